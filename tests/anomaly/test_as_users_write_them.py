@@ -287,7 +287,7 @@ loss = torch.vmap(lambda row: torch.log((row * w).sum()))(torch.tensor([[1.0, 2.
 """, x("[1.0, 1.0]", "w")),
     Found("log", (0, 0), 1, "clamp", """
 def block(h):
-    return torch.log(torch.relu(h - 50))  # born here
+    return torch.log(0 * torch.relu(h))  # born here
 loss = torch.utils.checkpoint.checkpoint(block, h, use_reentrant=False).sum()
 """, x("[[1.0, 2.0]]", "h")),
     Found("log", (1,), 1, "clamp", """

@@ -66,7 +66,7 @@ loss.backward()
     "components in columns": Fault(
         "log",
         "log of a density that underflowed",
-        "logsumexp(log_weight +",
+        "torch.logsumexp(-0.5 * (d[:, None] - x) ** 2 + torch.log(weights), dim=-1)",
         None,
         """
 x, d = torch.tensor([0.0, 1.0], requires_grad=True), torch.tensor([50.0, 0.0])

@@ -76,6 +76,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "logsumexp": (),
     "lstsq": (),
     "masked_fill": (),
+    "lu_factor": ("lu_factor_ex",),
     "matmul": ("mm", "bmm", "mv", "imatmul"),
     "max": (),
     "mean": (),

@@ -119,7 +119,7 @@ def lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
     LU, pivots = _factorise(A)
     info = _zero_pivots(LU)
     if check_errors:
-        check_info("linalg.lu_factor_ex", info, _ZERO_PIVOT)
+        check_info("linalg.lu_factor", info, _ZERO_PIVOT)
     return LU, pivots + np.int32(1), info
 
 
@@ -138,8 +138,7 @@ def lu_factor(A, *, pivot: bool = True) -> return_types.linalg_lu_factor:
 
     Raises :class:`retrograd.linalg.LinAlgError` if a matrix is singular.
     """
-    LU, pivots, info = lu_factor_ex(A, pivot)
-    check_info("linalg.lu_factor", info._data, _ZERO_PIVOT)
+    LU, pivots, _ = lu_factor_ex(A, pivot, check_errors=True)
     return _Factors((LU, pivots))
 
 

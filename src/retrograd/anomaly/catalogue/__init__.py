@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
     domain,
+    exponentials,
     half_precision,
     library,
     likelihoods,
@@ -34,6 +35,7 @@ from retrograd.anomaly.catalogue import (
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._imports import imports_of, is_module
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._scopes import scopes_of
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -52,6 +54,8 @@ CAUSES: tuple[Cause, ...] = (
     *limits.CAUSES,
     *quotients.CAUSES,
     *masks.CAUSES,
+    *safeguards.FALLBACK,
+    *exponentials.CAUSES,
     *domain.CAUSES,
     *training.FALLBACK,
     *unkept.FALLBACK,
@@ -95,7 +99,7 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
     """
     check_event(event)
-    with imports_of(event.filename):
+    with imports_of(event.filename), scopes_of(event.filename):
         return _diagnosed(Scene(event))
 
 
@@ -137,7 +141,9 @@ def _names(text: str) -> set[str]:
     return set() if line is None else {name for name in line.variables() if not is_module(name)}
 
 
-_DRAWS = re.compile(r"\b(?:rand\w*|\w*drop\w*|normal\w*|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\(")
+_DRAWS = re.compile(
+    r"\b(?:rand\w*|\w*drop\w*|(?:\w+_)?normal_?|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\("
+)
 
 
 def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:

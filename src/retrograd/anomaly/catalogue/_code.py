@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
+from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read, written_by
 from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
 from retrograd.anomaly.parsing import expression_of, module_of
 from retrograd.anomaly.surroundings import Place
@@ -83,6 +84,11 @@ class Written:
         rest = [self.line.text(argument) for argument in self.arguments[1:]]
         return rest + [f"{name}={self.line.text(value)}" for name, value in self.keywords.items() if name != "input"]
 
+    def of_first(self, new: str) -> str:
+        """The same call with another first argument."""
+        node = self.argument(0, "input")
+        return self.line.text(self.node, {} if node is None else {node: new})
+
     def renamed(self, name: str, *more: str) -> str:
         """The same call of another function, with more arguments at the end."""
         first, rest = self.text(0, "input") or "", [*self.rest(), *more]
@@ -106,17 +112,33 @@ class Written:
 class Site:
     """Where an operation stands in a line: spelled out, or as a name that an earlier line gave it.
 
-    Spelled out, ``node`` is ``written.node``.
+    Spelled out, ``node`` is ``written.node``. ``lineno`` is the number of the line, ``made`` that of the line in which
+    ``written`` stands, where it is another.
     """
 
     line: Line
     node: ast.AST
     written: Written
-    place: Place | None
+    lineno: int | None
+    made: int | None = None
 
     def replaced(self, new: str) -> str | None:
         """The line with this operation replaced."""
         return self.line.replaced({self.node: new})
+
+    def text(self, position: int, *names: str) -> str | None:
+        """The text of an argument, as it can be written in the line; None if its names mean something else there."""
+        return self.written.text(position, *names) if self.can_be_moved else None
+
+    @property
+    def can_be_moved(self) -> bool:
+        """Whether what an earlier line has written means the same in this one: ``x`` of ``x = exp(x)`` does not."""
+        if self.made is None:
+            return True
+        parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
+        names = set().union(*map(names_read, parts)) if parts else set()
+        own = self.written.line.written
+        return not names & own and names_are_kept(names, self.made, self.lineno)
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
@@ -300,6 +322,11 @@ class Line:
         wanted = ast.dump(node)
         return [other for other in ast.walk(self._tree) if isinstance(other, ast.expr) and ast.dump(other) == wanted]
 
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The names that the line gives a value."""
+        return frozenset(name for statement in self._tree.body for name in written_by(statement))
+
     def names(self) -> Iterator[ast.Name]:
         """The names that the line reads."""
         return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
@@ -360,6 +387,21 @@ class Line:
         ):
             return statement.target.id, statement.value
         return None
+
+    def assigned(self) -> Iterator[tuple[str, ast.expr]]:
+        """The names that the line assigns to and their values, as far as each has one of its own: ``a, b = x, y``."""
+        if self.assignment is not None:
+            yield self.assignment
+        for statement in self._tree.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+                for target in statement.targets:
+                    names = target.elts if isinstance(target, ast.Tuple) else []
+                    if len(names) == len(statement.value.elts):
+                        yield from (
+                            (name.id, value)
+                            for name, value in zip(names, statement.value.elts, strict=True)
+                            if isinstance(name, ast.Name)
+                        )
 
     @property
     def is_increment(self) -> bool:

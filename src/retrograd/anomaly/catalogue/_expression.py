@@ -148,7 +148,8 @@ def one_minus(operand: Operand | None) -> Operand | None:
     if producer is None or second(producer) is None:
         return None
     if producer.op == "sub":
-        return second(producer) if value(first(producer)) == 1 else None
+        one = first(producer)  # a number, and no sigmoid that is 1 at this element only
+        return second(producer) if value(one) == 1 and one.producer is None else None
     for one, other in (producer.args[:2], producer.args[1::-1]):
         if value(one) == 1 and one.producer is None and (negated := maker(other, "neg")):
             return first(negated)
@@ -201,7 +202,7 @@ def is_masked(operand: Operand) -> bool:
 def unscaled(operand: Operand | None) -> Operand | None:
     """An operand without plain factors and casts: ``var`` for ``2 * var``."""
     while (producer := maker(operand, "mul", "div", "neg")) is not None:
-        tensors = [inner for inner in producer.args[:2] if not inner.constant]
+        tensors = [inner for inner in producer.args[:2] if not is_number(inner)]
         if len(tensors) != 1 or (producer.op == "div" and tensors[0] is not producer.args[0]):
             break
         operand = tensors[0]

@@ -121,8 +121,8 @@ def producers(operations: Iterable[Operation], depth: int = _DEPTH) -> dict[int 
 def _assigned(operation: Operation) -> str | None:
     """The name that the operation's line gives to its result."""
     site = find(operation)
-    assignment = site.line.assignment if site is not None else None
-    return assignment[0] if site and assignment and bare(assignment[1]) is site.node else None
+    assigned = site.line.assigned() if site is not None else ()
+    return next((name for name, value in assigned if site is not None and bare(value) is site.node), None)
 
 
 def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:

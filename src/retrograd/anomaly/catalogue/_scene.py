@@ -245,6 +245,12 @@ class Scene:
         names = (operand.text, operand.leaf_name) if operand is not None else ()
         return next((name for name in names if name and is_name(name)), default)
 
+    def taken(self, operation: Operation, default: str) -> str:
+        """What the user calls the first operand of an operation, where its line does not call something else so."""
+        line = Line.parse(operation.code_line)
+        name = self.called(first(operation), default)
+        return default if line is not None and name in line.written else name
+
     def at(self, operand: Operand | None, default: Any) -> str:
         """The value of an operand, for an explanation."""
         known = operand.value if operand is not None and operand.value is not None else default

@@ -8,6 +8,7 @@ from retrograd.anomaly.catalogue._code import Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import first, maker, same, second
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operation
 
 
@@ -75,7 +76,7 @@ class Quotient:
         within = [each for each in line.operations if each.op == "exp" and line.inside(each.node, numerator)]
         exp = scene.site(self.above, site)
         if len(within) == 1:
-            exp = Site(line, within[0].node, within[0], site.place)
+            exp = Site(line, within[0].node, within[0], site.lineno, site.made)
         total = scene.site(self.total, site)
         if exp is None or total is None or not line.inside(exp.node, numerator):
             return None
@@ -85,5 +86,14 @@ class Quotient:
 
 def _exponent(exp: Site) -> str | None:
     """What an exponential is taken of; None where that would be computed a second time, in another line."""
-    exponent = exp.written.text(0, "input")
+    exponent = exp.text(0, "input")
     return exponent if exponent is not None and (exp.node is exp.written.node or is_name(exponent)) else None
+
+
+def largest(text: str, where: str, spelling: Spelling) -> str:
+    """The largest value, in a shape that can be subtracted."""
+    if not where:
+        return spelling.call("max", text)
+    if "keepdim" not in where:
+        where += ", keepdims=True" if spelling.numpy else ", keepdim=True"
+    return spelling.call("max" if spelling.numpy else "amax", text, where)

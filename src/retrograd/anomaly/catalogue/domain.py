@@ -1,42 +1,34 @@
-"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10, 21 to 27, 31 and 32."""
+"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10, 21 to 26 and 32."""
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
-    EXPONENTIALS,
     LOGS,
     denominator,
     first,
     is_number,
-    made_from,
-    maker,
-    number,
     second,
     shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand, Operation
 
-# The largest exponents worth computing with in half, single and double precision.
-_LARGEST = dict.fromkeys(EXPONENTIALS, (10.0, 80.0, 700.0)) | {"exp2": (15.0, 120.0, 1000.0)}
-_ENDS = ("11.09", "88.7", "709.8")  # of exp
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
 
-def _clamped(scene: Scene, low: str | None, high: str | None = None) -> str | None:
+def clamped(scene: Scene, low: str | None, high: str | None = None) -> str | None:
+    """The line with the argument of the birth between two bounds, wherever it stands in it."""
     return scene.replaced(
         scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, low, high), "input", complements=True
     )
 
 
-def _general(scene: Scene, low: str | None, high: str | None = None) -> str:
+def general(scene: Scene, low: str | None, high: str | None = None) -> str:
+    """The general form of the same."""
     spelling = scene.spelling()
     return f"y = {spelling.call(scene.op, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
 
@@ -55,8 +47,8 @@ def past_one(scene: Scene) -> Finding | None:
     return Finding(
         f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can come out a rounding error "
         "beyond 1. Clamp it inside (-1, 1); exactly at 1 the derivative would be infinite.",
-        _clamped(scene, f"-1 + {eps}", f"1 - {eps}"),
-        _general(scene, f"-1 + {eps}", f"1 - {eps}"),
+        clamped(scene, f"-1 + {eps}", f"1 - {eps}"),
+        general(scene, f"-1 + {eps}", f"1 - {eps}"),
     )
 
 
@@ -69,11 +61,13 @@ def steep_edge(scene: Scene) -> Finding | None:
         return None
     eps = _near_one(scene)
     low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    slope, keep = "1/sqrt(1 - x^2) (up to sign)", "Keep x inside, or take the angle from atan2, which is smooth there"
+    if scene.op == "acosh":
+        slope, keep = "1/sqrt(x^2 - 1)", "Keep x above 1; it is 1 where a distance is that of a point to itself"
     return Finding(
-        f"The derivative of {scene.op} is 1/sqrt(1 - x^2) (up to sign), infinite at x = "
-        f"{scene.at(first(scene.birth), 1.0)}. Keep x inside, or take the angle from atan2, which is smooth there.",
-        _clamped(scene, low, high),
-        _general(scene, low, high),
+        f"The derivative of {scene.op} is {slope}, infinite at x = {scene.at(first(scene.birth), 1.0)}. {keep}.",
+        clamped(scene, low, high),
+        general(scene, low, high),
     )
 
 
@@ -101,8 +95,8 @@ def interval_end(scene: Scene) -> Finding | None:
         f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
         f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where a saturated sigmoid or tanh lands "
         "easily. Keep it inside, or work with the number before the sigmoid or tanh.",
-        _clamped(scene, low, high),
-        _general(scene, low, high),
+        clamped(scene, low, high),
+        general(scene, low, high),
     )
 
 
@@ -162,7 +156,7 @@ def zero_to_the_exponent(scene: Scene) -> Finding | None:
     return Finding(
         "The derivative of x ** p by p is x ** p * log(x), and log(0) is -inf, although 0 ** p is 0 for every p > "
         "0. Keep the base away from zero.",
-        _clamped(scene, scene.floor),
+        clamped(scene, scene.floor),
         f"y = {scene.spelling().clamp(scene.called(base, 'x'), scene.floor)} ** p",
     )
 
@@ -200,189 +194,6 @@ def root_at_zero(scene: Scene) -> Finding | None:
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
     )
-
-
-@cause(31, "infinity minus infinity")
-def difference_of_infinities(scene: Scene) -> Finding | None:
-    operation = _difference(scene)
-    if operation is None:
-        return None
-    site = scene.site(operation)
-    logs = [made_from(operand, *LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
-    if len(logs) == 2 and None not in logs:
-        return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
-    exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
-    limit = str(_LARGEST["exp"][scene.precision])
-    spelling = scene.spelling(site)
-    a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
-    left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
-    return Finding(
-        f"{left} {'+' if operation.op == 'add' else '-'} {right} has no value. Both sides overflowed before they "
-        "met; what is wanted is their difference. Keep the exponents in range, or take the common factor out: "
-        "exp(x) - exp(y) = exp(y) * expm1(x - y).",
-        None if site is None else _bounded(scene, site, exps, limit),
-        f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
-        f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
-        operation.place,
-    )
-
-
-def _difference(scene: Scene) -> Operation | None:
-    """The sum or difference of two infinities: the birth, or where two exponentials meet that have overflowed."""
-    if scene.op == "exp":
-        met = next(scene.roots("sub", through=("exp", "mul", "div", "neg")), None)
-        sides = () if met is None else met.args[:2]
-        infinite = [operand for operand in sides if maker(operand, "exp") and not _finite(operand.value)]
-        return met if len(infinite) == 2 else None
-    if scene.op not in ("sub", "add") or scene.kind != "invalid" or scene.backward or len(scene.birth.args) < 2:
-        return None
-    sides = scene.birth.args[:2]
-    if any(_finite(operand.value) for operand in sides):
-        return None
-    return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
-
-
-def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
-    """The line with the exponents of a difference bounded; without exponentials, its two sides."""
-    line, spelling, edits = site.line, scene.spelling(site), {}
-    if not exps:
-        bound = "3e4" if scene.half else "1e30"
-        sides = site.written.arguments[:2]
-        return line.replaced({node: spelling.clamp(line.text(node), f"-{bound}", bound) for node in sides})
-    for exp in exps:
-        place = scene.site(exp, site)
-        node = place.written.argument(0, "input") if place else None
-        if place is not None and node is not None:
-            written = place.written.line
-            exponent = spelling.clamp(written.text(node), None, limit)
-            edits[place.node] = written.text(place.written.node, {node: exponent})
-    return line.replaced(edits) if len(edits) == len(exps) else None
-
-
-def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Operation]) -> Finding:
-    site = scene.site(operation)
-    edits: dict[ast.AST, str] = {}
-    for log in logs:
-        place = scene.site(log, site) if site else None
-        node = place.written.argument(0, "input") if place else None
-        if site and place and node and place.written.line is site.line:
-            edits[node] = scene.spelling(place).clamp(site.line.text(node), scene.floor)
-    spelling = scene.spelling(site)
-    a, b = (
-        spelling.call(log.op, spelling.clamp(scene.called(first(log), name), scene.floor))
-        for log, name in zip(logs, "xy", strict=True)
-    )
-    return Finding(
-        "-inf - -inf has no value: both sides are logarithms of 0. Leave such elements out before the logarithm is "
-        "taken, or keep its argument above a small number.",
-        site.line.replaced(edits) if site and len(edits) == 2 else None,
-        f"d = {a} - {b}",
-        operation.place,
-    )
-
-
-def _overflowed(operand: Operand) -> bool:
-    """Whether an operand is infinite as far as can be known: its number is, or it was made by an exponential."""
-    return number(operand.value) in (math.inf, -math.inf) or made_from(operand, "exp") is not None
-
-
-def _finite(known: object) -> bool:
-    return isinstance(known, (int, float)) and math.isfinite(known)
-
-
-def _is_factor(scene: Scene) -> bool:
-    """Whether something computed is multiplied by the result, as by the scale of a flow's layer, on the way to more."""
-    used = scene.chain[1] if len(scene.chain) > 1 and not scene.event.is_backward else None
-    if used is None or used.op != "mul" or scene.chain[-1].op in _NUMBERS:
-        return False
-    others = [each for each in used.args[:2] if maker(each, scene.op) is None]
-    return bool(others) and not any(each.constant for each in others)
-
-
-_NUMBERS = frozenset(("sum", "mean", "norm", "mse_loss", "nll_loss", "cross_entropy"))  # the end of a way that is known
-_SUFFICIENT = 1.0  # below, a bound would leave nothing of an exponential
-
-
-def _exponent_limit(scene: Scene) -> float:
-    """The largest exponent with which what follows stays in range."""
-    usual = _LARGEST[scene.op][scene.precision]
-    if _is_factor(scene) and not scene.half:
-        return 0.125 * usual
-    most = scene.allowed - (0.5 if scene.half else 1.0)
-    most /= math.log(2) if scene.op == "exp2" else 1.0
-    return min(usual, math.floor(2 * most) / 2)
-
-
-@cause(27, "exponential out of range")
-def exponential(scene: Scene) -> Finding | None:
-    overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
-    if scene.op not in EXPONENTIALS or (scene.backward and not overflowed):
-        return None
-    if scene.kind == "underflow":
-        return Finding(
-            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That does "
-            "no harm by itself: look at what divides by it or takes its log."
-        )
-    limit = _exponent_limit(scene)
-    happened = (
-        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} "
-        f"(exp ends at x = {_ENDS[scene.precision]})"
-    )
-    if limit < _SUFFICIENT:
-        return Finding(
-            f"{happened}. What is computed of it here leaves {scene.dtype} no room for an exponential, whatever the "
-            "bound: compute all of this in a wider type, from the exponent on."
-        )
-    if _is_factor(scene):
-        lower = ", the more so as factors multiply from layer to layer"
-    elif limit < _LARGEST[scene.op][scene.precision]:
-        lower = f"; {limit:g} leaves room for what is computed of it further on"
-    else:
-        lower = ""
-    return Finding(
-        f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "
-        f"otherwise bound the exponent{lower}.",
-        _clamped(scene, None, str(limit)),
-        _general(scene, None, str(limit)),
-    )
-
-
-@cause(None, "division by an exponential that underflowed")
-def underflowed_exponential(scene: Scene) -> Finding | None:
-    below = denominator(scene.birth)
-    exp, power = _underflowed(below)
-    if exp is None or value(below) != 0:
-        return None
-    largest = _LARGEST["exp"][scene.precision]
-    low = f"-{largest if power == 1 else largest / (4 * power):g}"
-    low += "" if "." in low else ".0"
-    site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
-    x = first(exp)
-    name = scene.called(x, "x")
-    spelling = scene.spelling(site)
-    return Finding(
-        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and the division by it is "
-        f"{'NaN' if scene.event.born == 'NaN' else 'infinite'}. To divide by exp({name}) is to multiply by "
-        f"exp(-{name}), and its logarithm is the exponent itself: stay in log space where you can, and bound "
-        "the exponent.",
-        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
-        f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
-        exp.place,
-    )
-
-
-def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | None, float]:
-    """The exponential because of which a number is 0, and the power of it that the number is."""
-    made = maker(operand, "exp", "mul", "pow", "square", "sqrt")
-    if made is None or depth == 0:
-        return None, 1.0
-    if made.op == "exp":
-        return made, 1.0
-    power = {"square": 2.0, "sqrt": 0.5, "pow": value(second(made)) or 1.0}.get(made.op, 1.0)
-    factors = made.args[:2] if made.op == "mul" else made.args[:1]
-    found = [_underflowed(each, depth - 1) for each in factors if value(each) in (0, None)]
-    exp, inner = next((each for each in found if each[0] is not None), (None, 1.0))
-    return exp, max(power * inner, 1.0)
 
 
 @cause(32, "division by zero")
@@ -455,7 +266,27 @@ def gamma_pole(scene: Scene) -> Finding | None:
         scene.replaced(
             scene.site(scene.birth), poles[0], lambda text, spelling: spelling.clamp(text, low), operand.name
         ),
-        _general(scene, low) if scene.op != "betaln" else f"x = {spelling.clamp(scene.called(operand, 'x'), low)}",
+        general(scene, low) if scene.op != "betaln" else f"x = {spelling.clamp(scene.called(operand, 'x'), low)}",
+    )
+
+
+@cause(None, "Bessel function out of range")
+def bessel_overflow(scene: Scene) -> Finding | None:
+    name = scene.op.removeprefix("special_")
+    if name not in ("i0", "i1") or scene.kind != "overflow" or scene.backward:
+        return None
+    spelling, line = scene.spelling(), Line.parse(scene.birth.code_line)
+    quotient = None if line is None else line.only("div")
+    sides = [] if line is None or quotient is None else [line.operation_at(each) for each in quotient.arguments]
+    both = [each for each in sides if each is not None and each.op in ("i0", "i1")]
+    edits = {each.node: spelling.tensor_call(f"special.{each.op}e", each.text(0, "input") or "x") for each in both}
+    equal = len(both) == 2 and both[0].text(0, "input") == both[1].text(0, "input")
+    return Finding(
+        f"{name}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}: it grows as exp(|x|). "
+        f"{name}e is the same without that factor, which cancels in a quotient of two of them, and is |x| in a "
+        f"logarithm: log({name}(x)) = log({name}e(x)) + |x| for x above 0.",
+        line.replaced(edits) if line is not None and equal else None,
+        f"y = {spelling.tensor_call(f'special.{name}e', scene.called(first(scene.birth), 'x'))}",
     )
 
 
@@ -485,8 +316,8 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
         "Note that its gradient 1/x is finite, so only the loss shows it. Find out why the argument is negative; if "
         "it ought to be positive, make it so (softplus, exp) or clamp it.",
-        _clamped(scene, low),
-        _general(scene, low),
+        clamped(scene, low),
+        general(scene, low),
     )
 
 
@@ -513,8 +344,8 @@ def outside_domain(scene: Scene) -> Finding | None:
     return Finding(
         f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. Find out "
         "why; if it is rounding only, clamp it.",
-        _clamped(scene, low, high),
-        _general(scene, low, high),
+        clamped(scene, low, high),
+        general(scene, low, high),
     )
 
 
@@ -531,16 +362,18 @@ def zero_logarithm(scene: Scene) -> Finding | None:
         return None
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     keep = (
-        "Keep the argument above a small number; if it is a probability, compute its log directly (log_softmax, "
-        "logsigmoid)."
+        "Keep the argument above a small number (where that holds, no gradient comes back); if it is a probability, "
+        "compute its log directly (log_softmax, logsigmoid)."
     )
+    if scene.backward and scene.grad == 0 and not tiny:
+        keep = f"The gradient that comes to it is 0, as behind a mask or a where, and 0 * inf is NaN. {keep}"
     if scene.complex:
         keep = "Complex numbers are neither above nor below another one: choose by a condition what stands in for a 0."
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), edge)}) is {'-inf' if not tiny else 'finite'}, and its derivative "
         f"{'1/(1 + x)' if edge else '1/x'} {'is infinite there' if not tiny else 'overflows'}. {keep}",
-        _clamped(scene, low),
-        _general(scene, low),
+        clamped(scene, low),
+        general(scene, low),
     )
 
 
@@ -552,12 +385,10 @@ CAUSES = (
     zero_to_the_exponent,
     power_at_zero,
     root_at_zero,
-    difference_of_infinities,
-    exponential,
-    underflowed_exponential,
     division_by_zero,
     gamma_pole,
     gamma_overflow,
+    bessel_overflow,
     negative_logarithm,
     outside_domain,
     zero_logarithm,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
@@ -16,7 +16,7 @@ from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
 
 _CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
-_SOLVERS = ("cholesky", "inv", "solve", "logdet", "slogdet", "det")
+_SOLVERS = ("cholesky", "inv", "lu_factor", "solve", "logdet", "slogdet", "det")
 
 
 @cause(40, "CTC target longer than its input")
@@ -223,13 +223,18 @@ def singular(scene: Scene) -> Finding | None:
         )
     said = scene.context.get("error")
     error = f" ({said})" if said and said not in (scene.event.note or "") else ""
+    matrix = first(scene.birth).text
+    unseen = _PERHAPS_NAN if said and scene.surroundings.library == "torch" and matrix and not is_name(matrix) else ""
     return Finding(
         f"The matrix given to {scene.op} {what}{error}. Adding a little to the diagonal makes it regular if it is so "
         "up to rounding; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "
-        "ill-conditioned matrices.",
+        f"ill-conditioned matrices.{unseen}",
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
     )
+
+
+_PERHAPS_NAN = " (A matrix with a NaN in it is refused in the same words, and this one is no variable to be looked at.)"
 
 
 def _is_of_package(scene: Scene) -> bool:

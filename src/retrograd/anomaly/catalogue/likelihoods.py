@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, number, second, size_of, value
+from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, maker, number, second, value
+from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.logarithms import inner_site, merged
-from retrograd.anomaly.catalogue.overflow import is_loop, runs_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------
@@ -68,20 +68,14 @@ def log_of_density(scene: Scene) -> Finding | None:
 
 
 def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
-    outer = scene.site(log)
-    within = scene.site(exp, outer) if outer else None
-    rewritten = None
-    if outer and within and within.node is within.written.node and outer.written.argument(0) is _formula(within):
-        new = _logarithm(_formula(within), within, scene.spelling(outer), log.op)
-        rewritten = outer.replaced(new) if new else None
     place = scene.site(exp)
-    spelling = scene.spelling(place or outer)
+    spelling = scene.spelling(place or scene.site(log))
     new = _logarithm(_formula(place), place, spelling, log.op) if place else None
     return Finding(
         f"exp({scene.at(first(exp), 'x')}) underflows to 0 in {scene.dtype}, and the log of 0 is -inf. The log of "
         "exp(x) is x: compute the logarithm of the density in the place of the density, and it stays in range. To "
         "clamp the density would leave no gradient.",
-        rewritten,
+        in_log_space(scene, log),
         f"log_p = {new or spelling.call(log.op, 'factor') + ' + ' + scene.called(first(exp), 'exponent')}",
         log.place,
     )
@@ -127,48 +121,76 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
         "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
         f"logarithms of the densities in the place of the densities, and add up with {together}, which takes the "
         "largest one out first; to clamp the sum would leave no gradient.",
-        None,
+        in_log_space(scene, log),
         f"log_p = {new}",
         log.place,
     )
 
 
-@cause(None, "log of a likelihood that underflowed factor by factor")
-def log_of_many_factors(scene: Scene) -> Finding | None:
-    for log in scene.roots(*LOGS):
-        total = maker(first(log), "sum", "mean")
-        product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
-        if product is None or not scene.zero(first(log)) or not _has_underflowed(product):
-            continue
-        spelling = scene.spelling(scene.site(log))
-        line = Line.parse(product.code_line)
-        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
-        place = "" if product.place is None else f" in {scene.line_of(product)}"
-        summed = total is not None or any(each.shape for each in product.args[:2])
-        return Finding(
-            f"{name} is multiplied{place} by a factor below one, step after step, until it underflows to 0 in "
-            f"{scene.dtype}, and the log of 0 is -inf. Add up the logarithms of the factors in the place of "
-            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
-            "step and add up its logarithms. To clamp the product would leave no gradient.",
-            None,
-            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
-            if summed
-            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
-            log.place,
-        )
+_WAYS = ("exp", "add", "mul", "div", "sub", "sum", "cumsum", "pow", "square", "sqrt", "i0", "neg", "where")
+
+
+@cause(None, "log of what underflowed or overflowed before")
+def log_taken_too_late(scene: Scene) -> Finding | None:
+    for log in scene.roots(*LOGS, "log1p", through=_WAYS):
+        happened = _lost_before(scene, log)
+        rewritten = in_log_space(scene, log) if happened is not None else None
+        if rewritten is not None:
+            return Finding(
+                f"{happened} Taken part by part, the logarithm does not pass through it: of a product it is the sum of "
+                "the logarithms, of a sum logaddexp or logsumexp, of exp(x) it is x. A bound would leave no gradient.",
+                rewritten,
+                lineno=log.lineno,
+            )
     return None
 
 
-def _has_underflowed(product: Operation) -> bool:
-    """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
-    runs = list(runs_of(product))
-    carried = runs[0][1]
-    others = [each for each in product.args[:2] if each is not carried]
-    return (
-        len(runs) > 1
-        and is_loop(product, len(runs), runs[1][0])
-        and size_of(carried) == 0
-        and not any(size_of(each) == 0 for each in others)
+def _lost_before(scene: Scene, log: Operation) -> str | None:
+    """What was lost in the argument of a logarithm; None if nothing was."""
+    known, edge = value(first(log)), -1 if log.op == "log1p" else 0
+    if log is not scene.birth:
+        overflowed = scene.kind == "overflow" and not scene.backward
+        return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log." if overflowed else None
+    if known == edge:
+        return (
+            f"The argument of the {log.op} is exactly {edge}, and the result -inf: a part of it has been rounded, an "
+            "exponential or a probability to 0, or two numbers that lie close together to the same one."
+        )
+    if known is not None and edge < known < _TINY and scene.backward:
+        return f"{log.op}({known:g}) is finite, but its derivative 1/x overflows: the argument has nearly underflowed."
+    return None
+
+
+_TINY = 1e-35
+
+
+@cause(None, "log of a normal distribution's cumulative probability")
+def log_of_cumulative(scene: Scene) -> Finding | None:
+    log = scene.birth
+    if log.op not in LOGS or value(first(log)) != 0:
+        return None
+    difference = maker(first(log), "sub")
+    sides = (first(log),) if difference is None else difference.args[:2]
+    if not all(made_from(each, "erf", "erfc", "ndtr") for each in sides):
+        return None
+    spelling = scene.spelling(scene.site(log))
+    low, high = (spelling.tensor_call("special.log_ndtr", each) for each in ("-a", "-b"))
+    if len(sides) == 1:
+        return Finding(
+            f"The probability has underflowed to 0 in {scene.dtype}, far out in the tail of the distribution, and the "
+            "log of 0 is -inf. log_ndtr is the logarithm of the normal distribution's, and does not pass through 0; to "
+            "clamp the probability would leave no gradient.",
+            None,
+            f"log_p = {spelling.tensor_call('special.log_ndtr', '(x - mean) / std')}",
+        )
+    inside = spelling.call("log", f"-{spelling.call('expm1', f'{high} - {low}')}")
+    return Finding(
+        "Both cumulative probabilities have been rounded to the same number, as far out they are to 1 or to 0: their "
+        "difference is 0, and its log -inf. Compute it from their logarithms, in the tail where these are small: for "
+        "a < b above the mean, in units of the spread, as below; below the mean with b in the place of -a, and a in "
+        "that of -b. To clamp the difference would leave no gradient.",
+        None,
+        f"log_p = {low} + {inside}",
     )
 
 
@@ -186,7 +208,7 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
         spelling = scene.spelling(scene.site(log))
         alone = maker(first(log), "det") is det
         inner = inner_site(scene, log, det)
-        text = inner.written.text(0, "A", "input", "a") if inner else None
+        text = inner.text(0, "A", "input", "a") if inner else None
         name = scene.called(first(det), "the matrix")
 
         def logarithm(matrix: str, spelling: Spelling = spelling) -> str:
@@ -247,4 +269,4 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
     )
 
 
-CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_of_many_factors)
+CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_taken_too_late, log_of_cumulative)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import first, maker, same, second, unscaled, value
+from retrograd.anomaly.catalogue._expression import first, is_number, maker, same, second, unscaled, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 
 _LIKE_THEIR_ARGUMENT = ("sin", "tan", "tanh", "asin", "atan", "sinh", "asinh", "expm1", "log1p")  # near 0
@@ -59,4 +59,32 @@ def _multiple(line: Line, node: ast.expr) -> tuple[str, float]:
     return line.text(node), 1.0
 
 
-CAUSES = (removable_zero,)
+@cause(None, "Box-Cox transformation at an exponent of zero")
+def box_cox(scene: Scene) -> Finding | None:
+    exponent = second(scene.birth)
+    if scene.op != "div" or scene.kind != "invalid" or scene.backward or value(exponent) != 0:
+        return None
+    difference = maker(first(scene.birth), "sub")
+    power = maker(first(difference), "pow") if difference is not None else None
+    if power is None or difference is None or value(second(difference)) != 1 or not same(second(power), exponent):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    place = scene.site(power, site) if site is not None else None
+    rewritten = None
+    if site is not None and place is not None and place.node is place.written.node and place.line is site.line:
+        above, below = place.written.argument(1, "exponent"), site.written.argument(1, "other")
+        if above is not None and below is not None and exponent is not None and not is_number(exponent):
+            p = site.line.text(below)
+            near = spelling.where(f"{atom(p)} == 0", f"{atom(p)} + {'1e-5' if scene.double else '1e-2'}", p)
+            rewritten = site.line.replaced({above: f"near := {near}", below: "near"})
+    return Finding(
+        "0 / 0 is NaN, although (x ** p - 1) / p tends to log(x) where p goes to 0. Take an exponent close by where it "
+        "is exactly 0: value and derivative are then close to those of the limit. (To bound the denominator alone "
+        "would make the quotient 0 and its derivative huge.)",
+        rewritten,
+        f"y = {spelling.call('log', scene.called(first(power), 'x'))}  # where p is 0",
+    )
+
+
+CAUSES = (removable_zero, box_cox)

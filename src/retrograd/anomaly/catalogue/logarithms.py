@@ -20,11 +20,13 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.surroundings import Operand, Operation, Place
+from retrograd.anomaly.catalogue.safeguards import relu_behind
+from retrograd.anomaly.surroundings import Operand, Operation
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
 
@@ -61,9 +63,10 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
-            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner else None),
-            f"log_p = {own.written.renamed('log_softmax') if own is not None else general}",
-            log.place,
+            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner and inner.can_be_moved else None)
+            or in_log_space(scene, log),
+            f"log_p = {scene.spelling().tensor_call('log_softmax', scene.taken(softmax, 'logits'), 'dim=-1')}",
+            log.lineno,
         )
     return _log_of_written_out_softmax(scene)
 
@@ -108,7 +111,7 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
             if written_out.is_softmax
             else "The log of exp(a) is a, and logsumexp takes the largest value out of the sum first."
         )
-        logits = scene.called(first(written_out.above), "logits")
+        logits = scene.taken(written_out.above, "logits")
         return Finding(
             f"{happened} {how}",
             rewritten,
@@ -138,10 +141,10 @@ def log_of_tanh_slope(scene: Scene) -> Finding | None:
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
-        name = scene.called(first(tanh), "x")
+        name = scene.taken(tanh, "x")
         middle = made_from(first(log), "pow", "square", "mul")
         inner = inner_site(scene, log, tanh) or (inner_site(scene, log, middle, tanh) if middle else None)
-        text = inner.written.text(0) if inner else None
+        text = inner.text(0) if inner else None
 
         return Finding(
             f"tanh({scene.at(first(tanh), 'x')}) rounds to 1, so 1 - tanh(x)^2 is exactly 0 and its log -inf. This "
@@ -178,7 +181,7 @@ def _log_of_written_out_sigmoid(
     inner = inner_site(scene, log, *([difference] if difference else []), quotient)
     inner = inner or inner_site(scene, log, quotient)
     place = scene.site(exp, inner) if inner else None
-    text = place.written.text(0) if place else None
+    text = place.text(0) if place else None
     spelling = scene.spelling(outer)
 
     def new(x: str) -> str:
@@ -190,8 +193,8 @@ def _log_of_written_out_sigmoid(
         f"{rounded}, and the log of 0 is -inf. {'logsigmoid' if complement else 'softplus'} computes the logarithm "
         "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
         outer.replaced(new(text)) if outer and text else None,
-        f"log_p = {new(scene.called(first(exp), 'x'))}",
-        log.place,
+        f"log_p = {new(scene.taken(exp, 'x'))}",
+        log.lineno,
     )
 
 
@@ -207,15 +210,17 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
         outer = scene.site(log)
         difference = maker(first(log), "sub", "add")
         inner = (inner_site(scene, log, sigmoid) or inner_site(scene, log, difference, sigmoid)) if difference else None
-        text = inner.written.text(0) if inner else None
+        text = inner.text(0) if inner else None
         spelling = scene.spelling(outer)
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
             "log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
             "binary_cross_entropy_with_logits.",
-            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None,
-            f"y = {spelling.functional('logsigmoid', '-' + scene.called(first(sigmoid), 'x'))}",
-            log.place,
+            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}"))
+            if outer and text
+            else in_log_space(scene, log),
+            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
+            log.lineno,
         )
     return None
 
@@ -230,14 +235,15 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
                 return _log_of_written_out_sigmoid(scene, log, parts, complement=False)
             continue
         inner = inner_site(scene, log, sigmoid)
-        text = inner.written.text(0) if inner else None
+        text = inner.text(0) if inner else None
         spelling = scene.spelling(inner)
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
             "computes the same number without passing through zero.",
-            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
-            f"y = {spelling.functional('logsigmoid', scene.called(first(sigmoid), 'x'))}",
-            log.place,
+            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None)
+            or in_log_space(scene, log),
+            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
+            log.lineno,
         )
     return None
 
@@ -253,14 +259,14 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
         outer = scene.site(log)
         between = [operation for operation in (maker(first(log), "add"),) if operation is not None]
         inner = inner_site(scene, log, *between, exp)
-        text = inner.written.text(0) if inner else None
+        text = inner.text(0) if inner else None
         spelling = scene.spelling(outer)
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf before the log brings it back. log(1 + "
             "exp(x)) is softplus(x), which is x itself for large x.",
             outer.replaced(spelling.functional("softplus", text)) if outer and text else None,
-            f"y = {spelling.functional('softplus', scene.called(first(exp), 'x'))}",
-            log.place,
+            f"y = {spelling.functional('softplus', scene.taken(exp, 'x'))}",
+            log.lineno,
         )
     return None
 
@@ -288,7 +294,7 @@ def _log_weight(
     scene: Scene, product: Site | None, exp: Site | None, weight: Operand, exponent: str | None
 ) -> str | None:
     """``log(w) + x`` of a written ``w * exp(x)``; a weight of 0 stays out of the sum as it was."""
-    if product is None or exp is None or exponent is None:
+    if product is None or exp is None or exponent is None or not product.can_be_moved:
         return None
     others = [each for each in product.written.arguments[:2] if not product.line.inside(exp.node, each)]
     if len(others) != 1:
@@ -310,7 +316,7 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         spelling = scene.spelling(outer)
         summed = inner_site(scene, log, total)
         inner = inner_site(scene, log, total, *([product] if product else []), exp)
-        text = inner.written.text(0) if inner else None
+        text = inner.text(0) if inner else None
         if product is not None and weight is not None:
             text = _log_weight(scene, inner_site(scene, log, total, product), inner, weight, text)
         happened = (
@@ -323,9 +329,9 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         return Finding(
             f"{happened}. {name} takes the largest value out first and gives the same "
             f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
-            merged(scene, log, total, new),
-            f"y = {spelling.tensor_call(name, scene.called(first(exp), 'x'), 'dim=-1')}",
-            log.place,
+            merged(scene, log, total, new) or in_log_space(scene, log),
+            f"y = {spelling.tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
+            log.lineno,
         )
     return None
 
@@ -343,7 +349,7 @@ def log_of_product(scene: Scene) -> Finding | None:
             continue
         outer = scene.site(log)
         inner = inner_site(scene, log, product)
-        text = inner.written.text(0, "input") if inner else None
+        text = inner.text(0, "input") if inner else None
         spelling = scene.spelling(outer)
         where = "dim=-1" if product.op == "cumprod" else ""
         return Finding(
@@ -383,7 +389,7 @@ def _both(quotient: Site | None) -> tuple[str, str] | None:
     """What is divided and by what, as written."""
     if quotient is None or quotient.written.op != "div":
         return None
-    above, below = quotient.written.text(0), quotient.written.text(1, "other")
+    above, below = quotient.text(0), quotient.text(1, "other")
     return (above, below) if above and below else None
 
 
@@ -445,10 +451,16 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
     name = scene.called(variance, "var")
+    lost = (
+        ""
+        if relu_behind(variance) is None
+        else " It comes from a relu, which gives no gradient back to a negative number, so that behind a floor it "
+        "would stay there: put softplus in its place."
+    )
     return Finding(
         f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
         "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        "log-variance (or softplus plus a floor).",
+        f"log-variance (or softplus plus a floor).{lost}",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         place,

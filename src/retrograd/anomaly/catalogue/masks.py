@@ -182,6 +182,42 @@ def masked_branch(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "nan_to_num around a function outside its safe domain")
+def replaced_value(scene: Scene) -> Finding | None:
+    site = scene.site(scene.birth) if scene.op in _POLES else None
+    call = site.line.only("nan_to_num") if site is not None else None
+    around = call is not None and site is not None and call.argument(0, "input", "x") is site.node
+    if scene.op not in _POLES or not (around or "nan_to_num" in scene.later):
+        return None
+    below = denominator(scene.birth) or first(scene.birth)
+    is_log, is_quotient = scene.op in LOGS, scene.op in ("div", "reciprocal")
+    tested = "!= 0" if is_quotient else "> 0"
+    rewritten = None
+    if around and call is not None and site is not None and below.shape == scene.event.output_shape:
+        divided = site.written.op == "div"
+        node = site.written.argument(1, "other") if divided else site.written.argument(0, "input")
+        of_zero = scene.op == "div" and value(first(scene.birth)) == 0
+        infinite = (is_log and value(below) == 0) or (is_quotient and not of_zero)
+        position, option = (1, "nan") if not infinite else (3, "neginf") if is_log else (2, "posinf")
+        kept = call.text(position, option) or (None if infinite else "0.0")
+        if node is not None and kept is not None:
+            spelling = scene.spelling(site)
+            condition = f"{atom(site.line.text(node))} {tested}"
+            safe = site.line.text(site.node, {node: spelling.where(condition, site.line.text(node), "1.0")})
+            rewritten = site.line.replaced({call.node: spelling.where(condition, safe, kept)})
+    name, at = scene.called(below, "x"), scene.at(below, 0.0)
+    happened = f"the division by {at}" if is_quotient else f"{scene.op}({at})"
+    return Finding(
+        f"nan_to_num replaces what {happened} gave, and sends a gradient of 0 back to it: 0 "
+        "times the infinite (or undefined) derivative is NaN again. Make the argument safe before the function, and "
+        "choose by the same condition what stands in for the result.",
+        rewritten,
+        _general(scene, name, "a / {x}" if is_quotient else "{m}." + scene.op + "({x})").replace(
+            "keep", f"{name} {tested}"
+        ),
+    )
+
+
 def _may_stand_at(site: Site | None, text: str, mask: Operand, argument: Operand) -> bool:
     """Whether a mask can be written into the line of the birth, and has the shape of what it is to choose from."""
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
@@ -395,4 +431,4 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
     return known is False or number(known) == 0
 
 
-CAUSES = (masked_division, masked_branch, multiplied_mask, zero_times_infinity, mask_that_came_through)
+CAUSES = (masked_division, masked_branch, replaced_value, multiplied_mask, zero_times_infinity, mask_that_came_through)

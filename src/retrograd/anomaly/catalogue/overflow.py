@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
+from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
@@ -54,17 +55,20 @@ def _is_run(operation: Operation, last: Operation) -> bool:
     place, its = (last.op, last.place, last.code_line), (operation.op, operation.place, operation.code_line)
     if place != its or None in (last.col, operation.col):
         return place == its
-    beginning = _beginning_there(last)
+    beginning = max(_beginning_there(last), 1)
     return last.col == operation.col and (_inside(operation) - _inside(last)) % beginning == 0
 
 
 def _beginning_there(operation: Operation) -> int:
-    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other."""
+    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other.
+
+    None does where it is one of a function that is called there.
+    """
     text = operation.code_line or ""
     line = Line.parse(text)
     column = (operation.col or 0) - len(text) + len(text.lstrip())
     written = [] if line is None else [each for each in line.operations if each.op == operation.op]
-    return max(sum(getattr(each.node, "col_offset", None) == column for each in written), 1)
+    return sum(getattr(each.node, "col_offset", None) == column for each in written)
 
 
 def _inside(operation: Operation) -> int:
@@ -94,6 +98,8 @@ def recurrence(scene: Scene) -> Finding | None:
         return _recurrent_layer(scene)
     if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.place is None:
         return None
+    if not scene.backward and any(op in LOGS for op in scene.later):
+        return None  # a product of many factors, whose logarithm is wanted
     runs = list(runs_of(scene.birth))
     later = [
         step
@@ -130,6 +136,17 @@ def recurrence(scene: Scene) -> Finding | None:
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
             f"state = {spelling.clamp('state', '-1e3', '1e3')}",
         )
+    if _have_weights_of_their_own(runs):
+        init = f"{spelling.library}.nn.init.kaiming_normal_"
+        return Finding(
+            f"{happened} The weights are others in every run, those of one layer after the other, and each multiplies "
+            "by more than 1. Begin with smaller ones, of a spread of (2 / inputs) ** 0.5 before a relu (what nn.Linear "
+            "and kaiming_normal_ give is of that order), or normalise between the layers.",
+            None,
+            f'{init}(w, mode="fan_out", nonlinearity="relu")  # of x @ w'
+            if scene.op == "matmul"
+            else f'{init}(w, nonlinearity="relu")',
+        )
     rewritten = None
     if site is not None and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
@@ -138,6 +155,114 @@ def recurrence(scene: Scene) -> Finding | None:
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
     )
+
+
+@cause(None, "gradient descent within the graph that runs away")
+def inner_descent(scene: Scene) -> Finding | None:
+    rate = scene.context.get("rate") or {}
+    name, known = str(rate.get("name")), number(rate.get("lr"))
+    if not rate or scene.backward or scene.kind not in ("overflow", "invalid"):
+        return None
+    step = next((each for each in _nearby(scene) if each.op == "sub" and _reads(each.code_line, name)), None)
+    runs = [] if step is None else list(runs_of(step))
+    if step is None or len(runs) < 2:
+        return None
+    sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
+    growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] else 1e3
+    if not growth > 1:
+        return None
+    smaller = f"{10.0 ** math.floor(math.log10(known / growth)):g}" if known and growth < math.inf else f"{name} / 10"
+    line = Line.parse(rate.get("code_line"))
+    numbers = [] if line is None else [node for node, each in line.constants() if each == known]
+    rewritten = line.replaced({numbers[0]: smaller}) if line is not None and known and len(numbers) == 1 else None
+    went = f" (they went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
+    return Finding(
+        f"Line {step.lineno} goes down a gradient, step after step, and each step went beyond where it was to go, "
+        f"further than the one before{went}, until {scene.op} left the range of {scene.dtype}. The learning rate of "
+        f"these steps, {name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; that of the "
+        "optimizer has nothing to do with it.",
+        rewritten,
+        f"{name if is_name(name) else 'lr'} = {smaller if is_name(name) or known else 'lr / 10'}",
+        rate.get("lineno") if rewritten else step.lineno,
+    )
+
+
+def _nearby(scene: Scene) -> Iterator[Operation]:
+    """The birth, what takes its result, and what its operands were computed by, the nearest first."""
+    yield from scene.chain[:2]
+    made = [scene.birth]
+    for _ in range(_DEPTH):
+        made = [each.producer for operation in made for each in operation.args if each.producer is not None]
+        yield from made
+
+
+def _reads(code_line: str | None, name: str) -> bool:
+    """Whether a line has a name, or a number, in it."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code_line or "") is not None
+
+
+@cause(None, "log of a likelihood that left its range factor by factor")
+def log_of_many_factors(scene: Scene) -> Finding | None:
+    for log in scene.roots(*LOGS, through=(*_STEPS, "div", "sum", "mean")):
+        total = maker(first(log), "sum", "mean")
+        product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
+        if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
+            product = scene.birth
+        elif product is None or not scene.zero(first(log)) or not _has_underflowed(product):
+            continue
+        spelling = scene.spelling(scene.site(log))
+        line = Line.parse(product.code_line)
+        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
+        place = "" if product.lineno is None else f" in line {product.lineno}"
+        summed = total is not None or any(each.shape for each in product.args[:2])
+        happened = (
+            f"by a factor below one, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is "
+            "-inf"
+            if log is scene.birth
+            else f"by a factor above one, step after step, until it overflows {scene.dtype}, before the log"
+        )
+        return Finding(
+            f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors in the place of "
+            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
+            "step and add up its logarithms. To clamp the product would leave no gradient.",
+            None,
+            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
+            if summed
+            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
+            log.lineno,
+        )
+    return None
+
+
+def _is_repeated(product: Operation) -> bool:
+    """Whether an operation has multiplied its own result."""
+    is_written = product.col is None or _beginning_there(product) > 0
+    runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") and is_written else []
+    return len(runs) > 1 and is_loop(product, len(runs), runs[1][0])
+
+
+def _has_underflowed(product: Operation) -> bool:
+    """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
+    carried = next(runs_of(product))[1]
+    others = [each for each in product.args[:2] if each is not carried]
+    lost = any(maker(each, "exp") is not None and value(each) == 0 for each in _factors(product))
+    return (
+        _is_repeated(product) and size_of(carried) == 0 and not lost and not any(size_of(each) == 0 for each in others)
+    )
+
+
+def _factors(product: Operation) -> Iterator[Operand]:
+    """What has been multiplied by one another to give a product, as far back as is known."""
+    for operand in product.args[:2]:
+        inner = maker(operand, "mul", "div", "matmul")
+        yield from (operand,) if inner is None else _factors(inner)
+
+
+def _have_weights_of_their_own(runs: Sequence[tuple[Operation, Operand]]) -> bool:
+    """Whether each run of a line multiplies by another tensor, as far as tensors can be told apart."""
+    others = [next((each for each in run.args[:2] if each is not carried), None) for run, carried in runs]
+    keys = [each.key for each in others if each is not None and each.key is not None and each.producer is None]
+    return len(keys) == len(runs) > 1 and len(set(keys)) == len(keys)
 
 
 def _is_own_factor(op: str, line: Line) -> bool:
@@ -350,5 +475,5 @@ def infinite_operand(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (recurrence, overflowing_variance)
+CAUSES = (log_of_many_factors, inner_descent, recurrence, overflowing_variance)
 FALLBACK = (too_large, infinite_operand)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
@@ -23,7 +24,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._softmax import Quotient
+from retrograd.anomaly.catalogue._softmax import Quotient, largest
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -80,9 +81,9 @@ def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place 
         return site.replaced(softmax), quotient.place
     line, spelling = above.written.line, scene.spelling(above)
     where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
-    taken_out = f"{atom(text)} - {_largest(text, where, spelling)}"
-    place = above.place if is_spelled_out else exp.place
-    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), place
+    taken_out = f"{atom(text)} - {largest(text, where, spelling)}"
+    lineno = place.lineno if is_spelled_out else exp.lineno
+    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), lineno
 
 
 def _exponents(line: Line, text: str) -> list[ast.expr]:
@@ -105,7 +106,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
         site = scene.site(quotient)
         spelling = scene.spelling(site)
         place = scene.site(exp, site) if site else None
-        text = place.written.text(0, "input") if place else None
+        text = place.text(0, "input") if place else None
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
             "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
@@ -118,15 +119,6 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
 
 def _dim(where: str) -> str:
     return ", ".join(part for part in where.split(", ") if not part.startswith("keepdim"))
-
-
-def _largest(text: str, where: str, spelling: Spelling) -> str:
-    """The largest value, in a shape that can be subtracted."""
-    if not where:
-        return spelling.call("max", text)
-    if "keepdim" not in where:
-        where += ", keepdims=True" if spelling.numpy else ", keepdim=True"
-    return spelling.call("max" if spelling.numpy else "amax", text, where)
 
 
 @cause(15, "cosine with a zero vector")
@@ -143,7 +135,7 @@ def cosine(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     new = None
-    if site and len(norms) == 2 and (place := scene.site(dot, site)):
+    if site and len(norms) == 2 and (place := scene.site(dot, site)) and place.can_be_moved:
         pair = place.written
         where = "dim=0"
         if pair.op == "sum":
@@ -165,6 +157,27 @@ def cosine(scene: Scene) -> Finding | None:
         "of the norms above eps.",
         new or _clamped(scene, site),
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
+    )
+
+
+@cause(None, "correlation with constant values")
+def constant_row(scene: Scene) -> Finding | None:
+    line = Line.parse(scene.birth.code_line)
+    call = line.only("corrcoef") if line is not None and _divided_by_zero(scene) is not None else None
+    if call is None or line is None or (scene.called_there or "").rpartition(".")[2] != "corrcoef":
+        return None
+    spelling = replace(scene.spelling(), methods=False)
+    text = call.text(0, "input", "x") if len(call.parts()) == 1 and not spelling.numpy else None
+    rewritten = None
+    if text is not None and len(scene.event.output_shape or ()) == 2:
+        centred = f"{atom(text)} - {atom(text)}.mean(-1, keepdim=True)"
+        unit = spelling.functional("normalize", centred, "dim=-1", "eps=1e-6")
+        rewritten = line.replaced({call.node: f"(unit := {unit}) @ unit.mT"})
+    return Finding(
+        "All values of one row are the same: its spread is 0, and its correlation with any other row 0 / 0. Leave such "
+        "rows out. Written as the product of rows that are centred and normalised, the correlation with them is 0.",
+        rewritten,
+        "x = x[x.std(-1) > 0]",
     )
 
 
@@ -251,7 +264,10 @@ def zero_spread(scene: Scene) -> Finding | None:
 
 
 def _spread(operand: Operand | None) -> Operation | None:
-    """The standard deviation (or the variance under a root) that an operand is."""
+    """The standard deviation (or the variance under a root) that an operand is, or a product that is 0 by one."""
+    product = maker(operand, "mul")
+    if product is not None:
+        return next((found for each in product.args[:2] if value(each) == 0 and (found := _spread(each))), None)
     outer = maker(operand, "sqrt", "pow")
     return maker(operand, "std") or (maker(root(outer), "var") if outer is not None else None)
 
@@ -556,6 +572,7 @@ CAUSES = (
     masked_row,
     written_out_softmax,
     written_out_sigmoid,
+    constant_row,
     cosine,
     zero_norm,
     zero_spread,

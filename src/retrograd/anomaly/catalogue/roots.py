@@ -32,6 +32,8 @@ def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] 
     summed = scene.site(total, site) if site else None
     if summed is None or summed.written.op != "sum":
         return None
+    if not summed.can_be_moved:
+        return None
     square = summed.written.line.operation_at(summed.written.argument(0, "input"))
     text = square.text(0) if square is not None and square.op in _SQUARES else None
     return None if text is None else (text, dims(summed, None, numpy=scene.spelling(site).numpy))
@@ -50,7 +52,7 @@ def cancelled_variance(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     place = scene.site(difference, site) if site else None
     written = scene.site(mean, place) if place else None
-    text = written.written.text(0, "input") if written else None
+    text = written.text(0, "input") if written else None
     new = None
     if site and written and text:
         where = dims(written, None, numpy=spelling.numpy)
@@ -124,7 +126,7 @@ def _is_euclidean(norm: Operation) -> bool:
 def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[str, str] | None:
     total = maker(inside, "add")
     place = scene.site(total, site) if site and total else None
-    if place is None:
+    if place is None or not place.can_be_moved:
         return None
     line = place.written.line
     squares = map(line.operation_at, place.written.arguments[:2])

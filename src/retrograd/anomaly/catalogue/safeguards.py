@@ -1,4 +1,4 @@
-"""An eps that is there to keep a denominator, a root or a logarithm away from zero, and is zero itself."""
+"""What is there to keep a denominator, a root or a logarithm away from zero, and does not: an eps of zero, a relu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from retrograd.anomaly.catalogue._code import Line, dotted
-from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, is_number, value
+from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, is_number, maker, squared, unscaled, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -95,4 +95,49 @@ def _added(node: ast.AST | None) -> Iterator[str]:
                     yield name
 
 
+@cause(None, "relu where a number above zero is needed")
+def relu_for_positive(scene: Scene) -> Finding | None:
+    below = first(scene.birth) if scene.op in (*LOGS, "rsqrt") else denominator(scene.birth)
+    if below is None or not scene.zero(below):
+        return None
+    relu = relu_behind(below)
+    if relu is None:
+        return None
+    place = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
+    text = place.written.text(0, "input") if place is not None else None
+    spelling = scene.spelling(place)
+
+    def positive(x: str) -> str:
+        return f"{spelling.functional('softplus', x)} + {'1e-4' if scene.half else '1e-6'}"
+
+    rewritten, lineno = None, relu.lineno
+    if place is not None and text is not None:
+        rewritten = place.written.line.replaced({place.written.node: positive(text)})
+        lineno = place.lineno if place.made is None else place.made
+    of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt") else "a division by 0"
+    return Finding(
+        f"relu({scene.at(first(relu), 'x')}) is 0, as it is for every negative number, and what follows is {of}. No "
+        "gradient comes back to such a number, so that a bound behind the relu would leave it there for good. A "
+        "standard deviation, a rate or another number that must be above 0 is made by softplus, which is above 0 and "
+        "has a gradient everywhere. (It gives other numbers than relu, close to them where they are large; the small "
+        "one that is added is for rounding.)",
+        rewritten,
+        f"scale = {positive(scene.taken(relu, 'h'))}",
+        lineno,
+    )
+
+
+def relu_behind(operand: Operand) -> Operation | None:
+    """The relu that an operand is a multiple, a power or a root of, if it was given a negative number."""
+    behind: Operand | None = operand
+    for _ in range(_STEPS):
+        behind = unscaled(behind)
+        if (relu := maker(behind, "relu")) is not None:
+            return relu if (value(first(relu)) or 0.0) < 0 else None
+        made = maker(behind, "pow", "square", "sqrt")
+        behind = squared(behind) if made is None else first(made)
+    return None
+
+
 CAUSES = (zero_eps,)
+FALLBACK = (relu_for_positive,)

@@ -582,7 +582,7 @@ class RetrogradMonitor(Monitor):
         if self._asked.returned:
             context["returned"] = self._asked.returned
         frame = sites.user_frame(sys._getframe(1))
-        return context | (self._steps.optimizer_context(self.watch.optimizer, frame) or rate_written(frame))
+        return context | rate_written(frame) | self._steps.optimizer_context(self.watch.optimizer, frame)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

@@ -51,7 +51,7 @@ def explanation(
         How to look for what has gone wrong, as a frame sees it.
     """
     for each in with_causes(error):
-        if isinstance(each, torch.linalg.LinAlgError):
+        if _is_about_matrix(each):
             event = _refused_matrix(each, findings_at) or _failure(each, model, context)
         else:
             event = _refused_loss(each, watch, findings_at) or _refused_argument(each, findings_at)
@@ -59,6 +59,12 @@ def explanation(
         if event is not None:
             return event
     return watch.left_out.met if _is_of_package(error) else None
+
+
+def _is_about_matrix(error: BaseException) -> bool:
+    """Whether linear algebra has refused a matrix for what it is."""
+    of_lu = str(error).startswith("torch.linalg.lu_factor: ")  # a RuntimeError without a class of its own
+    return of_lu or isinstance(error, torch.linalg.LinAlgError)
 
 
 def _is_of_package(error: BaseException) -> bool:
@@ -165,7 +171,7 @@ def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEv
     """The event of a matrix that linear algebra has refused for what it is, or an installed package that factorises."""
     user, frame, modules = _places_of(error)
     place = {} if user is None else place_fields(user[0].f_code, user[1])
-    said = _SAID.match(str(error)) if isinstance(error, torch.linalg.LinAlgError) else None
+    said = _SAID.match(str(error)) if _is_about_matrix(error) else None
     if said is None and not (_is_of_package(error) and _FACTORISES.search(str(error))):
         return None
     led = None if user is None else led_to(user[0])

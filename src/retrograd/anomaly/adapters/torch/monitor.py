@@ -19,6 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.rates_written import rate_written
 from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad, roots_of
@@ -526,7 +527,8 @@ class TorchMonitor:
 
     def _context(self) -> dict[str, Any]:
         context = self._growth.told(self.watch, self.updates, self.recordings.rehearsing, self._names())
-        context |= optimizer_context(self.watch.optimizer or self.now.optimizer, user_frame(sys._getframe(1)))
+        frame = user_frame(sys._getframe(1))
+        context |= rate_written(frame) | optimizer_context(self.watch.optimizer or self.now.optimizer, frame)
         if self.now.clipping is not None:
             context["clip_grad_norm"] = self.now.clipping
         earlier, latest = self._updated

@@ -1,0 +1,268 @@
+"""Exponentials that overflow, or underflow to a denominator of 0, and differences of infinities: rows 27 and 31."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+
+from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._expression import (
+    EXPONENTIALS,
+    LOGS,
+    denominator,
+    first,
+    made_from,
+    maker,
+    number,
+    same,
+    second,
+    value,
+)
+from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._softmax import largest
+from retrograd.anomaly.catalogue.domain import clamped, general
+from retrograd.anomaly.surroundings import Operand, Operation
+
+# The largest exponents worth computing with in half, single and double precision.
+_LARGEST = dict.fromkeys(EXPONENTIALS, (10.0, 80.0, 700.0)) | {"exp2": (15.0, 120.0, 1000.0)}
+_ENDS = ("11.09", "88.7", "709.8")  # of exp
+
+
+@cause(31, "infinity minus infinity")
+def difference_of_infinities(scene: Scene) -> Finding | None:
+    operation = _difference(scene)
+    if operation is None:
+        return None
+    site = scene.site(operation)
+    logs = [made_from(operand, *LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
+    if len(logs) == 2 and None not in logs:
+        return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
+    exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
+    limit = str(_LARGEST["exp"][scene.precision])
+    spelling = scene.spelling(site)
+    a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
+    left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
+    return Finding(
+        f"{left} {'+' if operation.op == 'add' else '-'} {right} has no value. Both sides overflowed before they "
+        "met; what is wanted is their difference. Keep the exponents in range, or take the common factor out: "
+        "exp(x) - exp(y) = exp(y) * expm1(x - y).",
+        None if site is None else _bounded(scene, site, exps, limit),
+        f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
+        f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
+        operation.lineno,
+    )
+
+
+def _difference(scene: Scene) -> Operation | None:
+    """The sum or difference of two infinities: the birth, or where two exponentials meet that have overflowed."""
+    if scene.op == "exp":
+        met = next(scene.roots("sub", through=("exp", "mul", "div", "neg")), None)
+        sides = () if met is None else met.args[:2]
+        infinite = [operand for operand in sides if maker(operand, "exp") and not _finite(operand.value)]
+        return met if len(infinite) == 2 else None
+    if scene.op not in ("sub", "add") or scene.kind != "invalid" or scene.backward or len(scene.birth.args) < 2:
+        return None
+    sides = scene.birth.args[:2]
+    if any(_finite(operand.value) for operand in sides):
+        return None
+    return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
+
+
+def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
+    """The line with the exponents of a difference bounded; without exponentials, its two sides."""
+    line, spelling, edits = site.line, scene.spelling(site), {}
+    if not exps:
+        bound = "3e4" if scene.half else "1e30"
+        sides = site.written.arguments[:2]
+        return line.replaced({node: spelling.clamp(line.text(node), f"-{bound}", bound) for node in sides})
+    for exp in exps:
+        place = scene.site(exp, site)
+        node = place.written.argument(0, "input") if place else None
+        if place is not None and node is not None and place.can_be_moved:
+            written = place.written.line
+            exponent = spelling.clamp(written.text(node), None, limit)
+            edits[place.node] = written.text(place.written.node, {node: exponent})
+    return line.replaced(edits) if len(edits) == len(exps) else None
+
+
+def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Operation]) -> Finding:
+    site = scene.site(operation)
+    edits: dict[ast.AST, str] = {}
+    for log in logs:
+        place = scene.site(log, site) if site else None
+        node = place.written.argument(0, "input") if place else None
+        if site and place and node and place.written.line is site.line:
+            edits[node] = scene.spelling(place).clamp(site.line.text(node), scene.floor)
+    spelling = scene.spelling(site)
+    a, b = (
+        spelling.call(log.op, spelling.clamp(scene.called(first(log), name), scene.floor))
+        for log, name in zip(logs, "xy", strict=True)
+    )
+    return Finding(
+        "-inf - -inf has no value: both sides are logarithms of 0. Leave such elements out before the logarithm is "
+        "taken, or keep its argument above a small number.",
+        site.line.replaced(edits) if site and len(edits) == 2 else None,
+        f"d = {a} - {b}",
+        operation.lineno,
+    )
+
+
+def _overflowed(operand: Operand) -> bool:
+    """Whether an operand is infinite as far as can be known: its number is, or it was made by an exponential."""
+    return number(operand.value) in (math.inf, -math.inf) or made_from(operand, "exp") is not None
+
+
+def _finite(known: object) -> bool:
+    return isinstance(known, (int, float)) and math.isfinite(known)
+
+
+def _is_factor(scene: Scene) -> bool:
+    """Whether something computed is multiplied by the result, as by the scale of a flow's layer, on the way to more."""
+    used = scene.chain[1] if len(scene.chain) > 1 and not scene.event.is_backward else None
+    if used is None or used.op != "mul" or scene.chain[-1].op in _NUMBERS:
+        return False
+    others = [each for each in used.args[:2] if maker(each, scene.op) is None]
+    return bool(others) and not any(each.constant for each in others)
+
+
+_NUMBERS = frozenset(("sum", "mean", "norm", "mse_loss", "nll_loss", "cross_entropy"))  # the end of a way that is known
+_SUFFICIENT = 1.0  # below, a bound would leave nothing of an exponential
+
+
+def _exponent_limit(scene: Scene) -> float:
+    """The largest exponent with which what follows stays in range."""
+    usual = _LARGEST[scene.op][scene.precision]
+    if _is_factor(scene) and not scene.half:
+        return 0.125 * usual
+    most = scene.allowed - (0.5 if scene.half else 1.0)
+    most /= math.log(2) if scene.op == "exp2" else 1.0
+    return min(usual, math.floor(2 * most) / 2)
+
+
+@cause(27, "exponential out of range")
+def exponential(scene: Scene) -> Finding | None:
+    overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
+    if scene.op not in EXPONENTIALS or (scene.backward and not overflowed):
+        return None
+    if scene.kind == "underflow":
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That does "
+            "no harm by itself: look at what divides by it or takes its log."
+        )
+    limit = _exponent_limit(scene)
+    happened = (
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} "
+        f"(exp ends at x = {_ENDS[scene.precision]})"
+    )
+    if limit < _SUFFICIENT:
+        return Finding(
+            f"{happened}. What is computed of it here leaves {scene.dtype} no room for an exponential, whatever the "
+            "bound: compute all of this in a wider type, from the exponent on."
+        )
+    if _is_factor(scene):
+        lower = ", the more so as factors multiply from layer to layer"
+    elif limit < _LARGEST[scene.op][scene.precision]:
+        lower = f"; {limit:g} leaves room for what is computed of it further on"
+    else:
+        lower = ""
+    return Finding(
+        f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "
+        f"otherwise bound the exponent{lower}.",
+        clamped(scene, None, str(limit)),
+        general(scene, None, str(limit)),
+    )
+
+
+@cause(None, "division by an exponential that underflowed")
+def underflowed_exponential(scene: Scene) -> Finding | None:
+    below = denominator(scene.birth)
+    exp, power = _underflowed(below)
+    if exp is None or value(below) != 0:
+        return None
+    largest = _LARGEST["exp"][scene.precision]
+    low = f"-{largest if power == 1 else largest / (4 * power):g}"
+    low += "" if "." in low else ".0"
+    site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
+    x = first(exp)
+    name = scene.called(x, "x")
+    spelling = scene.spelling(site)
+    return Finding(
+        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and the division by it is "
+        f"{'NaN' if scene.event.born == 'NaN' else 'infinite'}. To divide by exp({name}) is to multiply by "
+        f"exp(-{name}), and its logarithm is the exponent itself: stay in log space where you can, and bound "
+        "the exponent.",
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
+        f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
+        exp.lineno,
+    )
+
+
+def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | None, float]:
+    """The exponential because of which a number is 0, and the power of it that the number is."""
+    made = maker(operand, "exp", "mul", "pow", "square", "sqrt")
+    if made is None or depth == 0:
+        return None, 1.0
+    if made.op == "exp":
+        return made, 1.0
+    power = {"square": 2.0, "sqrt": 0.5, "pow": value(second(made)) or 1.0}.get(made.op, 1.0)
+    factors = made.args[:2] if made.op == "mul" else made.args[:1]
+    found = [_underflowed(each, depth - 1) for each in factors if value(each) in (0, None)]
+    exp, inner = next((each for each in found if each[0] is not None), (None, 1.0))
+    return exp, max(power * inner, 1.0)
+
+
+@cause(None, "division by a sum of exponentials that underflowed")
+def underflowed_sum(scene: Scene) -> Finding | None:
+    below = denominator(scene.birth)
+    total = maker(below, "sum", "matmul", "dot")
+    exp = _summand(total, positive=True) if total is not None and value(below) in (0, None) else None
+    if total is None or exp is None or scene.backward:
+        return None
+    place = scene.site(exp)
+    exponent = place.written.text(0, "input") if place is not None else None
+    spelling = scene.spelling(place)
+    happened = (
+        f"exp({exponent or 'x'}) has underflowed to 0 in {scene.dtype} for every number of this sum, and the division "
+        f"by it is {'NaN (0 / 0)' if scene.event.born == 'NaN' else 'infinite'}"
+    )
+    above = _summand(maker(first(scene.birth), "sum", "matmul", "dot"))
+    if above is not None and total.op == "sum" and same(first(above), first(exp)):
+        rewritten = None
+        summed = scene.site(total)
+        if place is not None and exponent is not None and summed is not None:
+            where = dims(summed, first(exp), numpy=spelling.numpy)
+            taken_out = f"{atom(exponent)} - {largest(exponent, where, spelling)}"
+            rewritten = place.written.line.replaced({place.written.node: place.written.of_first(taken_out)})
+        return Finding(
+            f"{happened}. The exponentials stand above and below: what is taken out of every exponent, as the largest "
+            "one, changes nothing in the quotient, and leaves a number of 1 in each sum. softmax makes weights so.",
+            rewritten,
+            f"weights = {spelling.tensor_call('softmax', scene.taken(exp, 'x'), 'dim=-1')}",
+            exp.lineno,
+        )
+    log_matrix = exponent or scene.taken(exp, "log_K")
+    return Finding(
+        f"{happened}. To scale the rows and columns of such a matrix in turn (Sinkhorn's iterations for optimal "
+        "transport), keep the logarithms of the scalings, and add up with logsumexp: log u = log a - logsumexp(log K + "
+        "log v). A small number in the denominator would only hide that the row is lost; a larger eps in the exponent "
+        "keeps it.",
+        None,
+        f"log_u = {spelling.call('log', 'a')} - {spelling.tensor_call('logsumexp', f'{log_matrix} + log_v', 'dim=-1')}",
+    )
+
+
+def _summand(total: Operation | None, *, positive: bool = False) -> Operation | None:
+    """The exponential whose results a sum adds up, alone or times other numbers; ``positive`` if they must be so."""
+    product = None if total is None else total if total.op != "sum" else maker(first(total), "mul")
+    if product is None:
+        return None if total is None else maker(first(total), "exp")
+    for one, other in (product.args[:2], product.args[1::-1]):
+        exp, least = maker(one, "exp"), number(other.value if other.min is None else other.min)
+        if exp is not None and (not positive or least is None or least > 0):
+            return exp
+    return None
+
+
+CAUSES = (difference_of_infinities, exponential, underflowed_sum, underflowed_exponential)
