@@ -160,10 +160,10 @@ def runaway(**context: Any) -> NaNEvent:
 
 def test_a_learning_rate_too_high() -> None:
     line = "opt = torch.optim.SGD(net.parameters(), lr=10.0, momentum=0.9)"
-    optimizer = {"name": "SGD", "lr": 10.0, "code_line": line, "lineno": 3}
     where = {"col": line.index("10.0"), "end_col": line.index(", momentum")}
     rate = {"name": "10.0", "lr": 10.0, "code_line": line, "lineno": 3, **where}
-    event = runaway(optimizer=optimizer, rate=rate, update_ratio=40.0, loss_history=(2.0, 300.0, 4e6, 5e14))
+    optimizer = {"name": "SGD", "lr": 10.0, "code_line": line, "lineno": 3, "rate": rate}
+    event = runaway(optimizer=optimizer, update_ratio=40.0, loss_history=(2.0, 300.0, 4e6, 5e14))
     assert remedied(event, 47) == "opt = torch.optim.SGD(net.parameters(), lr=1, momentum=0.9)"
     assert "40" in diagnose(event).cause
     assert "2, 300, 4e+06, 5e+14" in diagnose(event).cause

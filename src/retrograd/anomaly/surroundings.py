@@ -183,12 +183,12 @@ class Surroundings:
         ``"optimizer"``
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
             training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"``,
-            ``"lineno"`` and ``"filename"`` of its construction if known; ``"own"`` True in it if its ``step`` is the
-            program's own.
+            ``"lineno"`` and ``"filename"`` of its construction if known; ``"rate"``, a dict as the following one, of
+            the learning rate that it is given; ``"own"`` True in it if its ``step`` is the program's own.
         ``"rate"``
-            A dict about the learning rate as the program writes it, for the optimizer or as the only one in updates of
-            its own: its ``"name"`` there (or the number), ``"lr"`` if it is a number, and, where that is known, the
-            ``"code_line"``, ``"lineno"`` and ``"filename"``, and from ``"col"`` to ``"end_col"`` where in the line.
+            A dict about the one learning rate that the program writes into updates of its own: its ``"name"`` there (or
+            the number), ``"lr"`` if it is a number, and, where that is known, the ``"code_line"``, ``"lineno"`` and
+            ``"filename"``, and from ``"col"`` to ``"end_col"`` where in the line.
         ``"model"``
             The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``

@@ -47,9 +47,9 @@ def context_of_optimizer(
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
     made = None if frame is None else construction_of(frame, optimizer, options)
     place = {} if made is None else made.context()
-    rate = {} if frame is None else _rate(frame, made, plain)
-    known = {"optimizer": {"name": type(optimizer).__name__, **plain, **place, **more}}
-    return known | {"rate": rate} if rate else known
+    written = {} if frame is None else _rate(frame, made, plain)
+    rate = {"rate": written} if written else {}
+    return {"optimizer": {"name": type(optimizer).__name__, **plain, **place, **rate, **more}}
 
 
 def _rate(frame: FrameType, made: Construction | None, options: Mapping[str, Any]) -> dict[str, Any]:

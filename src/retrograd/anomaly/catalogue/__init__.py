@@ -35,7 +35,6 @@ from retrograd.anomaly.catalogue import (
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._imports import imports_of, is_module
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
-from retrograd.anomaly.catalogue._scopes import scopes_of
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -99,7 +98,7 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
     """
     check_event(event)
-    with imports_of(event.filename), scopes_of(event.filename):
+    with imports_of(event.filename):
         return _diagnosed(Scene(event))
 
 

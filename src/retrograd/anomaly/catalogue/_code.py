@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read, written_by
@@ -112,15 +113,15 @@ class Written:
 class Site:
     """Where an operation stands in a line: spelled out, or as a name that an earlier line gave it.
 
-    Spelled out, ``node`` is ``written.node``. ``lineno`` is the number of the line, ``made`` that of the line in which
-    ``written`` stands, where it is another.
+    Spelled out, ``node`` is ``written.node``. ``place`` is where the line stands, ``made`` where that does in which
+    ``written`` is, if it is another.
     """
 
     line: Line
     node: ast.AST
     written: Written
-    lineno: int | None
-    made: int | None = None
+    place: Place | None
+    made: Place | None = None
 
     def replaced(self, new: str) -> str | None:
         """The line with this operation replaced."""
@@ -138,7 +139,7 @@ class Site:
         parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
         names = set().union(*map(names_read, parts)) if parts else set()
         own = self.written.line.written
-        return not names & own and names_are_kept(names, self.made, self.lineno)
+        return not names & own and names_are_kept(names, self.made, self.place)
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
@@ -479,6 +480,12 @@ def dotted(node: ast.expr) -> str | None:
         base = dotted(node.value)
         return None if base is None else f"{base}.{node.attr}"
     return None
+
+
+def with_rate(written: Mapping[str, Any], rate: str) -> str | None:
+    """The line of a learning rate, of the context of an event, with another one; None if the line is not known."""
+    line = written.get("code_line")
+    return f"{line[: written['col']]}{rate}{line[written['end_col'] :]}" if line else None
 
 
 def is_name(text: str) -> bool:

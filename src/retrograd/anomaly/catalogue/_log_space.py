@@ -17,7 +17,7 @@ from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read
 from retrograd.anomaly.names import TRANSPARENT
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _DEPTH = 12
 _MOVING = TRANSPARENT | {"gather", "index_select", "take_along_dim", "transpose", "movedim", "diagonal", "flatten"}
@@ -50,15 +50,15 @@ class Logarithm:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """An expression and where it stands; ``summed`` says whether it is added to others, so that it may be 0."""
+class _Expression:
+    """An expression and where its line stands; ``summed`` says whether it is added to others, so that it may be 0."""
 
     node: ast.AST
     line: Line
-    lineno: int | None
+    place: Place | None
     summed: bool = False
 
-    def at(self, node: ast.AST, *, summed: bool = False) -> _Place:
+    def at(self, node: ast.AST, *, summed: bool = False) -> _Expression:
         return replace(self, node=node, summed=self.summed or summed)
 
     @property
@@ -73,8 +73,8 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
     if site is None or node is None or log.op not in ("log", "log1p"):
         return None
     parts = _Parts(scene, log, site)
-    place = _Place(node, site.line, site.lineno)
-    found = parts.of_one_plus(place) if log.op == "log1p" else parts.of(place)
+    expression = _Expression(node, site.line, site.place)
+    found = parts.of_one_plus(expression) if log.op == "log1p" else parts.of(expression)
     return site.replaced(found.whole) if found is not None and found.gained else None
 
 
@@ -84,72 +84,72 @@ class _Parts:
     def __init__(self, scene: Scene, log: Operation, site: Site) -> None:
         self._scene, self._site, self._spelling = scene, site, scene.spelling(site)
         self._known: dict[str, list[Operand]] = {}
-        self._made: dict[str, list[_Place]] = {}
+        self._made: dict[str, list[_Expression]] = {}
         lines = set()
         for operation in _behind(log):
             for operand in operation.args:
                 for name in {operand.text, operand.leaf_name} - {None}:
                     self._known.setdefault(str(name), []).append(operand)
-            if (operation.code_line, operation.lineno) not in lines:
-                lines.add((operation.code_line, operation.lineno))
+            if (operation.code_line, operation.place) not in lines:
+                lines.add((operation.code_line, operation.place))
                 self._read(operation)
 
     def _read(self, operation: Operation) -> None:
         """Note what the line of an operation assigns."""
         line = Line.parse(operation.code_line)
-        for name, node in line.assigned() if line is not None and operation.lineno != self._site.lineno else ():
+        for name, node in line.assigned() if line is not None and operation.place != self._site.place else ():
             if line is not None:
-                self._made.setdefault(name, []).append(_Place(node, line, operation.lineno))
+                self._made.setdefault(name, []).append(_Expression(node, line, operation.place))
 
     # --- one expression -----------------------------------------------------------------------------------------------
 
-    def of(self, place: _Place, depth: int = _DEPTH) -> Logarithm | None:
+    def of(self, expression: _Expression, depth: int = _DEPTH) -> Logarithm | None:
         """The logarithm of an expression; of the whole, if its parts gain nothing."""
-        found = self._of_number(place) or (self._of_parts(place, depth - 1) if depth else None)
+        found = self._of_number(expression) or (self._of_parts(expression, depth - 1) if depth else None)
         if found is not None and (found.gained or found.is_number):
             return found
-        if not self._is_positive(place, depth):
+        if not self._is_positive(expression, depth):
             return None
-        return Logarithm(self._spelling.call("log", place.text))
+        return Logarithm(self._spelling.call("log", expression.text))
 
-    def _of_parts(self, place: _Place, depth: int) -> Logarithm | None:
-        node = place.node
+    def _of_parts(self, expression: _Expression, depth: int) -> Logarithm | None:
+        node = expression.node
         if isinstance(node, ast.Name):
-            made = self._origin(place)
-            return None if made is None else self.of(replace(made, summed=place.summed), depth)
+            made = self._origin(expression)
+            return None if made is None else self.of(replace(made, summed=expression.summed), depth)
         if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _SHIFTS):
-            return self._moved(place, node.value, depth)
-        written = place.line.operation_at(node)
+            return self._moved(expression, node.value, depth)
+        written = expression.line.operation_at(node)
         if written is None:
             return None
         if written.op in _MOVING:
-            return self._moved(place, written.arguments[0], depth) if written.arguments else None
+            return self._moved(expression, written.arguments[0], depth) if written.arguments else None
         if (rule := _RULES.get(written.op)) is not None:
-            return rule(self, place, written, depth)
+            return rule(self, expression, written, depth)
         return None
 
-    def _origin(self, place: _Place) -> _Place | None:
+    def _origin(self, expression: _Expression) -> _Expression | None:
         """What a name stands for, where that can be written in the line of the logarithm."""
-        made = self._made.get(place.text, [])
-        if len(made) != 1:
+        made = self._made.get(expression.text, [])
+        if len(made) != 1 or expression.text in expression.line.parameters():
             return None
         names = names_read(made[0].node)
-        kept = names_are_kept(names, made[0].lineno, self._site.lineno) and not names & made[0].line.written
+        kept = names_are_kept(names, made[0].place, self._site.place) and not names & made[0].line.written
         return made[0] if kept else None
 
-    def _moved(self, place: _Place, inner: ast.expr, depth: int) -> Logarithm | None:
+    def _moved(self, expression: _Expression, inner: ast.expr, depth: int) -> Logarithm | None:
         """Of elements that are picked, or in another order: the same of their logarithms."""
-        found = self.of(place.at(inner), depth)
+        found = self.of(expression.at(inner), depth)
         if found is None or not found.gained or not found.text:
             return None
-        return replace(found, text=place.line.text(place.node, {inner: atom(found.text)}))
+        return replace(found, text=expression.line.text(expression.node, {inner: atom(found.text)}))
 
-    def _of_number(self, place: _Place) -> Logarithm | None:
+    def _of_number(self, expression: _Expression) -> Logarithm | None:
         """Of a number of Python's."""
-        known = number_written(place.node)
+        known = number_written(expression.node)
         if known is not None:
             return Logarithm(offset=math.log(known), is_number=True) if 0 < known < math.inf else None
-        names = [each for each in ast.walk(place.node) if isinstance(each, ast.Name)]
+        names = [each for each in ast.walk(expression.node) if isinstance(each, ast.Name)]
         modules = {each.id for each in names if is_module(each.id) or each.id == "math"}
         numbers = {each.id for each in names} - modules
         if not names or not all(self._is_number(name) for name in numbers):
@@ -157,58 +157,58 @@ class _Parts:
         if not modules <= {"math", *imported("math"), *imported("numpy")}:
             return None
         module = next(iter(sorted(modules)), next(iter((*imported("math"), *imported("numpy"))), None))
-        return None if module is None else Logarithm(f"{module}.log({place.text})", is_number=True)
+        return None if module is None else Logarithm(f"{module}.log({expression.text})", is_number=True)
 
     def _is_number(self, name: str) -> bool:
         known = self._known.get(name, [])
         return bool(known) and all(each.constant and (number(each.value) or 0.0) > 0 for each in known)
 
-    def _is_positive(self, place: _Place, depth: int) -> bool:
+    def _is_positive(self, expression: _Expression, depth: int) -> bool:
         """Whether an expression is above 0, by what it computes or by what is known of its numbers."""
-        if (known := number_written(place.node)) is not None:
+        if (known := number_written(expression.node)) is not None:
             return known > 0
-        known_ones = self._known.get(place.text, [])
+        known_ones = self._known.get(expression.text, [])
         least = [number(each.value if each.min is None else each.min) for each in known_ones]
         if any(size_of(each) == math.inf for each in known_ones):
             return False  # its logarithm would be, too
         if any(each is not None for each in least):
-            may_be_zero = place.summed and not any(each.requires_grad for each in known_ones)
+            may_be_zero = expression.summed and not any(each.requires_grad for each in known_ones)
             return all(each is None or each > 0 or (may_be_zero and each == 0) for each in least)
         if depth <= 0:
             return False
-        if isinstance(place.node, ast.Name):
-            made = self._made.get(place.text, [])
+        if isinstance(expression.node, ast.Name):
+            made = self._made.get(expression.text, [])
             return len(made) == 1 and self._is_positive(made[0], depth - 1)
-        written = place.line.operation_at(place.node)
+        written = expression.line.operation_at(expression.node)
         if written is None:
             return False
         if written.op in ("add", "mul", "div", "sum", "mean", "sqrt", "reciprocal", *_MOVING):
             number_of = 2 if written.op in ("add", "mul", "div") else 1
-            return all(self._is_positive(place.at(each), depth - 1) for each in written.arguments[:number_of])
+            return all(self._is_positive(expression.at(each), depth - 1) for each in written.arguments[:number_of])
         return written.op in _POSITIVE
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
-    def _exp(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _exp(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         exponent = written.text(0, "input")
         return None if exponent is None else Logarithm(_term(exponent), gained=True)
 
-    def _sigmoid(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _sigmoid(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         return None if x is None else Logarithm(self._spelling.functional("logsigmoid", x), gained=True)
 
-    def _softmax(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _softmax(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         return Logarithm(written.renamed("log_softmax"), gained=True)
 
-    def _ndtr(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _ndtr(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         return None if x is None else Logarithm(self._log_ndtr(x), gained=True)
 
-    def _erfc(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _erfc(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         return None if x is None else Logarithm(self._log_ndtr(f"-{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True)
 
-    def _i0(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _i0(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         if x is None:
             return None
@@ -218,11 +218,11 @@ class _Parts:
     def _log_ndtr(self, x: str) -> str:
         return self._spelling.tensor_call("special.log_ndtr", x)
 
-    def _mul(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
-        return self._joined(*(self.of(place.at(each), depth) for each in written.arguments[:2]), sign="+")
+    def _mul(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        return self._joined(*(self.of(expression.at(each), depth) for each in written.arguments[:2]), sign="+")
 
-    def _div(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
-        return self._joined(*(self.of(place.at(each), depth) for each in written.arguments[:2]), sign="-")
+    def _div(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        return self._joined(*(self.of(expression.at(each), depth) for each in written.arguments[:2]), sign="-")
 
     def _joined(self, one: Logarithm | None, other: Logarithm | None = None, *, sign: str) -> Logarithm | None:
         if one is None or other is None:
@@ -237,15 +237,15 @@ class _Parts:
             text = f"{one.text} + {other.text}" if one.text else other.text
         return Logarithm(text, offset, gained, is_number)
 
-    def _power(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _power(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         exponent = "0.5" if written.op == "sqrt" else "2" if written.op == "square" else written.text(1, "exponent")
-        found = self.of(place.at(written.arguments[0]), depth) if written.arguments else None
+        found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
         if found is None or exponent is None or not found.gained:
             return None
         return Logarithm(f"{atom(exponent)} * {atom(found.whole)}", gained=True)
 
-    def _add(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
-        left, right = (place.at(each, summed=True) for each in written.arguments[:2])
+    def _add(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        left, right = (expression.at(each, summed=True) for each in written.arguments[:2])
         for one, other in ((left, right), (right, left)):
             if number_written(one.node) == 1 and (found := self.of_one_plus(other, depth)) is not None:
                 return found
@@ -254,8 +254,8 @@ class _Parts:
             return None
         return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
 
-    def _sub(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
-        left, right = (place.at(each) for each in written.arguments[:2])
+    def _sub(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        left, right = (expression.at(each) for each in written.arguments[:2])
         if number_written(left.node) == 1:
             return self._of_one_minus(right, depth)
         one, other = self._spelled_out(left), self._spelled_out(right)
@@ -270,11 +270,11 @@ class _Parts:
         both = (self._spelling.functional("logsigmoid", each) for each in (a, f"-{atom(b)}"))
         return Logarithm(" + ".join((*both, slope)), gained=True)
 
-    def of_one_plus(self, place: _Place, depth: int = _DEPTH) -> Logarithm | None:
+    def of_one_plus(self, expression: _Expression, depth: int = _DEPTH) -> Logarithm | None:
         """Of one more than an expression; None if that is nothing special."""
-        if isinstance(place.node, ast.UnaryOp) and isinstance(place.node.op, ast.USub):
-            return self._of_one_minus(place.at(place.node.operand), depth)
-        written = self._spelled_out(place)
+        if isinstance(expression.node, ast.UnaryOp) and isinstance(expression.node.op, ast.USub):
+            return self._of_one_minus(expression.at(expression.node.operand), depth)
+        written = self._spelled_out(expression)
         x = written.text(0, "input") if written is not None else None
         if written is None or x is None:
             return None
@@ -282,9 +282,9 @@ class _Parts:
             return Logarithm(self._spelling.functional("softplus", x), gained=True)
         return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True) if written.op == "erf" else None
 
-    def _of_one_minus(self, place: _Place, depth: int) -> Logarithm | None:
+    def _of_one_minus(self, expression: _Expression, depth: int) -> Logarithm | None:
         """Of one less an expression; None if that is nothing special."""
-        written = self._spelled_out(place)
+        written = self._spelled_out(expression)
         x = written.text(0, "input") if written is not None else None
         if written is None or x is None:
             return None
@@ -299,12 +299,12 @@ class _Parts:
             Logarithm(self._log_ndtr(f"-{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True) if written.op == "erf" else None
         )
 
-    def _spelled_out(self, place: _Place) -> Written | None:
+    def _spelled_out(self, expression: _Expression) -> Written | None:
         """The operation that an expression is, or that its name stands for."""
-        if isinstance(place.node, ast.Name):
-            made = self._origin(place)
+        if isinstance(expression.node, ast.Name):
+            made = self._origin(expression)
             return None if made is None else self._spelled_out(made)
-        return place.line.operation_at(place.node)
+        return expression.line.operation_at(expression.node)
 
     def _of_negative_expm1(self, x: str, *, is_zero: bool) -> str:
         """``log(1 - exp(x))``; where x is 0 it is infinite all the same."""
@@ -317,25 +317,25 @@ class _Parts:
         a, b = ([each.value for each in self._known.get(text, [])] for text in (one, other))
         return any(each is not None and each in b for each in a)
 
-    def _sum(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _sum(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         if not written.arguments or self._spelling.numpy:
             return None
         if isinstance(getattr(written.node, "func", None), ast.Name):
-            return self._sum_of_list(place, written, depth)
-        found = self.of(place.at(written.arguments[0], summed=True), depth)
+            return self._sum_of_list(expression, written, depth)
+        found = self.of(expression.at(written.arguments[0], summed=True), depth)
         if found is None or not found.gained:
             return None
-        shapes = [each.shape for each in self._known.get(place.line.text(written.arguments[0]), [])]
+        shapes = [each.shape for each in self._known.get(expression.line.text(written.arguments[0]), [])]
         summed = next((Operand(name="input", shape=shape) for shape in shapes if shape is not None), None)
-        where = dims(Site(place.line, written.node, written, place.lineno), summed)
+        where = dims(Site(expression.line, written.node, written, expression.place), summed)
         text = found.whole
         if not where:
             text, where = f"{atom(text)}.flatten()", "dim=0"
         return Logarithm(self._spelling.tensor_call("logsumexp", text, where), gained=True)
 
-    def _matmul(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _matmul(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         """Of a matrix times a vector, or a vector times a matrix: a sum of products, each with its own logarithm."""
-        sides = [place.at(each, summed=True) for each in written.arguments[:2]]
+        sides = [expression.at(each, summed=True) for each in written.arguments[:2]]
         counts = [self._dimensions(each) for each in sides]
         found = [self.of(each, depth) for each in sides]
         logs = [each for each in found if each is not None and not each.is_number]
@@ -350,52 +350,52 @@ class _Parts:
             return None
         return Logarithm(self._spelling.tensor_call("logsumexp", f"{left} + {right}", where), gained=True)
 
-    def _dimensions(self, place: _Place) -> int | None:
-        shapes = [each.shape for each in self._known.get(place.text, []) if each.shape is not None]
+    def _dimensions(self, expression: _Expression) -> int | None:
+        shapes = [each.shape for each in self._known.get(expression.text, []) if each.shape is not None]
         return len(shapes[0]) if shapes else None
 
-    def _sum_of_list(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _sum_of_list(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         """Of what Python's own ``sum`` adds up."""
-        summed = self._list(place.at(written.arguments[0]), depth) if len(written.arguments) == 1 else None
+        summed = self._list(expression.at(written.arguments[0]), depth) if len(written.arguments) == 1 else None
         if summed is None:
             return None
         stacked = self._spelling.tensor_call("stack", summed)
         return Logarithm(self._spelling.tensor_call("logsumexp", stacked, "dim=0"), gained=True)
 
-    def _stack(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
-        tensors = self._list(place.at(written.arguments[0]), depth) if written.arguments else None
+    def _stack(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        tensors = self._list(expression.at(written.arguments[0]), depth) if written.arguments else None
         if tensors is None:
             return None
-        return Logarithm(place.line.text(place.node, {written.arguments[0]: tensors}), gained=True)
+        return Logarithm(expression.line.text(expression.node, {written.arguments[0]: tensors}), gained=True)
 
-    def _list(self, place: _Place, depth: int) -> str | None:
+    def _list(self, expression: _Expression, depth: int) -> str | None:
         """A list of the logarithms of what is in a list."""
-        node = place.node
+        node = expression.node
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-            found = self.of(place.at(node.elt, summed=True), depth)
+            found = self.of(expression.at(node.elt, summed=True), depth)
             if found is None or not found.gained:
                 return None
             return f"[{found.whole}{''.join(ast.unparse(each) for each in node.generators)}]"
         if not isinstance(node, (ast.List, ast.Tuple)):
             return None
-        items = [self.of(place.at(each, summed=True), depth) for each in node.elts]
+        items = [self.of(expression.at(each, summed=True), depth) for each in node.elts]
         known = [each for each in items if each is not None and not each.is_number]
         if len(known) < len(items) or not any(each.gained for each in known):
             return None
         return f"[{', '.join(each.whole for each in known)}]"
 
-    def _where(self, place: _Place, written: Written, depth: int) -> Logarithm | None:
+    def _where(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         if written.form == "method" or len(written.arguments) != 3:
             return None
-        branches = [self.of(place.at(each), depth) for each in written.arguments[1:]]
+        branches = [self.of(expression.at(each), depth) for each in written.arguments[1:]]
         found = [each for each in branches if each is not None]
         if len(found) < 2 or not any(each.gained for each in found):
             return None
-        condition = place.line.text(written.arguments[0])
+        condition = expression.line.text(written.arguments[0])
         return Logarithm(self._spelling.where(condition, found[0].whole, found[1].whole), gained=True)
 
 
-_Rule = Callable[[_Parts, _Place, Written, int], Logarithm | None]
+_Rule = Callable[[_Parts, _Expression, Written, int], Logarithm | None]
 _RULES: dict[str, _Rule] = {
     "exp": _Parts._exp,
     "sigmoid": _Parts._sigmoid,

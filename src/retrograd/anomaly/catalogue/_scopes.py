@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 
 from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.surroundings import Place
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -34,22 +33,15 @@ class Scopes:
 
 
 _UNKNOWN = Scopes()
-_scopes: ContextVar[Scopes] = ContextVar("scopes", default=_UNKNOWN)
 
 
-@contextmanager
-def scopes_of(filename: str | None) -> Iterator[None]:
-    """Read lines as those of a file."""
-    token = _scopes.set(_read("".join(linecache.getlines(filename))) if filename else _UNKNOWN)
-    try:
-        yield
-    finally:
-        _scopes.reset(token)
-
-
-def names_are_kept(names: Collection[str], made: int | None, used: int | None) -> bool:
+def names_are_kept(names: Collection[str], made: Place | None, used: Place | None) -> bool:
     """Whether names mean the same in two lines, as far as the program can be read."""
-    return made is None or used is None or _scopes.get().keep(names, made, used)
+    if made is None or used is None:
+        return True
+    filename = made.filename or used.filename
+    scopes = _read("".join(linecache.getlines(filename))) if filename else _UNKNOWN
+    return used.sees(made) and scopes.keep(names, made.lineno, used.lineno)
 
 
 def written_by(statement: ast.AST) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Quotient:
         within = [each for each in line.operations if each.op == "exp" and line.inside(each.node, numerator)]
         exp = scene.site(self.above, site)
         if len(within) == 1:
-            exp = Site(line, within[0].node, within[0], site.lineno, site.made)
+            exp = Site(line, within[0].node, within[0], site.place, site.made)
         total = scene.site(self.total, site)
         if exp is None or total is None or not line.inside(exp.node, numerator):
             return None

@@ -47,14 +47,16 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
     outer = inside.written
     candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
     if written := _best(operation, candidates, None):
-        return Site(outer.line, written.node, written, inside.lineno, inside.made)
+        return Site(outer.line, written.node, written, inside.place, inside.made)
     written = _best(operation, own.operations, None) if own else None
     if own is None or written is None:
         return None
-    called = [name for name, value in own.assigned() if bare(value) is written.node]
+    if inside.place is not None and operation.place is not None and not inside.place.sees(operation.place):
+        return None  # the name means another tensor there
+    called = {name for name, value in own.assigned() if bare(value) is written.node} - outer.line.parameters()
     for name in outer.line.names():
         if name.id in called and any(outer.line.inside(name, part) for part in outer.parts()):
-            return Site(outer.line, name, written, inside.lineno, operation.lineno)
+            return Site(outer.line, name, written, inside.place, operation.place)
     return None
 
 

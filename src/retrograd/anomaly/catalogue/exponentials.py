@@ -51,7 +51,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         None if site is None else _bounded(scene, site, exps, limit),
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -105,7 +105,7 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
         "taken, or keep its argument above a small number.",
         site.line.replaced(edits) if site and len(edits) == 2 else None,
         f"d = {a} - {b}",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -195,7 +195,7 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
         "the exponent.",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
         f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
-        exp.lineno,
+        exp.place,
     )
 
 
@@ -240,7 +240,7 @@ def underflowed_sum(scene: Scene) -> Finding | None:
             "one, changes nothing in the quotient, and leaves a number of 1 in each sum. softmax makes weights so.",
             rewritten,
             f"weights = {spelling.tensor_call('softmax', scene.taken(exp, 'x'), 'dim=-1')}",
-            exp.lineno,
+            exp.place,
         )
     log_matrix = exponent or scene.taken(exp, "log_K")
     return Finding(

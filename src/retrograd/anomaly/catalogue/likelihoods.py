@@ -140,7 +140,7 @@ def log_taken_too_late(scene: Scene) -> Finding | None:
                 f"{happened} Taken part by part, the logarithm does not pass through it: of a product it is the sum of "
                 "the logarithms, of a sum logaddexp or logsumexp, of exp(x) it is x. A bound would leave no gradient.",
                 rewritten,
-                lineno=log.lineno,
+                place=log.place,
             )
     return None
 

@@ -26,7 +26,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
 
@@ -58,15 +58,18 @@ def log_of_softmax(scene: Scene) -> Finding | None:
         if is_masked(first(softmax)):
             return _log_of_masked_softmax(scene, log)
         inner, own = inner_site(scene, log, softmax), scene.site(softmax)
-        general = scene.spelling().tensor_call("log_softmax", scene.called(first(softmax), "logits"), "dim=-1")
+        logits = scene.taken(softmax, "logits")
+        general = scene.spelling().tensor_call("log_softmax", logits, "dim=-1")
+        if own is not None and logits == scene.called(first(softmax), "logits"):
+            general = own.written.renamed("log_softmax")
         return Finding(
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
             merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner and inner.can_be_moved else None)
             or in_log_space(scene, log),
-            f"log_p = {scene.spelling().tensor_call('log_softmax', scene.taken(softmax, 'logits'), 'dim=-1')}",
-            log.lineno,
+            f"log_p = {general}",
+            log.place,
         )
     return _log_of_written_out_softmax(scene)
 
@@ -194,7 +197,7 @@ def _log_of_written_out_sigmoid(
         "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
         outer.replaced(new(text)) if outer and text else None,
         f"log_p = {new(scene.taken(exp, 'x'))}",
-        log.lineno,
+        log.place,
     )
 
 
@@ -220,7 +223,7 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             if outer and text
             else in_log_space(scene, log),
             f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -243,7 +246,7 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
             merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None)
             or in_log_space(scene, log),
             f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -266,7 +269,7 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
             "exp(x)) is softplus(x), which is x itself for large x.",
             outer.replaced(spelling.functional("softplus", text)) if outer and text else None,
             f"y = {spelling.functional('softplus', scene.taken(exp, 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -331,7 +334,7 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
             f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
             merged(scene, log, total, new) or in_log_space(scene, log),
             f"y = {spelling.tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
-            log.lineno,
+            log.place,
         )
     return None
 

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._code import Line, atom, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
 _STEPS = _PRODUCTS | frozenset(("pow", "square", "add"))
@@ -172,18 +172,17 @@ def inner_descent(scene: Scene) -> Finding | None:
     if not growth > 1:
         return None
     smaller = f"{10.0 ** math.floor(math.log10(known / growth)):g}" if known and growth < math.inf else f"{name} / 10"
-    line = Line.parse(rate.get("code_line"))
-    numbers = [] if line is None else [node for node, each in line.constants() if each == known]
-    rewritten = line.replaced({numbers[0]: smaller}) if line is not None and known and len(numbers) == 1 else None
+    rewritten = with_rate(rate, smaller) if known else None
     went = f" (they went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
+    line = (scene.line_of(step) or "this line").capitalize()
     return Finding(
-        f"Line {step.lineno} goes down a gradient, step after step, and each step went beyond where it was to go, "
+        f"{line} goes down a gradient, step after step, and each step went beyond where it was to go, "
         f"further than the one before{went}, until {scene.op} left the range of {scene.dtype}. The learning rate of "
         f"these steps, {name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; that of the "
         "optimizer has nothing to do with it.",
         rewritten,
         f"{name if is_name(name) else 'lr'} = {smaller if is_name(name) or known else 'lr / 10'}",
-        rate.get("lineno") if rewritten else step.lineno,
+        Place.told(rate) if rewritten else step.place,
     )
 
 
@@ -213,7 +212,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
         spelling = scene.spelling(scene.site(log))
         line = Line.parse(product.code_line)
         name = line.assignment[0] if line is not None and line.assignment is not None else "state"
-        place = "" if product.lineno is None else f" in line {product.lineno}"
+        place = "" if product.place is None else f" in {scene.line_of(product)}"
         summed = total is not None or any(each.shape for each in product.args[:2])
         happened = (
             f"by a factor below one, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is "
@@ -229,7 +228,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
             f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
             if summed
             else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
-            log.lineno,
+            log.place,
         )
     return None
 

@@ -82,8 +82,8 @@ def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place 
     line, spelling = above.written.line, scene.spelling(above)
     where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
     taken_out = f"{atom(text)} - {largest(text, where, spelling)}"
-    lineno = place.lineno if is_spelled_out else exp.lineno
-    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), lineno
+    place = above.place if is_spelled_out else exp.place
+    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), place
 
 
 def _exponents(line: Line, text: str) -> list[ast.expr]:

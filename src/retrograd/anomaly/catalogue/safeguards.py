@@ -103,17 +103,17 @@ def relu_for_positive(scene: Scene) -> Finding | None:
     relu = relu_behind(below)
     if relu is None:
         return None
-    place = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
-    text = place.written.text(0, "input") if place is not None else None
-    spelling = scene.spelling(place)
+    site = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
+    text = site.written.text(0, "input") if site is not None else None
+    spelling = scene.spelling(site)
 
     def positive(x: str) -> str:
         return f"{spelling.functional('softplus', x)} + {'1e-4' if scene.half else '1e-6'}"
 
-    rewritten, lineno = None, relu.lineno
-    if place is not None and text is not None:
-        rewritten = place.written.line.replaced({place.written.node: positive(text)})
-        lineno = place.lineno if place.made is None else place.made
+    rewritten, place = None, relu.place
+    if site is not None and text is not None:
+        rewritten = site.written.line.replaced({site.written.node: positive(text)})
+        place = site.place if site.made is None else site.made
     of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt") else "a division by 0"
     return Finding(
         f"relu({scene.at(first(relu), 'x')}) is 0, as it is for every negative number, and what follows is {of}. No "
@@ -123,7 +123,7 @@ def relu_for_positive(scene: Scene) -> Finding | None:
         "one that is added is for rounding.)",
         rewritten,
         f"scale = {positive(scene.taken(relu, 'h'))}",
-        lineno,
+        place,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line, is_name
+from retrograd.anomaly.catalogue._code import Line, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -442,12 +442,12 @@ def runaway(scene: Scene) -> Finding | None:
         return None
     if scene.context.get("searched_by"):  # which goes far to find out that it is too far
         return None
-    optimizer, written = _optimizer(scene), dict(scene.context.get("rate") or {})
-    settings = optimizer or written  # these of an update by hand
+    optimizer = _optimizer(scene)
+    settings = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
+    written = settings.get("rate") or {} if optimizer else settings
     rate, start = number(settings.get("lr")), number(settings.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
-    line = written.get("code_line")
-    rewritten = f"{line[: written['col']]}{smaller}{line[written['end_col'] :]}" if line and rate else None
+    rewritten = with_rate(written, smaller) if rate else None
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
