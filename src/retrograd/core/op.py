@@ -104,7 +104,7 @@ class Op:
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
-        fitting: bool = False,
+        fitting: Callable[[str, str, Any, np.dtype], None] | None = None,
         heavy: bool = False,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
@@ -123,7 +123,7 @@ class Op:
         self.large = HEAVY if heavy else LARGE
         self.in_blocks = in_blocks(self.forward, self.large) if heavy else self.forward
         self.int_to_float = int_to_float
-        # whether numbers must fit into the dtype of the result; elsewhere they wrap around
+        # what is asked of numbers before they become the dtype of the result, in which they wrap around
         self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None

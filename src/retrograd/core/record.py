@@ -26,7 +26,7 @@ from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import new_view
-from retrograd.dtypes import as_dtype, default_float, fits, from_numpy_dtype, result_dtype
+from retrograd.dtypes import as_dtype, default_float, from_numpy_dtype, result_dtype
 from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
@@ -237,11 +237,8 @@ def _cast(op: Op, arrays: list[Any], target: np.dtype) -> list[Any]:
         if hasattr(operand, "dtype") and not isinstance(operand, np.generic):
             promoted[position] = operand if operand.dtype == target else dense_copy(operand, target)
         else:
-            if op.fitting and not fits(operand, target):
-                raise RuntimeError(
-                    f"{op.name}(): {op.params[position]}={operand} cannot be converted to type {target.name} without "
-                    "overflow; convert the tensor to a larger type first"
-                )
+            if op.fitting is not None:
+                op.fitting(op.name, op.params[position], operand, target)
             promoted[position] = np.asarray(operand).astype(target)
     return promoted
 
