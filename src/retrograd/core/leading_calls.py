@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from retrograd.core.half import HALF
 from retrograd.core.record import PLAIN, holds_tensor, settle
@@ -91,7 +91,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 if operands is arguments:
                     operands = arguments.copy()
                 operands[place] = value._data
-            elif isinstance(value, Tensor) or ((kind is tuple or kind is list) and holds_tensor(value)):
+            elif isinstance(value, (Tensor, generic)) or ((kind is tuple or kind is list) and holds_tensor(value)):
                 return general(*args, **kwargs)
         if (is_elementwise and (data.dtype.kind not in "fc" or data.dtype is HALF)) or (
             meta is not None and meta.inference

@@ -67,6 +67,10 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
             found = True
         elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
             bound[position] = arrays[position] = _plain(np.asanyarray(value))
+        elif isinstance(value, np.generic):
+            # one of NumPy's numbers would promote what it meets in the function, and in rules
+            if (op.kind == "elementwise" or op.params[position] in op.plain_params) and value.dtype.kind in "biufc":
+                bound[position] = arrays[position] = value.item()
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
             raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
     return arrays, found

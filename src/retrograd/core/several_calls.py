@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
@@ -77,7 +77,9 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 found = True
             elif kind in PLAIN or kind is ndarray:
                 continue
-            elif isinstance(value, (Tensor, ndarray)) or ((kind is tuple or kind is list) and holds_tensor(value)):
+            elif isinstance(value, (Tensor, ndarray, generic)) or (
+                (kind is tuple or kind is list) and holds_tensor(value)
+            ):
                 return general(*args, **kwargs)
         if not found:
             return general(*args, **kwargs)

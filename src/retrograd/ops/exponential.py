@@ -201,7 +201,9 @@ def _exponent_fits(name: str, argument: str, number: Any, dtype: np.dtype) -> No
     if argument == "input" or dtype.kind not in "iu":
         return
     if number < 0:
-        raise RuntimeError(f"{name}(): Integers to negative integer powers are not allowed; float_power() has the result")
+        raise RuntimeError(
+            f"{name}(): Integers to negative integer powers are not allowed; float_power() has the result"
+        )
     must_fit(name, "exponent", number, dtype)
 
 
