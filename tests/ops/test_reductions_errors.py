@@ -101,6 +101,7 @@ VALUES = [
     ("renorm", (V, 2, 0, 1.0)),
     ("renorm", (X, -2, 0, 1.0)),
     ("renorm", (X, 2, 0, -1.0)),
+    ("renorm", (X, 2, 0, float("nan"))),
     ("dist", (X, V[:2])),
     ("topk", (X, 5)),
     ("topk", (X, -1)),

@@ -128,7 +128,8 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     if not found:
         if op.arrays_too:
             return run_forward(op, arrays)
-        if op.sequence is not None and bound[op.sequence_position] in ([], ()):
+        given = None if op.sequence is None else bound[op.sequence_position]
+        if isinstance(given, (list, tuple)) and not given:
             return op.forward(*arrays)  # which says what is wrong with none
         raise _no_tensor_given(op, bound[0])
     if op.sequence is not None:

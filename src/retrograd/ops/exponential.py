@@ -54,7 +54,9 @@ def expm1(input):
 )
 def ldexp(input, other):
     """Return ``input * 2 ** other``; integers give the default float dtype."""
-    return input * 2.0**other
+    # in two steps, because the power may be beyond the dtype where the product is not
+    half = np.floor(np.clip(np.real(other), -4096, 4096) / 2)
+    return input * 2.0**half * 2.0 ** (other - half)
 
 
 @op(
