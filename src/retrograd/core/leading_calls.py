@@ -66,6 +66,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)
+    numbers = frozenset(position - 1 for position in op.number_positions)
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         nonlocal node_class
@@ -88,6 +89,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             if kind in PLAIN:
                 continue
             if kind is Tensor:
+                if place in numbers:
+                    return general(*args, **kwargs)
                 if operands is arguments:
                     operands = arguments.copy()
                 operands[place] = value._data

@@ -51,6 +51,9 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+# What parameters that are one number are annotated with.
+_NUMBERS = frozenset(("bool", "int", "int | None", "float", "float | None", "complex"))
+
 # Parameters that a result tells by its shape and dtype, and such as have no influence on it.
 _TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
@@ -176,6 +179,10 @@ class Op:
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
         self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
+        # where a number belongs, and may come as a tensor without dimensions
+        self.number_positions = frozenset(
+            self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
+        )
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Give every name that a rule uses a slot, and every rule the numbers of its slots."""

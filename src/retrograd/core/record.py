@@ -60,6 +60,10 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
         if kind is Tensor or isinstance(value, Tensor):
             data = arrays[position] = value._data
             found = True
+            if position in op.number_positions:
+                _check_constant(op, position, value)
+                if type(data) is ndarray and not data.ndim:  # as an array, it would promote what it meets
+                    bound[position] = arrays[position] = data.item()
             if type(data) is DeviceArray:
                 check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
@@ -74,6 +78,15 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
             raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
     return arrays, found
+
+
+def _check_constant(op: Op, position: int, value: Tensor) -> None:
+    """Raise for a tensor that requires grad where a number belongs, which has no derivative."""
+    if value.requires_grad:
+        raise TypeError(
+            f"{op.name}(): argument '{op.params[position]}' (position {position + 1}) must be a number, not a tensor "
+            "that requires grad, because there is no derivative by it; pass its item()"
+        )
 
 
 def _is_array_of_others(value: Any) -> bool:

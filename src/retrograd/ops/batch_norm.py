@@ -271,6 +271,8 @@ def _normalized(
     if input.ndim < 2:
         raise IndexError(f"batch_norm: expected an input of shape [N, C, ...], got {list(input.shape)}")
     channels = input.shape[1]
+    if isinstance(momentum, Tensor) and not momentum.ndim:
+        momentum = momentum.item()
     if not isinstance(momentum, Real):
         raise TypeError(f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}")
     check_kind("batch_norm", "f", input)

@@ -320,7 +320,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
     if not isinstance(q, Tensor):
         if not isinstance(q, Real):
             raise TypeError(f"{name}(): argument 'q' must be a number or a Tensor, not {type(q).__name__}")
-        if not 0 <= q <= 1:
+        if not 0 <= float(q) <= 1:
             raise RuntimeError(f"{name}(): q must be in the range [0, 1] but got {q}")
         return
     if q.ndim > 1:

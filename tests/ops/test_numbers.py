@@ -1,4 +1,7 @@
-"""One of NumPy's numbers among the arguments: it counts as Python's, which leaves the dtype of a result alone."""
+"""Numbers among the arguments that are NumPy's, or tensors without dimensions: they count as Python's.
+
+Python's leave the dtype of a result alone.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ PARAMETERS = [
     "F.leaky_relu(x, n)", "F.elu(x, n)", "F.celu(x, n)", "F.softplus(x, n)", "F.hardtanh(x, -n, n)",
     "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, n)", "F.rrelu(x, n, n)", "m.logit(x, n)",
     "F.smooth_l1_loss(x, 2 * x, beta=n)", "F.huber_loss(x, 2 * x, delta=n)", "F.hinge_embedding_loss(x, x.sign(), n)",
-    "F.triplet_margin_loss(x, x, 2 * x, n)", "F.pairwise_distance(x, 2 * x, n)", "F.normalize(x, n, 0)",
+    "F.triplet_margin_loss(x[None], x[None], 2 * x[None], n)", "F.normalize(x, n, 0)",
+    "F.pairwise_distance(x, 2 * x, n)",
     "F.layer_norm(x, (3,), eps=n)", "F.local_response_norm(x[None, :, None], 2, n, n, n)",
-    "F.scaled_dot_product_attention(x[None], x[None], x[None], scale=n)", "F.pad(x, (1, 1), value=n)",
+    "F.dropout(x, 1 - n * 0)", "F.scaled_dot_product_attention(x[None], x[None], x[None], scale=n)",
+    "F.pad(x, (1, 1), value=n)",
     "F.batch_norm(x[None].expand(2, 3), m.zeros(3), m.ones(3), training=True, momentum=n)",
     "m.norm(x, n)", "m.dist(x, 2 * x, n)", "m.linalg.vector_norm(x, n)", "m.renorm(x[None], n, 0, n)",
     "m.cdist(x[None], 2 * x[None], n)", "m.var(x, correction=n)", "m.quantile(x, n)", "m.nan_to_num(x, n, n, n)",
@@ -30,13 +35,22 @@ PARAMETERS = [
 OPERANDS = ["x * n", "n / x", "n ** x", "x ** n", "m.xlogy(x, n)", "m.special.xlog1py(x, n)", "m.clamp(x, n)"]
 
 
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "np.float64": lambda m: np.float64(0.5),
+    "np.float32": lambda m: np.float32(0.5),
+    "np.int64": lambda m: np.int64(1),
+    "float64 tensor": lambda m: m.tensor(0.5, dtype=m.float64),
+    "int64 tensor": lambda m: m.tensor(1),
+}
+
+
 @pytest.mark.parametrize("expression", PARAMETERS + OPERANDS)
-@pytest.mark.parametrize("number", [np.float64(0.5), np.float32(0.5), np.int64(1)], ids=lambda n: type(n).__name__)
+@pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_dtype_stays(expression: str, number: Any, dtype: str) -> None:
+def test_the_dtype_stays(expression: str, number: str, dtype: str) -> None:
     def program(library: Any) -> Any:
         x = library.tensor([1.0, 2.0, 3.0], dtype=getattr(library, dtype), requires_grad=True)
-        names = {"m": library, "F": library.nn.functional, "x": x, "n": number}
+        names = {"m": library, "F": library.nn.functional, "x": x, "n": NUMBERS[number](library)}
         result = attempt(lambda: eval(expression, names))
         if isinstance(result, str) or not result.requires_grad:
             return result
@@ -58,3 +72,21 @@ def test_the_dtype_stays(expression: str, number: Any, dtype: str) -> None:
 def test_a_gradient_has_all_digits_of_its_dtype(function: Callable[[rg.Tensor], rg.Tensor]) -> None:
     x = rg.tensor([1.0, 2.0, 3.0], dtype=rg.float64, requires_grad=True)
     assert rg.autograd.gradcheck(function, (x,), atol=1e-8, rtol=1e-8)
+
+
+CONSTANT = [
+    "F.leaky_relu(x, n)", "F.elu(x, n)", "F.celu(x, n)", "F.softplus(x, n)", "F.softplus(x, 1, n)",
+    "F.hardtanh(x, -n, n)",
+    "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, 0)", "m.logit(x, n)", "m.linalg.vector_norm(x, n)",
+    "F.smooth_l1_loss(x, x, beta=n)", "F.huber_loss(x, x, delta=n)", "F.layer_norm(x, (3,), eps=n)",
+    "m.addmv(x, x.outer(x), x, alpha=n)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", CONSTANT)
+def test_no_gradient_is_lost_in_silence(expression: str) -> None:
+    """There is no derivative by these: a tensor that requires grad is refused there."""
+    for library in (torch, rg):
+        x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
+        with pytest.raises(TypeError, match=r"must be (Number|float|a number)"):
+            eval(expression, {"m": library, "F": library.nn.functional, "x": x, "n": n})
