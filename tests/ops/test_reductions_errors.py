@@ -121,6 +121,7 @@ VALUES = [
     ("trapezoid", (X, X), {"dx": 2}),
     ("cumulative_trapezoid", (X, V[:2])),
     ("gradient", (X,), {"edge_order": 3}),
+    ("gradient", (X.astype(np.uint8),)),
     ("gradient", (X,), {"edge_order": 2}),
     ("gradient", (X,), {"spacing": (2.0,)}),
     ("gradient", (X,), {"dim": (0, 0)}),
