@@ -79,7 +79,8 @@ CONSTANT = [
     "F.hardtanh(x, -n, n)",
     "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, 0)", "m.logit(x, n)", "m.linalg.vector_norm(x, n)",
     "F.smooth_l1_loss(x, x, beta=n)", "F.huber_loss(x, x, delta=n)", "F.layer_norm(x, (3,), eps=n)",
-    "m.addmv(x, x.outer(x), x, alpha=n)",
+    "m.addmv(x, x.outer(x), x, alpha=n)", "m.add(x, x, alpha=n)", "x.sub_(x, alpha=n)", "m.addcmul(x, x, x, value=n)",
+    "x.addcdiv_(x, x, value=n)",
 ]  # fmt: skip
 
 

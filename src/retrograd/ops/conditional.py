@@ -333,7 +333,7 @@ def lerp(input, end, weight):
     tensor1=lambda g, tensor2, value: g * conj(tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 * value),
 )
-def addcmul(input, tensor1, tensor2, value: Any = 1):
+def addcmul(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 * tensor2``."""
     check_kind("addcmul", "iufc", input)
     return input + (tensor1 if value == 1 else input.dtype.type(value) * tensor1) * tensor2
@@ -344,7 +344,7 @@ def addcmul(input, tensor1, tensor2, value: Any = 1):
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: -g * conj(value * tensor1 / tensor2 / tensor2),
 )
-def addcdiv(input, tensor1, tensor2, value: Any = 1):
+def addcdiv(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 / tensor2``.
 
     Raises
