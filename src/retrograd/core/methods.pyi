@@ -1858,10 +1858,10 @@ class Methods(ArrayFace):
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
         """Return where the values ``v`` would have to be inserted into this sorted vector to keep it sorted."""
     @overload
-    def select(self, dim: _int, index: _int | Tensor) -> Tensor:
+    def select(self, dim: _int, index: _int) -> Tensor:
         """Return the view at position ``index`` of dimension ``dim``."""
     @overload
-    def select(self, *, axis: _int, index: _int | Tensor) -> Tensor: ...
+    def select(self, *, axis: _int, index: _int) -> Tensor: ...
     @overload
     def select_scatter(self, src: TensorOrArray, dim: _int, index: _int) -> Tensor:
         """Return ``input`` with ``src`` at position ``index`` of ``dim``."""

@@ -17,7 +17,7 @@ from retrograd.batching import BatchedArray, as_array
 from retrograd.core.errors import kind_name, no_tensor
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, view
-from retrograd.core.registry import add_method, composite
+from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -48,15 +48,13 @@ def place(grad, shape: tuple[int, ...], index: tuple[Any, ...]):
     return result
 
 
-@view(
-    name="select",
-    public=False,
-    method=False,
-    input=lambda g, input_shape, dim, index: place(g, input_shape, along(dim % len(input_shape), index)),
-)
-def _select(input, dim: int, index: int):
+@view(input=lambda g, input_shape, dim, index: place(g, input_shape, along(dim % len(input_shape), index)))
+def select(input, dim: int, index: int):
+    """Return the view at position ``index`` of dimension ``dim``."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    if not hasattr(index, "__index__"):
+        raise TypeError(f"select(): argument 'index' must be int, not {kind_name(index)}")
     dim = normalize_dim(dim, input.ndim)
     size = input.shape[dim]
     if not -size <= index < size:
@@ -64,14 +62,6 @@ def _select(input, dim: int, index: int):
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
         )
     return input[along(dim, index)]
-
-
-@composite(reported=False)
-def select(input, dim: int, index: int | Tensor) -> Tensor:
-    """Return the view at position ``index`` of dimension ``dim``."""
-    if not hasattr(index, "__index__"):
-        raise TypeError(f"select(): argument 'index' must be int, not {kind_name(index)}")
-    return _select(input, dim, operator.index(index))  # an array as index would copy
 
 
 @view(public=False, method=False, name="slice", input=lambda g, input_shape, index: place(g, input_shape, index))
