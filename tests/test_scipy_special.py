@@ -472,3 +472,12 @@ def test_without_scipy() -> None:
     expected = [*rg.nn.functional.gelu(x).tolist(), *g.tolist(), *h.tolist()]
     np.testing.assert_allclose([float(value) for value in values.split()], expected, rtol=1e-14)
     assert dtypes == "retrograd.float16 [0.8427007794380188]"
+
+
+def test_ai_vanishes_far_from_zero() -> None:
+    x = rg.tensor([2.0, 100.0, 1e6, 1e10, 1e300, float("inf")], dtype=rg.float64, requires_grad=True)
+    result = rg.special.airy_ai(x)
+    result.sum().backward()
+    assert result.tolist()[2:] == [0.0] * 4
+    assert [abs(slope) for slope in x.grad.tolist()[2:]] == [0.0] * 4
+    assert result[0].item() == sp.airy(2.0)[0]

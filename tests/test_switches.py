@@ -107,6 +107,16 @@ def test_tensor_errors_say_what_to_do() -> None:
         rg.LongTensor(rg.ones(2))
 
 
+@parity
+def test_what_is_no_number_makes_no_tensor(m: Any) -> Any:
+    """NumPy would take None for NaN, and words for True."""
+    wrong = [[None], [1, None], {}, {1: 2}, np.array([None])]
+    makers = [m.Tensor, m.BoolTensor, m.LongTensor]
+    return [attempt(lambda make=make, data=data: make(data)) for make in makers for data in wrong], m.Tensor(
+        [True, 2.5]
+    )
+
+
 def test_default_tensor_type() -> None:
     for kind in (rg.DoubleTensor, "torch.DoubleTensor", "retrograd.DoubleTensor"):
         rg.set_default_dtype(rg.float32)

@@ -782,10 +782,10 @@ def addbmm(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def addcdiv(
-    input: Operand, tensor1: Operand, tensor2: Operand, value: Number = 1, *, out: Tensor | None = None
+    input: Operand, tensor1: Operand, tensor2: Operand, value: _complex = 1, *, out: Tensor | None = None
 ) -> Tensor: ...
 def addcmul(
-    input: Operand, tensor1: Operand, tensor2: Operand, value: Number = 1, *, out: Tensor | None = None
+    input: Operand, tensor1: Operand, tensor2: Operand, value: _complex = 1, *, out: Tensor | None = None
 ) -> Tensor: ...
 def addmm(
     input: TensorOrArray,

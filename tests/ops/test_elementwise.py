@@ -416,3 +416,15 @@ def test_derivatives_of_sinc_at_and_near_zero() -> None:
     for derivative in (slope, second):
         below, above = rg.vmap(derivative)(around).tolist()
         assert below == pytest.approx(above, rel=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_ldexp_is_the_inverse_of_frexp(dtype: str) -> None:
+    """Up to the largest number, whose power of two is beyond the dtype."""
+    limits = np.finfo(dtype)
+    values = rg.tensor([limits.max, -limits.max, limits.tiny, limits.tiny / 8, 1.0], dtype=getattr(rg, dtype))
+    assert rg.equal(rg.ldexp(*rg.frexp(values)), values)
+    shifts = [200, -200, 40] if dtype == "float32" else [1500, -1500, 40]
+    numbers = [limits.tiny, limits.max, 3.0]
+    ours, theirs = (m.ldexp(m.tensor(numbers, dtype=getattr(m, dtype)), m.tensor(shifts)).tolist() for m in (rg, torch))
+    assert ours == theirs

@@ -120,6 +120,7 @@ CASES = [
     # values of arguments
     ("pow", "i ** -1"),
     ("pow", "i.pow_(-1)"),
+    ("negative integer powers", "i.to(rg.uint8) ** -1"),
     ("add", "rg.add(i, i, alpha=0.5)"),
     ("add", "rg.add(f, f, alpha=1j)"),
     ("sub", "rg.sub(i, i, alpha=0.5)"),
@@ -174,6 +175,9 @@ LIMITS = {
     "threshold": lambda library, x, number: library.nn.functional.threshold(x, 0, number),
     "add": lambda library, x, number: x + number,
     "ge": lambda library, x, number: x >= number,
+    "pow": lambda library, x, number: x**number,
+    "pow_": lambda library, x, number: x.pow_(number),
+    "rpow": lambda library, x, number: number**x,
 }
 
 

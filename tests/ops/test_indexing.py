@@ -10,7 +10,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import as_array, assert_same, to_ours, to_torch
-from tests.parity import attempt, parity
+from tests.parity import attempt, parity, run
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Using a non-tuple:UserWarning", "ignore:indexing with dtype:UserWarning"
@@ -659,3 +659,21 @@ def test_the_shape_of_unravel_index_consists_of_integers(shape: Any) -> None:
             lib.unravel_index(lib.tensor([1]), shape)
     with pytest.raises(TypeError, match=r"tensor\(\[2, 3\]\)"):
         rg.unravel_index(rg.tensor([1]), rg.tensor([2, 3]))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((), (1,), ()), ((), (), (2,)), ((1,), (1,), ()), ((3,), (1,), ()), ((3,), (2,), ())], ids=str
+)
+@pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_reduce"])
+def test_a_number_counts_as_a_vector_of_one(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    more = ["prod"] if name == "scatter_reduce" else []
+
+    def placed(library: Any) -> Any:
+        x, src = (library.full(shape, 3.0, dtype=library.float64) for shape in (shapes[0], shapes[2]))
+        return attempt(lambda: getattr(x, name)(0, library.zeros(shapes[1], dtype=library.int64), src, *more))
+
+    assert run(placed, rg) == run(placed, torch)
+    if shapes[1] != (2,):
+        index = rg.zeros(shapes[1], dtype=rg.int64)
+        operands = [rg.full(shape, 3.0, dtype=rg.float64, requires_grad=True) for shape in (shapes[0], shapes[2])]
+        assert rg.autograd.gradcheck(lambda x, src: getattr(x, name)(0, index, src, *more), operands)

@@ -255,3 +255,14 @@ def test_the_spread_of_numbers_far_from_0(name: str, dim: int | None) -> None:
     spread = getattr(rg.tensor(x), name)(dim)
     np.testing.assert_allclose(spread.numpy(), getattr(np, name)(x.astype(float), axis=dim, ddof=1), rtol=1e-6)
     assert getattr(rg.full((50, 20), 0.1), name)(dim).abs().max() < 1e-8
+
+
+def test_what_renorm_leaves_alone_keeps_its_gradient() -> None:
+    """Also a slice whose norm is NaN, which is not above the largest one."""
+
+    def gradient(library: Any) -> Any:
+        x = library.tensor([[3.0, 4.0, np.nan], [3.0, 4.0, 0.0], [0.3, 0.4, 0.0]], requires_grad=True)
+        (x.renorm(2, 0, 1.0) * library.arange(9.0).reshape(3, 3)).sum().backward()
+        return x.grad
+
+    np.testing.assert_allclose(gradient(rg).numpy(), gradient(torch).numpy(), rtol=1e-5, atol=1e-7)

@@ -212,3 +212,15 @@ def test_integers_of_all_kinds_say_how_to_split(lib: Any) -> Any:
     x, two = lib.arange(6.0).reshape(2, 3), lib.tensor(2)
     parts = [x.split(two, 1), x.chunk(two, 1), x.tensor_split(two, 1), x.chunk(np.int64(2), 1)]
     return [parts, x.tensor_split(np.int64(2), 1), attempt(lambda: x.chunk(2.0)), attempt(lambda: x.hsplit(two))]
+
+
+@parity
+def test_selecting_by_a_tensor_is_a_view(lib: Any) -> Any:
+    """Of what it says at the time: a write to the index comes too late."""
+    w = lib.ones(2, 3, requires_grad=True)
+    x, index = w * 2, lib.tensor(1)
+    view = x.select(0, index)
+    index.zero_()
+    view.mul_(5)
+    x.sum().backward()
+    return [x, view, view._is_view(), w.grad, attempt(lambda: x.select(0, lib.tensor(1.0)))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,14 @@ def _constructed(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
             "for a tensor of one number use retrograd.tensor()"
         )
     try:
+        if not all(isinstance(item, Number) for item in _objects_in(data)):
+            raise TypeError(f"{name}(): data must be a sequence of numbers, but got {data!r}")
         return np.array(data, dtype=dtype)
     except ValueError as error:
         raise ValueError(f"{name}(): {error}") from None
+
+
+def _objects_in(data: Any) -> Iterable[Any]:
+    """What NumPy finds in the data that is not plainly numbers: it would make NaN of None, and True of a word."""
+    found = np.asarray(data)
+    return () if found.dtype.kind in "biufc" else found.flat

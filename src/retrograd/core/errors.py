@@ -89,6 +89,10 @@ NOTHING = object()
 _NO_INTEGER = "cannot be interpreted|not supported between|integer argument expected|indices must be integers"
 
 
+# what is said where an array stands in the place of a number
+_NO_NUMBER = "truth value of an array|only (0-dimensional|integer scalar) arrays can be"
+
+
 def taken_for_tensor(error: Exception) -> Any:
     """What was used as a tensor though it is none, as an error tells; ``NOTHING`` if it is about something else."""
     culprit = getattr(error, "obj", NOTHING)
@@ -105,6 +109,10 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
         if argument is None or hasattr(culprit, "dtype"):
             return error
         return TypeError(f"{name}(): argument '{argument}' must be Tensor, not {kind_name(culprit)}")
+    if re.search(_NO_NUMBER, str(error)) and (given := _array_for_numbers(operands, params)):
+        argument, value = given
+        text = f"argument '{argument}' takes numbers, not the array {_describe(value)}; give its tolist()"
+        return TypeError(f"{name}(): {text}")
     if isinstance(error, np.exceptions.AxisError):
         return IndexError(f"{name}(): {_dimension_text(error)}; operands: {describe(operands)}")
     if isinstance(error, np.linalg.LinAlgError):
@@ -127,6 +135,15 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
     if type(error) is TypeError and re.search(_NO_INTEGER, str(error)):
         return TypeError(f"{name}(): {error}; operands: {describe(operands)}")
     return error
+
+
+def _array_for_numbers(operands: Sequence[Any], params: Sequence[str]) -> tuple[str, Any] | None:
+    """The first parameter but one that was given an array, alone in a list or not, as in ``x.reshape(shape)``."""
+    for param, value in list(zip(params, operands, strict=False))[1:]:
+        (item,) = value if isinstance(value, (tuple, list)) and len(value) == 1 else (value,)
+        if getattr(item, "ndim", 0):
+            return param, item
+    return None
 
 
 def check_broadcast(name: str, *operands: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from retrograd.core.half import HALF
 from retrograd.core.record import PLAIN, holds_tensor, settle
@@ -66,6 +66,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)
+    numbers = frozenset(position - 1 for position in op.number_positions)
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         nonlocal node_class
@@ -88,10 +89,12 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             if kind in PLAIN:
                 continue
             if kind is Tensor:
+                if place in numbers:
+                    return general(*args, **kwargs)
                 if operands is arguments:
                     operands = arguments.copy()
                 operands[place] = value._data
-            elif isinstance(value, Tensor) or ((kind is tuple or kind is list) and holds_tensor(value)):
+            elif isinstance(value, (Tensor, generic)) or ((kind is tuple or kind is list) and holds_tensor(value)):
                 return general(*args, **kwargs)
         if (is_elementwise and (data.dtype.kind not in "fc" or data.dtype is HALF)) or (
             meta is not None and meta.inference

@@ -135,7 +135,7 @@ class Methods(ArrayFace):
         """Return ``beta * input + alpha * (batch1 @ batch2).sum(0)`` for batches of matrices."""
     def addbmm_(self, batch1: TensorOrArray, batch2: TensorOrArray, beta: complex = 1, alpha: complex = 1) -> Tensor:
         """In-place form of :func:`retrograd.addbmm`."""
-    def addcdiv(self, tensor1: Operand, tensor2: Operand, value: Number = 1) -> Tensor:
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, value: complex = 1) -> Tensor:
         """Return ``input + value * tensor1 / tensor2``.
 
         Raises
@@ -143,11 +143,11 @@ class Methods(ArrayFace):
         RuntimeError
             For integers; use ``input + value * (tensor1 / tensor2)``.
         """
-    def addcdiv_(self, tensor1: Operand, tensor2: Operand, value: Number = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, value: complex = 1) -> Tensor:
         """In-place form of :func:`retrograd.addcdiv`."""
-    def addcmul(self, tensor1: Operand, tensor2: Operand, value: Number = 1) -> Tensor:
+    def addcmul(self, tensor1: Operand, tensor2: Operand, value: complex = 1) -> Tensor:
         """Return ``input + value * tensor1 * tensor2``."""
-    def addcmul_(self, tensor1: Operand, tensor2: Operand, value: Number = 1) -> Tensor:
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, value: complex = 1) -> Tensor:
         """In-place form of :func:`retrograd.addcmul`."""
     def addmm(self, mat1: TensorOrArray, mat2: TensorOrArray, beta: complex = 1, alpha: complex = 1) -> Tensor:
         """Return ``beta * input + alpha * (mat1 @ mat2)`` for matrices; ``input`` is broadcast to the product."""

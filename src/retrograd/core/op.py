@@ -51,6 +51,9 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+# What parameters that are one number are annotated with.
+_NUMBERS = frozenset(("bool", "int", "int | None", "float", "float | None", "complex"))
+
 # Parameters that a result tells by its shape and dtype, and such as have no influence on it.
 _TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
@@ -104,7 +107,7 @@ class Op:
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
-        fitting: bool = False,
+        fitting: Callable[[str, str, Any, np.dtype], None] | None = None,
         heavy: bool = False,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
@@ -123,7 +126,7 @@ class Op:
         self.large = HEAVY if heavy else LARGE
         self.in_blocks = in_blocks(self.forward, self.large) if heavy else self.forward
         self.int_to_float = int_to_float
-        # whether numbers must fit into the dtype of the result; elsewhere they wrap around
+        # what is asked of numbers before they become the dtype of the result, in which they wrap around
         self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
@@ -176,6 +179,10 @@ class Op:
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
         self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
+        # where a number belongs, and may come as a tensor without dimensions
+        self.number_positions = frozenset(
+            self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
+        )
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Give every name that a rule uses a slot, and every rule the numbers of its slots."""

@@ -26,7 +26,7 @@ from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import new_view
-from retrograd.dtypes import as_dtype, default_float, fits, from_numpy_dtype, result_dtype
+from retrograd.dtypes import as_dtype, default_float, from_numpy_dtype, result_dtype
 from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
         if kind is Tensor or isinstance(value, Tensor):
             data = arrays[position] = value._data
             found = True
+            if position in op.number_positions:
+                _check_constant(op, position, value)
+                if type(data) is ndarray and not data.ndim:  # as an array, it would promote what it meets
+                    bound[position] = arrays[position] = data.item()
             if type(data) is DeviceArray:
                 check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
@@ -67,9 +71,22 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
             found = True
         elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
             bound[position] = arrays[position] = _plain(np.asanyarray(value))
+        elif isinstance(value, np.generic):
+            # one of NumPy's numbers would promote what it meets in the function, and in rules
+            if (op.kind == "elementwise" or op.params[position] in op.plain_params) and value.dtype.kind in "biufc":
+                bound[position] = arrays[position] = value.item()
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
             raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
     return arrays, found
+
+
+def _check_constant(op: Op, position: int, value: Tensor) -> None:
+    """Raise for a tensor that requires grad where a number belongs, which has no derivative."""
+    if value.requires_grad:
+        raise TypeError(
+            f"{op.name}(): argument '{op.params[position]}' (position {position + 1}) must be a number, not a tensor "
+            "that requires grad, because there is no derivative by it; pass its item()"
+        )
 
 
 def _is_array_of_others(value: Any) -> bool:
@@ -124,7 +141,8 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     if not found:
         if op.arrays_too:
             return run_forward(op, arrays)
-        if op.sequence is not None and bound[op.sequence_position] in ([], ()):
+        given = None if op.sequence is None else bound[op.sequence_position]
+        if isinstance(given, (list, tuple)) and not given:
             return op.forward(*arrays)  # which says what is wrong with none
         raise _no_tensor_given(op, bound[0])
     if op.sequence is not None:
@@ -237,11 +255,8 @@ def _cast(op: Op, arrays: list[Any], target: np.dtype) -> list[Any]:
         if hasattr(operand, "dtype") and not isinstance(operand, np.generic):
             promoted[position] = operand if operand.dtype == target else dense_copy(operand, target)
         else:
-            if op.fitting and not fits(operand, target):
-                raise RuntimeError(
-                    f"{op.name}(): {op.params[position]}={operand} cannot be converted to type {target.name} without "
-                    "overflow; convert the tensor to a larger type first"
-                )
+            if op.fitting is not None:
+                op.fitting(op.name, op.params[position], operand, target)
             promoted[position] = np.asarray(operand).astype(target)
     return promoted
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
@@ -52,7 +52,7 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     required, most, keepdim = op.required, len(op.params), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)
-    edge_positions = op.edge_positions
+    edge_positions, numbers = op.edge_positions, op.number_positions
     meanings = [meaning(op, slot) for slot in op.slots]
     plans: dict[int, list[tuple[int, int] | None]] = {}  # by which tensors need a gradient
 
@@ -72,12 +72,14 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             kind = type(value)
             if kind is Tensor:
                 data = arrays[place] = value._data
-                if type(data) is not ndarray or (value._meta is not None and value._meta.inference):
+                if place in numbers or type(data) is not ndarray or (value._meta is not None and value._meta.inference):
                     return general(*args, **kwargs)
                 found = True
             elif kind in PLAIN or kind is ndarray:
                 continue
-            elif isinstance(value, (Tensor, ndarray)) or ((kind is tuple or kind is list) and holds_tensor(value)):
+            elif isinstance(value, (Tensor, ndarray, generic)) or (
+                (kind is tuple or kind is list) and holds_tensor(value)
+            ):
                 return general(*args, **kwargs)
         if not found:
             return general(*args, **kwargs)

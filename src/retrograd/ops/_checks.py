@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from retrograd.core.errors import no_tensor
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
+from retrograd.dtypes import fits
 
 
 def check_tensor(name: str, input: Any) -> Tensor:
@@ -46,3 +49,12 @@ def check_kind(name: str, kinds: str, *operands: Any) -> None:
             converts = "f" in kinds and operand.dtype.kind in "biu"
             advice = "; convert it first, for example with .to(retrograd.float32)" if converts else ""
             raise NotImplementedError(f"\"{name}\" not implemented for '{operand.dtype}', only for {accepted}{advice}")
+
+
+def must_fit(name: str, argument: str, number: Any, dtype: np.dtype) -> None:
+    """Raise for a number that ``dtype`` cannot hold."""
+    if not fits(number, dtype):
+        raise RuntimeError(
+            f"{name}(): {argument}={number} cannot be converted to type {dtype.name} without overflow; "
+            "convert the tensor to a larger type first"
+        )

@@ -54,7 +54,7 @@ def _rsub(input, other):
     input=lambda g: g,
     other=lambda g, alpha: g * conj(alpha),
 )
-def _add_scaled(input, other, alpha: Any):
+def _add_scaled(input, other, alpha: complex):
     return input + _convert_alpha("add", alpha, input.dtype) * other
 
 
@@ -66,7 +66,7 @@ def _add_scaled(input, other, alpha: Any):
     input=lambda g: g,
     other=lambda g, alpha: g * -conj(alpha),
 )
-def _sub_scaled(input, other, alpha: Any):
+def _sub_scaled(input, other, alpha: complex):
     return input - _convert_alpha("sub", alpha, input.dtype) * other
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,9 @@ def _normalized(
     if input.ndim < 2:
         raise IndexError(f"batch_norm: expected an input of shape [N, C, ...], got {list(input.shape)}")
     channels = input.shape[1]
-    if not isinstance(momentum, (int, float)):
+    if isinstance(momentum, Tensor) and not momentum.ndim:
+        momentum = momentum.item()
+    if not isinstance(momentum, Real):
         raise TypeError(f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}")
     check_kind("batch_norm", "f", input)
     if not training and (running_mean is None or running_var is None):

@@ -13,7 +13,7 @@ from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype
-from retrograd.ops._checks import check_kind
+from retrograd.ops._checks import check_kind, must_fit
 from retrograd.ops._rules import conj, is_tensor, keep, not_implemented
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LARGE = 1 << 13  # elements from which on it takes less time for any condition 
 @elementwise(
     name="where",
     method=False,
-    fitting=True,
+    fitting=must_fit,
     heavy=True,
     input=lambda g, condition: keep(g, condition),
     other=lambda g, condition: keep(g, np.logical_not(condition)),
@@ -181,7 +181,7 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
 @elementwise(
     aliases=("clip",),
     node_name=lambda min, max: f"ClampBackward{int(not is_tensor(min) and not is_tensor(max))}",
-    fitting=True,
+    fitting=must_fit,
     input=_clamp_input,
     min=_clamp_min,
     max=_clamp_max,
@@ -212,7 +212,7 @@ clip = clamp
 
 @elementwise(
     node_name=lambda min: f"ClampMinBackward{int(is_tensor(min))}",
-    fitting=True,
+    fitting=must_fit,
     input=lambda g, input, min: keep(g, input >= min),
     min=lambda g, input, min: keep(g, input < min),
 )
@@ -224,7 +224,7 @@ def clamp_min(input, min):
 
 @elementwise(
     node_name=lambda max: f"ClampMaxBackward{int(is_tensor(max))}",
-    fitting=True,
+    fitting=must_fit,
     input=lambda g, input, max: keep(g, input <= max),
     max=lambda g, input, max: keep(g, input > max),
 )
@@ -333,7 +333,7 @@ def lerp(input, end, weight):
     tensor1=lambda g, tensor2, value: g * conj(tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 * value),
 )
-def addcmul(input, tensor1, tensor2, value: Any = 1):
+def addcmul(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 * tensor2``."""
     check_kind("addcmul", "iufc", input)
     return input + (tensor1 if value == 1 else input.dtype.type(value) * tensor1) * tensor2
@@ -344,7 +344,7 @@ def addcmul(input, tensor1, tensor2, value: Any = 1):
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: -g * conj(value * tensor1 / tensor2 / tensor2),
 )
-def addcdiv(input, tensor1, tensor2, value: Any = 1):
+def addcdiv(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 / tensor2``.
 
     Raises

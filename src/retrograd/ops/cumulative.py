@@ -12,6 +12,7 @@ from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
+from retrograd.dtypes import uint8
 from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
@@ -403,6 +404,10 @@ def gradient(
     """
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient(): only supports edge_order=1 and edge_order=2, but got {edge_order}")
+    if input.dtype == uint8:
+        raise RuntimeError(
+            "gradient(): uint8 has no negative differences; convert the input first, as in input.float()"
+        )
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     dims = [checked_dim("gradient", k, input.ndim) for k in dims]
     if len(set(dims)) < len(dims):

@@ -13,7 +13,7 @@ from retrograd.core.errors import no_tensor
 from retrograd.core.op import elementwise, op
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._checks import check_kind
+from retrograd.ops._checks import check_kind, must_fit
 from retrograd.ops._rules import conj, is_tensor, keep, zero
 from retrograd.ops.complex import _from_parts as from_parts
 
@@ -54,7 +54,9 @@ def expm1(input):
 )
 def ldexp(input, other):
     """Return ``input * 2 ** other``; integers give the default float dtype."""
-    return input * 2.0**other
+    # in two steps, because the power may be beyond the dtype where the product is not
+    half = np.floor(np.clip(np.real(other), -4096, 4096) / 2)
+    return input * 2.0**half * 2.0 ** (other - half)
 
 
 @op(
@@ -196,9 +198,21 @@ def _pow_name(input: Any, other: Any) -> str:
     return "PowBackward0" if not is_tensor(other) else "PowBackward1" if is_tensor(input) else "PowBackward2"
 
 
+def _exponent_fits(name: str, argument: str, number: Any, dtype: np.dtype) -> None:
+    """An exponent of integers must not wrap around: 3 ** 256 is not 3 ** 0; a base may."""
+    if argument == "input" or dtype.kind not in "iu":
+        return
+    if number < 0:
+        raise RuntimeError(
+            f"{name}(): Integers to negative integer powers are not allowed; float_power() has the result"
+        )
+    must_fit(name, "exponent", number, dtype)
+
+
 @elementwise(
     name="pow",
     operator="pow",
+    fitting=_exponent_fits,
     node_name=_pow_name,
     opmath=False,
     numpy=(np.power,),

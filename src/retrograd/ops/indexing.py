@@ -53,6 +53,8 @@ def select(input, dim: int, index: int):
     """Return the view at position ``index`` of dimension ``dim``."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    if not hasattr(index, "__index__"):
+        raise TypeError(f"select(): argument 'index' must be int, not {kind_name(index)}")
     dim = normalize_dim(dim, input.ndim)
     size = input.shape[dim]
     if not -size <= index < size:

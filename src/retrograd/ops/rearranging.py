@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,7 @@ def roll(input, shifts: int | Sequence[int], dims: int | Sequence[int] | None = 
     >>> rg.roll(rg.arange(4), 1).tolist()
     [3, 0, 1, 2]
     """
+    shifts = tuple(map(operator.index, shifts)) if isinstance(shifts, Sequence) else operator.index(shifts)
     count = len(shifts) if isinstance(shifts, Sequence) else 1
     expected = 1 if not dims and dims != 0 else len(dims) if isinstance(dims, Sequence) else 1
     if count != expected:

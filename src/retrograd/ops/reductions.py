@@ -19,7 +19,7 @@ from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import default_float, from_numpy_dtype
 from retrograd.ops._reducing import Dims, add_reduce, axes_of, cast, count_reduced, mean_of, reduce, sum_of_squares
-from retrograd.ops._rules import conj, everywhere, expand_reduced, keep_reduced, normalize_dim, normalize_dims
+from retrograd.ops._rules import conj, everywhere, expand_reduced, keep, keep_reduced, normalize_dim, normalize_dims
 from retrograd.ops.arithmetic import slope_of_abs
 from retrograd.ops.extremes import share_among
 
@@ -252,18 +252,18 @@ def dist(input, other, p: float = 2) -> Tensor:
 
 
 def _renorm_parts(x: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """The norms of the slices, what they are scaled by, and the derivative of that; of float16, in float32."""
+    """The norms of the slices, which are scaled, by what, and the derivative of that; of float16, in float32."""
     others = tuple(k for k in range(x.ndim) if k != normalize_dim(dim, x.ndim))
     norms = vector_norm(x, p, others, True, None)
     above, safe = norms > maxnorm, norms + 1e-7
-    return others, norms, np.where(above, maxnorm / safe, 1), np.where(above, -maxnorm / safe / safe, 0)
+    return others, norms, above, np.where(above, maxnorm / safe, 1), np.where(above, -maxnorm / safe / safe, 0)
 
 
 def _renorm_rule(g, input, p, dim, maxnorm):
     g, input = single(g), single(input)
-    others, norms, scale, slope = _renorm_parts(input, p, dim, maxnorm)
+    others, norms, above, scale, slope = _renorm_parts(input, p, dim, maxnorm)
     along_norms = slope * np.sum(np.real(g * conj(input)), axis=others, keepdims=True)
-    return g * scale + _norm_rule(along_norms, input, norms, p, others, True)
+    return g * scale + keep(_norm_rule(along_norms, input, norms, p, others, True), above)
 
 
 @op(inplace=True, input=_renorm_rule)
@@ -273,10 +273,10 @@ def renorm(input, p: float, dim: int, maxnorm: float):
         raise RuntimeError(f"renorm(): input needs at least 2 dimensions, got {input.ndim} dimensions")
     if p <= 0:
         raise RuntimeError(f"renorm(): non-positive norm {p} is not supported")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm(): expected maxnorm to be >= 0 but got {maxnorm}")
     x = single(input)
-    _, _, scale, _ = _renorm_parts(x, p, dim, maxnorm)
+    _, _, _, scale, _ = _renorm_parts(x, p, dim, maxnorm)
     return row_major((x * scale.astype(x.real.dtype, copy=False)).astype(input.dtype, copy=False))
 
 

@@ -44,13 +44,15 @@ def _corner(src: Any, index: Any) -> Any:
     """The part of ``src`` that has an index: all of it, if the shapes agree."""
     if not index.size:  # its shape need not have anything to do with that of src
         return src.reshape(-1)[:0].reshape(index.shape)
+    if index.ndim != src.ndim:  # one of them is a number, which counts as a vector
+        return src.reshape(-1)[: index.size].reshape(index.shape)
     return src if src.shape == index.shape else src[(*(slice(length) for length in index.shape), ...)]
 
 
 def _spread(picked: Any, shape: tuple[int, ...]) -> Any:
     """The adjoint of taking the corner."""
-    if 0 in picked.shape:
-        return place(picked.reshape(-1), (math.prod(shape),), (slice(0),)).reshape(shape)
+    if 0 in picked.shape or picked.ndim != len(shape):
+        return place(picked.reshape(-1), (math.prod(shape),), (slice(math.prod(picked.shape)),)).reshape(shape)
     return picked if picked.shape == shape else place(picked, shape, (*(slice(n) for n in picked.shape), ...))
 
 
@@ -229,6 +231,8 @@ def _dispatch(inplace: bool, input: Any, dim: int, index: Any, src: Any, value: 
     given = value if src is None else src
     if given is None:
         raise TypeError(f"{name}() needs src or value")
+    if isinstance(given, np.generic):
+        given = given.item()
     if reduce is None:
         return (
             calls.apply_inplace(_scatter.op, name, [input, dim, index, given])

@@ -188,7 +188,7 @@ def check_gather(
         n <= m for d, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if d != dim
     )
     if src_shape is not None:
-        fits = fits and all(n <= m for n, m in zip(index.shape, src_shape, strict=False))
+        fits = fits and all(n <= m for n, m in zip(index.shape, src_shape or (1,), strict=False))
     if not fits:
         raise RuntimeError(
             f"{name}(): Size does not match: expected index {list(index.shape)} to be no larger than self {list(shape)}"

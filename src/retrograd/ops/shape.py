@@ -178,6 +178,8 @@ def unflatten(input, dim: int, sizes: Sequence[int]):
         raise RuntimeError(f"unflatten: dimension {dim} is given, but the tensor has no dimensions")
     dim = normalize_dim(dim, input.ndim)
     known = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) > 1:
+        raise RuntimeError(f"unflatten: only one of the sizes {_text(sizes)} may be -1")
     if -1 in sizes and known:
         sizes = [input.shape[dim] // known if size == -1 else size for size in sizes]
     if math.prod(sizes) != input.shape[dim]:

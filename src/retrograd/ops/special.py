@@ -99,7 +99,11 @@ def trigamma(x: Any) -> Any:
     return sc.zeta(2, x)
 
 
-@scipy_ufunc("gammaln", input=lambda g, input: g * sc.psi(input))
+def _log_gamma(input: Any) -> Any:
+    return np.where(input == -np.inf, np.inf, sc.gammaln(input))  # infinite as at every other pole
+
+
+@scipy_ufunc("gammaln", compute=_log_gamma, input=lambda g, input: g * sc.psi(input))
 def lgamma(input):
     """Return the logarithm of the absolute value of the gamma function."""
 
@@ -142,7 +146,7 @@ def mvlgamma(input, p: int):
     if p < 1:
         raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, but got {p}")
     input = row_major(input)
-    result = sum(sc.gammaln(input - k / 2) for k in range(p)) + p * (p - 1) / 4 * math.log(math.pi)
+    result = sum(_log_gamma(input - k / 2) for k in range(p)) + p * (p - 1) / 4 * math.log(math.pi)
     return narrowed(result, input)
 
 
@@ -345,10 +349,15 @@ def spherical_bessel_j0(input):
     return narrowed(sc.spherical_jn(0, input), input)
 
 
-@scipy_elementwise(int_to_float=True, namespace="special", method=False, input=lambda g, input: g * sc.airy(input)[1])
+def _airy(x: Any) -> Any:
+    """SciPy's functions, which are NaN far from zero, where Ai and its derivative are 0 long before."""
+    return sc.airy(np.minimum(x, 1e4))
+
+
+@scipy_elementwise(int_to_float=True, namespace="special", method=False, input=lambda g, input: g * _airy(input)[1])
 def airy_ai(input):
     """Return the Airy function Ai, the solution of ``y'' = x * y`` that decays to the right."""
-    return narrowed(sc.airy(input)[0], input)
+    return narrowed(_airy(input)[0], input)
 
 
 # --- torch.special's names for what is defined elsewhere --------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -317,9 +318,9 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
             f"{name}(): interpolation must be one of {', '.join(INTERPOLATIONS)}, but got {interpolation}"
         )
     if not isinstance(q, Tensor):
-        if not isinstance(q, (int, float)):
+        if not isinstance(q, Real):
             raise TypeError(f"{name}(): argument 'q' must be a number or a Tensor, not {type(q).__name__}")
-        if not 0 <= q <= 1:
+        if not 0 <= float(q) <= 1:
             raise RuntimeError(f"{name}(): q must be in the range [0, 1] but got {q}")
         return
     if q.ndim > 1:

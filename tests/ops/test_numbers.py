@@ -1,0 +1,93 @@
+"""Numbers among the arguments that are NumPy's, or tensors without dimensions: they count as Python's.
+
+Python's leave the dtype of a result alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, run
+
+PARAMETERS = [
+    "F.leaky_relu(x, n)", "F.elu(x, n)", "F.celu(x, n)", "F.softplus(x, n)", "F.hardtanh(x, -n, n)",
+    "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, n)", "F.rrelu(x, n, n)", "m.logit(x, n)",
+    "F.smooth_l1_loss(x, 2 * x, beta=n)", "F.huber_loss(x, 2 * x, delta=n)", "F.hinge_embedding_loss(x, x.sign(), n)",
+    "F.triplet_margin_loss(x[None], x[None], 2 * x[None], n)", "F.normalize(x, n, 0)",
+    "F.pairwise_distance(x, 2 * x, n)",
+    "F.layer_norm(x, (3,), eps=n)", "F.local_response_norm(x[None, :, None], 2, n, n, n)",
+    "F.dropout(x, 1 - n * 0)", "F.scaled_dot_product_attention(x[None], x[None], x[None], scale=n)",
+    "F.pad(x, (1, 1), value=n)",
+    "F.batch_norm(x[None].expand(2, 3), m.zeros(3), m.ones(3), training=True, momentum=n)",
+    "m.norm(x, n)", "m.dist(x, 2 * x, n)", "m.linalg.vector_norm(x, n)", "m.renorm(x[None], n, 0, n)",
+    "m.cdist(x[None], 2 * x[None], n)", "m.var(x, correction=n)", "m.quantile(x, n)", "m.nan_to_num(x, n, n, n)",
+    "m.scatter(x, 0, m.tensor([1]), n)", "x.clone().scatter_(0, m.tensor([1]), n)", "m.cumulative_trapezoid(x, dx=n)",
+    "m.scatter(x.detach(), 0, m.tensor([1]), n, reduce='add')", "m.sub(x, x.square(), alpha=n)",
+    "x.index_fill(0, m.tensor([0]), n)",
+]  # fmt: skip
+
+OPERANDS = ["x * n", "n / x", "n ** x", "x ** n", "m.xlogy(x, n)", "m.special.xlog1py(x, n)", "m.clamp(x, n)"]
+
+
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "np.float64": lambda m: np.float64(0.5),
+    "np.float32": lambda m: np.float32(0.5),
+    "np.int64": lambda m: np.int64(1),
+    "float64 tensor": lambda m: m.tensor(0.5, dtype=m.float64),
+    "int64 tensor": lambda m: m.tensor(1),
+}
+
+
+@pytest.mark.parametrize("expression", PARAMETERS + OPERANDS)
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_dtype_stays(expression: str, number: str, dtype: str) -> None:
+    def program(library: Any) -> Any:
+        x = library.tensor([1.0, 2.0, 3.0], dtype=getattr(library, dtype), requires_grad=True)
+        names = {"m": library, "F": library.nn.functional, "x": x, "n": NUMBERS[number](library)}
+        result = attempt(lambda: eval(expression, names))
+        if isinstance(result, str) or not result.requires_grad:
+            return result
+        result.sum().backward()
+        return result, x.grad
+
+    assert run(program, rg) == run(program, torch)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.float16(0.7) ** x,
+        lambda x: rg.pow(np.float32(0.1), x),
+        lambda x: rg.xlogy(x, np.float16(0.7)),
+        lambda x: rg.logaddexp(x, np.float32(0.1)),
+    ],
+)
+def test_a_gradient_has_all_digits_of_its_dtype(function: Callable[[rg.Tensor], rg.Tensor]) -> None:
+    x = rg.tensor([1.0, 2.0, 3.0], dtype=rg.float64, requires_grad=True)
+    assert rg.autograd.gradcheck(function, (x,), atol=1e-8, rtol=1e-8)
+
+
+CONSTANT = [
+    "F.leaky_relu(x, n)", "F.elu(x, n)", "F.celu(x, n)", "F.softplus(x, n)", "F.softplus(x, 1, n)",
+    "F.hardtanh(x, -n, n)",
+    "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, 0)", "m.logit(x, n)", "m.linalg.vector_norm(x, n)",
+    "F.smooth_l1_loss(x, x, beta=n)", "F.huber_loss(x, x, delta=n)", "F.layer_norm(x, (3,), eps=n)",
+    "m.addmv(x, x.outer(x), x, alpha=n)", "m.add(x, x, alpha=n)", "x.sub_(x, alpha=n)", "m.addcmul(x, x, x, value=n)",
+    "x.addcdiv_(x, x, value=n)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", CONSTANT)
+def test_no_gradient_is_lost_in_silence(expression: str) -> None:
+    """There is no derivative by these: a tensor that requires grad is refused there."""
+    for library in (torch, rg):
+        x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
+        with pytest.raises(TypeError, match=r"must be (Number|float|a number)"):
+            eval(expression, {"m": library, "F": library.nn.functional, "x": x, "n": n})
