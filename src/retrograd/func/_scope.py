@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.core import state
 from retrograd.core.errors import is_torchs, to_be_made
+from retrograd.core.forward import Level
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.tree import tree_map
@@ -110,7 +111,10 @@ class Scope:
         return self.recording and self.reaches_outside(tensors)
 
     def reaches_outside(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether the history of ``tensors`` leads to anything but the arguments."""
+        """Whether the history of ``tensors``, or of their tangents, leads to anything but the arguments."""
+        return self._leads_outside([each for tensor in tensors for each in _with_tangents(tensor)])
+
+    def _leads_outside(self, tensors: Sequence[Tensor]) -> bool:
         stack = [edge[0] for edge in (tensor._resolve_edge() for tensor in tensors) if edge is not None]
         seen = set(stack)
         while stack:
@@ -124,21 +128,41 @@ class Scope:
         return False
 
     def released(self, value: Any) -> Any:
-        """What to hand out: a tensor without its history, if that leads to the arguments only."""
-        return plain(value) if isinstance(value, Tensor) and not self.depends_on_outside([value]) else value
+        """What to hand out: a tensor without its history, if that leads to the arguments only. So are its tangents."""
+        if not isinstance(value, Tensor):
+            return value
+        tangents = [(level, tangent, self.released(tangent)) for level, tangent in _tangents(value)]
+        keeps = not value.requires_grad or (self.recording and self._leads_outside([value]))
+        if keeps and all(tangent is handed_out for _, tangent, handed_out in tangents):
+            return value
+        alone = wrap(value._data, value._resolve_edge() if keeps else None, value._cell)
+        for level, _, tangent in tangents:
+            level.set(alone, tangent)
+        return alone
 
     def released_tree(self, tree: Any) -> Any:
         return tree_map(self.released, tree)
 
 
-def plain(tensor: Tensor) -> Tensor:
-    """A tensor of the same values without a history; itself, if it has none."""
-    if not tensor.requires_grad:
-        return tensor
-    alone = wrap(tensor._data, None, tensor._cell)
-    if state.local.dual_level is not None:
-        state.local.dual_level.move(tensor, alone)
-    return alone
+def _tangents(tensor: Tensor) -> Iterator[tuple[Level, Tensor]]:
+    """The tangents of a tensor with their levels; while one is looked at, only the levels around its own are there."""
+    innermost = level = state.local.dual_level
+    try:
+        while level is not None:
+            tangent = level.tangent(tensor)
+            if tangent is not None:
+                state.set_dual_level(level.outer)
+                yield level, tangent
+            level = level.outer
+    finally:
+        state.set_dual_level(innermost)
+
+
+def _with_tangents(tensor: Tensor) -> Iterator[Tensor]:
+    """A tensor, its tangents, theirs, and so on."""
+    yield tensor
+    for _, tangent in _tangents(tensor):
+        yield from _with_tangents(tangent)
 
 
 def as_tensors(tree: Any) -> Any:

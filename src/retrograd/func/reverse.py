@@ -19,7 +19,6 @@ from retrograd.func._scope import (
     check_real,
     check_tensors,
     chosen,
-    plain,
     replaced,
     split_aux,
     without_history,
@@ -126,7 +125,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             further = scope.depends_on_outside([value])
             gradients = pulled_back(scope, [value], leaves, None, further, False)
             result = unflatten(structure, gradients)
-            value, aux = value if further else plain(value), scope.released_tree(aux)
+            value, aux = scope.released(value), scope.released_tree(aux)
         return result, ((value, aux) if has_aux else value)
 
     return differentiated
