@@ -127,13 +127,16 @@ class Scope:
                     stack.append(source)
         return False
 
-    def released(self, value: Any) -> Any:
-        """What to hand out: a tensor without its history, if that leads to the arguments only. So are its tangents."""
+    def released(self, value: Any, recorded: bool = False) -> Any:
+        """What to hand out: a tensor without its history, if that leads to the arguments only. So are its tangents.
+
+        A history is kept only if gradients are recorded outside, or if it is ``recorded`` in any case.
+        """
         if not isinstance(value, Tensor):
             return value
-        tangents = [(level, tangent, self.released(tangent)) for level, tangent in _tangents(value)]
-        keeps = not value.requires_grad or (self.recording and self._leads_outside([value]))
-        if keeps and all(tangent is handed_out for _, tangent, handed_out in tangents):
+        tangents = [(level, each, self.released(each, level.recorded)) for level, each in _tangents(value)]
+        keeps = not value.requires_grad or ((self.recording or recorded) and self._leads_outside([value]))
+        if keeps and all(each is handed_out for _, each, handed_out in tangents):
             return value
         alone = wrap(value._data, value._resolve_edge() if keeps else None, value._cell)
         for level, _, tangent in tangents:
