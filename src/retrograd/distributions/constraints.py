@@ -10,8 +10,8 @@ import numpy as np
 
 from retrograd.core.own_names import own_methods
 from retrograd.core.tensor import Tensor
-from retrograd.distributions.utils import somewhere
 from retrograd.linalg import cholesky_ex, eigvalsh
+from retrograd.ops._rules import somewhere
 from retrograd.ops.joining import cat as _joined
 from retrograd.ops.joining import stack as _stacked
 

@@ -15,13 +15,13 @@ from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.utils import (
     broadcast_all,
     check_tensors,
-    everywhere,
     finfo,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
 )
 from retrograd.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot, softplus
+from retrograd.ops._rules import everywhere
 from retrograd.ops.shape import broadcast_shapes
 from retrograd.random import bernoulli, binomial, multinomial, poisson
 

@@ -13,7 +13,8 @@ from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation import empty
 from retrograd.distributions.constraints import Constraint, is_dependent
-from retrograd.distributions.utils import broadcast_all, everywhere
+from retrograd.distributions.utils import broadcast_all
+from retrograd.ops._rules import everywhere
 from retrograd.random import rand
 from retrograd.random.batched import with_room
 

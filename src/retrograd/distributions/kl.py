@@ -15,9 +15,10 @@ from retrograd.distributions.gamma import Beta, Dirichlet, Gamma, InverseGamma
 from retrograd.distributions.low_rank import LowRankMultivariateNormal
 from retrograd.distributions.multivariate import Independent, MultivariateNormal
 from retrograd.distributions.transformed import TransformedDistribution
-from retrograd.distributions.utils import euler_constant, somewhere, summed
+from retrograd.distributions.utils import euler_constant, summed
 from retrograd.linalg import solve_triangular
 from retrograd.nn.functional import softplus
+from retrograd.ops._rules import somewhere
 
 __all__ = ["kl_divergence", "register_kl"]
 

@@ -18,7 +18,8 @@ from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.gamma import Beta, Gamma
 from retrograd.distributions.kl import register_kl
 from retrograd.distributions.transformed_families import Pareto
-from retrograd.distributions.utils import euler_constant, everywhere
+from retrograd.distributions.utils import euler_constant
+from retrograd.ops._rules import everywhere
 from retrograd.ops.shape import broadcast_shapes
 
 # --- where samples lie ------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from retrograd.distributions.distribution import Distribution, room
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.gamma import Beta, Chi2
 from retrograd.distributions.multivariate import ByCovariance
-from retrograd.distributions.utils import broadcast_all, somewhere
+from retrograd.distributions.utils import broadcast_all
 from retrograd.linalg import slogdet, solve_triangular
+from retrograd.ops._rules import somewhere
 from retrograd.ops.joining import cat
 from retrograd.ops.shape import broadcast_shapes
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd.grad_mode import enable_grad
-from retrograd.batching import unbatched
 from retrograd.core.errors import kind_name, no_tensor, to_be_made
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor, tril_indices
@@ -45,16 +44,6 @@ class lazy_property(cached_property[Any]):  # noqa: N801 (torch's name)
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         super().__init__(enable_grad()(wrapped))
-
-
-def everywhere(condition: Any) -> bool:
-    """Whether a condition holds for all elements: under ``vmap``, in all samples, so that one may raise otherwise."""
-    return bool(unbatched(condition._data).all())
-
-
-def somewhere(condition: Any) -> bool:
-    """Whether a condition holds for any element: under ``vmap``, in any of the samples."""
-    return bool(unbatched(condition._data).any())
 
 
 def broadcast_all(*values: Any) -> list[Any]:
