@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -97,6 +98,31 @@ class Level:
             step_back(before)
         self.set(tensor, tangent, origin)
         return tangent
+
+    def tangents(self, tensor: Tensor) -> Iterator[tuple[Level, Tensor]]:
+        """The tangents of ``tensor`` in this level, which is the innermost one, and in those around it.
+
+        While one is looked at, only the levels around its own are there.
+        """
+        level: Level | None = self
+        try:
+            while level is not None:
+                tangent = level.tangent(tensor)
+                if tangent is not None:
+                    set_dual_level(level.outer)
+                    yield level, tangent
+                level = level.outer
+        finally:
+            set_dual_level(self)
+
+    def with_tangents(self, tensor: Tensor) -> Iterator[Tensor]:
+        """``tensor``, its tangents, theirs, and so on."""
+        yield tensor
+        for level, tangent in self.tangents(tensor):
+            if level.outer is None:
+                yield tangent
+            else:
+                yield from level.outer.with_tangents(tangent)
 
     def _origin(self, tensor: Any) -> Origin | None:
         """The tensor of whose tangent that of ``tensor`` is a view, and how."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from retrograd.core import state
 from retrograd.core.errors import is_torchs, to_be_made
-from retrograd.core.forward import Level
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.tree import tree_map
@@ -112,7 +111,10 @@ class Scope:
 
     def reaches_outside(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the history of ``tensors``, or of their tangents, leads to anything but the arguments."""
-        return self._leads_outside([each for tensor in tensors for each in _with_tangents(tensor)])
+        level = state.local.dual_level
+        if level is not None:
+            tensors = [each for tensor in tensors for each in level.with_tangents(tensor)]
+        return self._leads_outside(tensors)
 
     def _leads_outside(self, tensors: Sequence[Tensor]) -> bool:
         stack = [edge[0] for edge in (tensor._resolve_edge() for tensor in tensors) if edge is not None]
@@ -134,7 +136,9 @@ class Scope:
         """
         if not isinstance(value, Tensor):
             return value
-        tangents = [(level, each, self.released(each, level.recorded)) for level, each in _tangents(value)]
+        innermost = state.local.dual_level
+        found = () if innermost is None else innermost.tangents(value)
+        tangents = [(level, each, self.released(each, level.recorded)) for level, each in found]
         keeps = not value.requires_grad or ((self.recording or recorded) and self._leads_outside([value]))
         if keeps and all(each is handed_out for _, each, handed_out in tangents):
             return value
@@ -145,27 +149,6 @@ class Scope:
 
     def released_tree(self, tree: Any) -> Any:
         return tree_map(self.released, tree)
-
-
-def _tangents(tensor: Tensor) -> Iterator[tuple[Level, Tensor]]:
-    """The tangents of a tensor with their levels; while one is looked at, only the levels around its own are there."""
-    innermost = level = state.local.dual_level
-    try:
-        while level is not None:
-            tangent = level.tangent(tensor)
-            if tangent is not None:
-                state.set_dual_level(level.outer)
-                yield level, tangent
-            level = level.outer
-    finally:
-        state.set_dual_level(innermost)
-
-
-def _with_tangents(tensor: Tensor) -> Iterator[Tensor]:
-    """A tensor, its tangents, theirs, and so on."""
-    yield tensor
-    for _, tangent in _tangents(tensor):
-        yield from _with_tangents(tangent)
 
 
 def as_tensors(tree: Any) -> Any:
