@@ -182,8 +182,32 @@ def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
             f"{function.__name__}.vmap returned out_dims {out_dims} for outputs with structure {structure}"
         )
     return unflatten(
-        structure, [leaf if dim is None else hide(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
+        structure, [_own_output(function, leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
     )
+
+
+def _own_output(function: Any, output: Any, dim: Any, level: Level) -> Any:
+    """What a Function's ``vmap`` returned, with the samples along dimension ``dim`` hidden."""
+    if dim is None:
+        return output
+    name = f"{function.__name__}.vmap"
+    if not isinstance(output, Tensor):
+        raise ValueError(
+            f"{name} returned {type(output)} with the out_dim {dim!r}, but only Tensors have a dimension of samples; "
+            "the out_dim of anything else is None"
+        )
+    if not isinstance(dim, int):
+        raise ValueError(f"{name} returned the out_dim {dim!r}; it must be an int, or None")
+    if not -output.ndim <= dim < output.ndim:
+        raise IndexError(
+            f"{name}: Dimension out of range: it returned the out_dim {dim} for a Tensor of shape {list(output.shape)}"
+        )
+    if output.shape[dim] != level.size:
+        raise RuntimeError(
+            f"{name} returned a Tensor of shape {list(output.shape)} with the out_dim {dim}, of size "
+            f"{output.shape[dim]}, but there are {level.size} samples"
+        )
+    return hide(output, dim, level)
 
 
 # --- vmap -------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,37 @@ def test_several_dicts_and_errors(lib: Any) -> Any:
         call(model, weights, x, strict=True),
         call(model, {"other": lib.zeros(1)}, x),
     ]
+
+
+@parity
+def test_what_a_module_assigns_to_a_buffer_is_in_the_dict_afterwards(lib: Any) -> Any:
+    class Counting(lib.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", lib.zeros(()))
+            self.register_buffer("largest", lib.zeros(()))
+            self.weight = lib.nn.Parameter(lib.ones(()))
+
+        def forward(self, x: Any, fails: bool = False) -> Any:
+            self.calls = self.calls + 1
+            self.largest.copy_(x.max())
+            if fails:
+                raise ValueError
+            return x * self.calls * self.weight
+
+    module, x = Counting(), lib.tensor([1.0, 2.0])
+    call = lib.func.functional_call
+    state = {"calls": lib.tensor(4.0), "largest": lib.tensor(0.0), "other": lib.tensor(7.0)}
+    report = [call(module, state, x), dict(state), call(module, state, x), dict(state)]
+    report += [attempt(lambda: call(module, state, x, {"fails": True})), dict(state)]
+    several = ({"calls": lib.tensor(4.0)}, {"largest": lib.tensor(0.0)})
+    return [*report, call(module, several, x), several, dict(module.named_buffers())]
+
+
+def test_a_mapping_that_cannot_be_written_to_is_only_read() -> None:
+    norm = rg.nn.BatchNorm1d(2)
+    state = MappingProxyType({"running_mean": rg.ones(2)})
+    rg.func.functional_call(norm, state, rg.ones(3, 2))
 
 
 @pytest.mark.parametrize("lib", [torch, rg], ids=["torch", "retrograd"])

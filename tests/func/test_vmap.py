@@ -297,6 +297,38 @@ def test_counts_at_places_that_are_the_same_for_all() -> None:
     assert rg.vmap(counts)(A[:0]).shape == (0, 3)
     with pytest.raises(RuntimeError, match="shape of what bincount returns depends on the data"):
         rg.vmap(np.bincount)(np.array([[0, 1, 1], [2, 0, 0]]))
+    with pytest.raises(RuntimeError, match="shape of what bincount returns depends on the data"):
+        rg.vmap(lambda x: rg.bincount(x, minlength=4))(rg.tensor([[0, 1, 1]])[:0])
+
+
+@parity
+def test_counts_of_which_every_sample_has_as_many(lib: Any) -> Any:
+    places, weights = lib.tensor([[0, 1, 1], [2, 0, 0]]), lib.tensor(A[:2])
+    counts = lambda x, w: lib.bincount(x, w, minlength=4)  # noqa: E731
+    return [
+        lib.vmap(lambda x: lib.bincount(x, minlength=4))(places),
+        lib.vmap(lambda x: lib.bincount(x, minlength=3), in_dims=1)(places),
+        lib.vmap(counts)(places, weights),
+        lib.vmap(counts, in_dims=(0, None))(places, weights[0]),
+        attempt(lambda: lib.vmap(lib.bincount)(places)),
+    ]
+
+
+@parity
+def test_bags_of_every_sample(lib: Any) -> Any:
+    bag, table = lib.nn.functional.embedding_bag, lib.tensor(A)
+    bags = lib.tensor([[[0, 1], [4, 4]], [[2, 2], [3, 0]]])
+    tables = lib.stack([table, table * 2])
+    loss = lambda table, bags: (bag(bags, table) ** 2).sum()  # noqa: E731
+    return [
+        lib.vmap(bag, in_dims=(0, None))(bags, table),
+        lib.vmap(bag)(bags, tables),
+        lib.vmap(bag, in_dims=(None, 0))(bags[0], tables),
+        lib.vmap(lambda x: bag(x, table, mode="sum"), in_dims=1)(bags),
+        lib.vmap(lambda x: bag(x.reshape(-1), table, lib.tensor([0, 3])))(bags),
+        lib.vmap(lib.func.grad(loss), in_dims=(None, 0))(table, bags),
+        attempt(lambda: lib.vmap(bag, in_dims=(0, None))(bags + 1, table)),
+    ]
 
 
 def test_indices_of_either_sign_in_one_batch() -> None:

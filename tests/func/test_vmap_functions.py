@@ -140,3 +140,33 @@ def test_what_a_rule_for_batches_must_return(name: str) -> None:
         return attempt(lambda: lib.vmap(Wrong.apply)(lib.tensor(A)))
 
     parity(program)()
+
+
+MISFITS: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
+    "too few samples": (lambda x: (x[:2], 0), RuntimeError, ["[2, 3]", "out_dim 0", "5 samples"]),
+    "another dimension": (lambda x: (x, 1), RuntimeError, ["[5, 3]", "out_dim 1", "5 samples"]),
+    "no such dimension": (lambda x: (x, 2), IndexError, ["[5, 3]", "out_dim 2"]),
+    "no dimension": (lambda x: (x, "rows"), ValueError, ["'rows'", "int"]),
+    "no tensor": (lambda x: ((x, 3), 0), ValueError, ["int", "out_dim 0", "None"]),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_where_a_rule_for_batches_says_its_samples_are(name: str) -> None:
+    function, error, words = MISFITS[name]
+
+    class Wrong(rg.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return function(x)
+
+    with pytest.raises(error) as raised:
+        rg.vmap(Wrong.apply)(rg.tensor(A))
+    assert [word for word in ["Wrong.vmap", *words] if word not in str(raised.value)] == []

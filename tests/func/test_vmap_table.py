@@ -27,7 +27,6 @@ UNSUPPORTED = {
     "argwhere": DEPENDS,
     "as_strided_scatter": "vmap",  # it writes
     "batch_norm": "vmapped over",  # running statistics
-    "bincount": DEPENDS,
     "ctc_loss": "no memory of its own",
     "embedding_bag": "vmap",
     "equal": "disagree about a condition",
@@ -49,8 +48,8 @@ UNSUPPORTED = {
 # These are for samples that lie in memory as they are to be seen, and refused as those are outside of vmap.
 NEED_A_LAYOUT = ("as_strided", "as_strided_copy", "view", "view_as_complex", "view_as_complex_copy")
 UNSUPPORTED.update(dict.fromkeys(NEED_A_LAYOUT, "contiguous"))
-# Without samples, the shape of a result is that for ones and zeros, which these refuse.
-NEED_VALUES = ("linalg.ldl_solve",)
+# Without samples, the shape of a result is that for ones and zeros, which these refuse, or would count.
+NEED_VALUES = ("linalg.ldl_solve", "bincount")
 
 # Their results are unique only up to something that NumPy code, which runs on arrays only, takes away.
 COMPARED_OUTSIDE = ("linalg.eig", "linalg.eigvals")

@@ -93,3 +93,19 @@ def test_a_view_of_what_is_new_is_written_to() -> None:
         return lib.func.jacfwd(lambda x: lib.func.vmap(f, in_dims=1)(lib.stack([x, x * 0.5], 1)))(x)
 
     compare()
+
+
+@parity
+def test_a_sample_is_contiguous_wherever_the_others_lie(m: Any) -> Any:
+    def told(a: Any) -> Any:
+        return m.tensor(a.is_contiguous())
+
+    x = m.arange(30.0).reshape(3, 2, 5)
+    return [
+        *[m.vmap(told, in_dims=dim)(x) for dim in (0, 1, 2)],
+        *[m.vmap(m.vmap(told, in_dims=inner), in_dims=outer)(x) for inner in (0, 1) for outer in (0, 1, 2)],
+        m.vmap(told, in_dims=1)(x[:, :, ::2]),
+        m.vmap(told)(x.movedim(1, 0)),
+        m.vmap(told, in_dims=1)(x[:0]),
+        m.vmap(lambda a: told(a.T))(x[:, :, :1]),
+    ]

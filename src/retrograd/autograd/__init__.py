@@ -240,13 +240,17 @@ def returned_gradients(
     allow_unused: bool,
     materialize_grads: bool = False,
     values_matter: bool = True,
+    told: bool = True,
 ) -> tuple[Any, ...]:
-    """What :func:`grad` returns. A monitor looks at the outputs, too, unless their values do not matter."""
+    """What :func:`grad` returns. A monitor looks at the outputs, too, unless their values do not matter.
+
+    Unless it is ``told``, it does not hear of the backward at all.
+    """
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
-    if state.monitor is not None and values_matter:
+    if state.monitor is not None and values_matter and told:
         state.monitor.before_backward(_as_tuple(outputs), is_step=False)
-    results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
+    results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False, told=told)
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
         if result is None and not allow_unused:
             raise RuntimeError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrograd.core.forward import Level, laid_out_as, zeros_like
-from retrograd.core.state import set_dual_level
+from retrograd.core.forward import Level, laid_out_as, step_back, zeros_like
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def propagate(
     raw, outputs
         What it returned, and what became of that.
     """
-    previous = set_dual_level(level.outer)
+    before = level.step_out()
     try:
         if level.outer is not None:
             propagate(node, args, raw, outputs, level.outer)
@@ -33,7 +32,7 @@ def propagate(
         if any(tangent is not None for tangent in tangents):
             _Outputs(node, args, tangents, level).take(raw, outputs)
     finally:
-        set_dual_level(previous)
+        step_back(before)
 
 
 class _Outputs:

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.batching.array import BatchedArray
 from retrograd.core import state
+from retrograd.core.layout import is_row_major
 from retrograd.core.leaving import no_array, warn_of_number
 from retrograd.core.size import Size, shape_of
 from retrograd.core.state import local
@@ -120,7 +121,7 @@ class ArrayFace:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory one after the other in index order."""
-        return self._data.flags.c_contiguous
+        return is_row_major(self._data)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a real floating-point one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from retrograd.core.layout import copy_in_memory_order, in_memory_order, memory_
 from retrograd.core.node import Node, OpNode
 from retrograd.core.record import apply
 from retrograd.core.saved import Packed
-from retrograd.core.state import local, set_dual_level
+from retrograd.core.state import local, set_dual_level, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import Step, replay, shares_memory
 
@@ -49,12 +50,16 @@ class Level:
     ----------
     outer
         The level around this one, whose tangents the tangents of this one carry.
+    recorded
+        Whether what happens to tangents is recorded in any case: also where gradients are not, by ``no_grad``, which
+        takes no notice of tangents.
     """
 
-    __slots__ = ("_of_saved", "_of_tensors", "outer")
+    __slots__ = ("_of_saved", "_of_tensors", "outer", "recorded")
 
-    def __init__(self, outer: Level | None = None) -> None:
+    def __init__(self, outer: Level | None = None, recorded: bool = False) -> None:
         self.outer = outer
+        self.recorded = recorded
         self._of_tensors: dict[int, _Entry] = {}  # by id
         # of what was saved for backward, but not as the tensor itself: results, by node and number, and packed tensors
         self._of_saved: weakref.WeakKeyDictionary[Node | Packed, dict[int, Tensor]] = weakref.WeakKeyDictionary()
@@ -63,6 +68,14 @@ class Level:
         """Forget all tangents."""
         self._of_tensors.clear()
         self._of_saved.clear()
+
+    def step_out(self) -> tuple[Level | None, bool]:
+        """Go on in the level around this one, where its tangents are computed; return what :func:`step_back` takes."""
+        before = local.dual_level, local.grad_enabled
+        if self.recorded:
+            set_grad_enabled(True)
+        set_dual_level(self.outer)
+        return before
 
     # --- who has which --------------------------------------------------------------------------------------------
 
@@ -78,13 +91,38 @@ class Level:
         of_base = self.tangent(base)
         if of_base is None:
             return None
-        previous = set_dual_level(self.outer)
+        before = self.step_out()
         try:
             tangent = replay(of_base, steps)
         finally:
-            set_dual_level(previous)
+            step_back(before)
         self.set(tensor, tangent, origin)
         return tangent
+
+    def tangents(self, tensor: Tensor) -> Iterator[tuple[Level, Tensor]]:
+        """The tangents of ``tensor`` in this level, which is the innermost one, and in those around it.
+
+        While one is looked at, only the levels around its own are there.
+        """
+        level: Level | None = self
+        try:
+            while level is not None:
+                tangent = level.tangent(tensor)
+                if tangent is not None:
+                    set_dual_level(level.outer)
+                    yield level, tangent
+                level = level.outer
+        finally:
+            set_dual_level(self)
+
+    def with_tangents(self, tensor: Tensor) -> Iterator[Tensor]:
+        """``tensor``, its tangents, theirs, and so on."""
+        yield tensor
+        for level, tangent in self.tangents(tensor):
+            if level.outer is None:
+                yield tangent
+            else:
+                yield from level.outer.with_tangents(tangent)
 
     def _origin(self, tensor: Any) -> Origin | None:
         """The tensor of whose tangent that of ``tensor`` is a view, and how."""
@@ -132,7 +170,7 @@ class Level:
 
     def propagate(self, op: Op, bound: list[Any], made: Any) -> None:
         """Give the results of an operation their tangents."""
-        previous = set_dual_level(self.outer)
+        before = self.step_out()
         try:
             if self.outer is not None:
                 self.outer.propagate(op, bound, made)
@@ -154,7 +192,7 @@ class Level:
                     if edge is not None:
                         self._keep_result(edge, tangent)
         finally:
-            set_dual_level(previous)
+            step_back(before)
 
     def _follow(self, source: Tensor, views: list[Tensor]) -> None:
         """Note that views of ``source``, which has no tangent although its base may have one, belong to ``source``."""
@@ -180,11 +218,11 @@ class Level:
         """Remember the tangents of a tensor that a hook has packed."""
         tangent = self.tangent(tensor)
         if tangent is not None:
-            previous = set_dual_level(self.outer)
+            before = self.step_out()
             try:
                 self.keep(packed, 0, tangent.clone())  # as in _keep_result
             finally:
-                set_dual_level(previous)
+                step_back(before)
         if self.outer is not None:
             self.outer.keep_packed(packed, tensor)
 
@@ -231,15 +269,14 @@ class Level:
         old = wrap(target._data.copy(), target._resolve_edge())
         operands = [old if value is target else value for value in bound]
         written = Written(old, [])
-        previous = set_dual_level(self)
-        try:
-            for level in levels:
-                set_dual_level(level.outer)
+        for level in levels:
+            before = level.step_out()
+            try:
                 tangent = level._of_written(op, bound, operands)
-                if tangent is not None:
-                    written.tangents.append((level, tangent))
-        finally:
-            set_dual_level(previous)
+            finally:
+                step_back(before)
+            if tangent is not None:
+                written.tangents.append((level, tangent))
         return written
 
     def _of_written(self, op: Op, bound: list[Any], operands: list[Any]) -> Tensor | None:
@@ -254,16 +291,15 @@ class Level:
 
     def after_write(self, target: Tensor, node: Node | None, written: Written) -> None:
         """Write the new tangents over the old ones."""
-        previous = set_dual_level(self)
-        try:
-            for level, tangent in written.tangents:
-                set_dual_level(level.outer)
+        for level, tangent in written.tangents:
+            before = level.step_out()
+            try:
                 level.write(target, tangent)
                 now = level.tangent(target)
                 if node is not None and now is not None:
                     level._keep_result((node, 0), now)
-        finally:
-            set_dual_level(previous)
+            finally:
+                step_back(before)
 
     def write(self, target: Tensor, tangent: Tensor) -> None:
         """Make ``tangent`` that of ``target``: over the one it has, or as a part of its base's."""
@@ -290,6 +326,14 @@ class Level:
         for key, entry in self._of_tensors.items():
             if entry.origin is not None and entry.origin[0] is owner:
                 self._of_tensors[key] = entry._replace(tangent=None)
+
+
+def step_back(before: tuple[Level | None, bool]) -> None:
+    """Come back from where :meth:`Level.step_out` has led."""
+    level, recording = before
+    if local.grad_enabled is not recording:
+        set_grad_enabled(recording)
+    set_dual_level(level)
 
 
 def check_dual(primal: Any, tangent: Any) -> None:

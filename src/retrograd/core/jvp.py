@@ -246,8 +246,11 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def _any_needs_grad(bound: list[Any], tangents: Tangents) -> bool:
-    """Whether the tangents of the results will have a history."""
-    return any(isinstance(value, Tensor) and value.requires_grad for value in (*_flat(tangents), *_flat(bound)))
+    """Whether the tangents of the results, or the tangents of these in the levels around, will have a history."""
+    tensors = [value for value in (*_flat(tangents), *_flat(bound)) if isinstance(value, Tensor)]
+    if local.dual_level is not None:
+        tensors = [each for tensor in tensors for each in local.dual_level.with_tangents(tensor)]
+    return any(tensor.requires_grad for tensor in tensors)
 
 
 # --- what a rule names ------------------------------------------------------------------------------------------------

@@ -9,6 +9,12 @@ import numpy as np
 from retrograd.batching import BatchedArray
 
 
+def is_row_major(x: Any) -> bool:
+    """Whether the elements of an array, or of every sample of a batch, lie in index order and without gaps."""
+    one = x.array[(slice(0, 1),) * len(x.levels)] if type(x) is BatchedArray else x
+    return one.flags.c_contiguous
+
+
 def row_major(x: Any) -> Any:
     """An array whose elements lie in index order, in every sample: ``x`` itself, if they do, else a copy."""
     if type(x) is np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from retrograd.core.own_names import own_methods
 from retrograd.core.tensor import Tensor
 from retrograd.linalg import cholesky_ex, eigvalsh
+from retrograd.ops._rules import somewhere
 from retrograd.ops.joining import cat as _joined
 from retrograd.ops.joining import stack as _stacked
 
@@ -372,7 +373,7 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Tensor:
         symmetric: Any = super().check(value)
-        if not bool(symmetric.any()):
+        if not somewhere(symmetric):
             return symmetric
         eigenvalues = eigvalsh(value.detach())
         # an eigenvalue of zero may come out this much below
@@ -383,7 +384,7 @@ class _PositiveSemidefinite(_Symmetric):
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Tensor:
         symmetric: Any = super().check(value)
-        return symmetric & (cholesky_ex(value.detach()).info == 0) if bool(symmetric.any()) else symmetric
+        return symmetric & (cholesky_ex(value.detach()).info == 0) if somewhere(symmetric) else symmetric
 
 
 greater_than = _GreaterThan

@@ -70,7 +70,7 @@ class Multinomial(OverCategories):
         if self.total_count == 0:
             return counts
         drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
-        return counts.scatter_add_(-1, drawn, counts.new_ones(drawn.shape))
+        return counts.scatter_add(-1, drawn, counts.new_ones(drawn.shape))
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)

@@ -21,6 +21,7 @@ from retrograd.distributions.utils import (
     probs_to_logits,
 )
 from retrograd.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot, softplus
+from retrograd.ops._rules import everywhere
 from retrograd.ops.shape import broadcast_shapes
 from retrograd.random import bernoulli, binomial, multinomial, poisson
 
@@ -149,7 +150,7 @@ class Geometric(ByOneProbability):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self._by == "probs" and not bool((self.probs > 0).all()):
+        if self._by == "probs" and not everywhere(self.probs > 0):
             raise ValueError(f"{self!r}: a yes must have a positive probability")
 
     @property
@@ -241,7 +242,7 @@ class Binomial(ByCountAndProbability):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         total = self.total_count
-        if not bool((total == total.max()).all()):
+        if not everywhere(total == total.max()):
             raise NotImplementedError("Inhomogeneous total count not supported by `entropy` and `enumerate_support`.")
         return _enumerated(arange(1 + int(total.max()), dtype=total.dtype, device=total.device), self, expand)
 

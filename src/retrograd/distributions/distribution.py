@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.batching import unbatched
 from retrograd.core.errors import kind_name, to_be_made
 from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation import empty
 from retrograd.distributions.constraints import Constraint, is_dependent
 from retrograd.distributions.utils import broadcast_all
+from retrograd.ops._rules import everywhere
 from retrograd.random import rand
+from retrograd.random.batched import with_room
 
 __all__ = ["Distribution"]
 
@@ -73,7 +76,7 @@ class Distribution:
             if is_dependent(constraint):
                 continue
             valid = constraint.check(value)
-            if not bool(valid.all()):
+            if not everywhere(valid):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{_shown(value)}"
@@ -190,7 +193,7 @@ class Distribution:
 
     def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
         """Memory for samples."""
-        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+        return room(self._extended_shape(sample_shape), like)
 
     def _uniform(self, sample_shape: Sequence[int], like: Any) -> Any:
         """A number between 0 and 1 for each element of the samples."""
@@ -221,7 +224,7 @@ class Distribution:
                 f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(shape)}."
             )
         support = self.support if support is None else support
-        if support is not None and not bool(support.check(value).all()):
+        if support is not None and not everywhere(support.check(value)):
             raise ValueError(
                 f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
@@ -244,6 +247,14 @@ class Elementwise(Distribution):
         super().__init__(value.shape, (), validate_args)
 
 
+def room(shape: Sequence[int], like: Any) -> Any:
+    """A tensor to be filled with random numbers, of the dtype and on the device of another one.
+
+    Under ``vmap``, it has room for every sample that is to get its own.
+    """
+    return wrap(with_room(empty(shape, dtype=like.dtype, device=like.device)._data))
+
+
 def _shown(value: Any) -> str:
-    detached = value.detach()
-    return str(detached.item() if detached.ndim == 0 else detached)
+    shown = wrap(unbatched(value._data))
+    return str(shown.item() if shown.ndim == 0 else shown)

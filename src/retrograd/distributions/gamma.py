@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from retrograd.core.record import settle
 from retrograd.core.tensor import wrap
 from retrograd.distributions import constraints
 from retrograd.distributions._implicit import dirichlet, standard_gamma
@@ -29,7 +30,7 @@ def _draw(concentration: Any) -> Any:
             f"samples of the gamma distribution are not implemented for parameters of dtype {concentration.dtype}; "
             "convert them first, for example with .float()"
         )
-    drawn = np.asarray(default_generator.on(module_of(array)).standard_gamma(array), array.dtype, like=array)
+    drawn = settle(default_generator.on(module_of(array)).standard_gamma(array)).astype(array.dtype, copy=False)
     return wrap(np.maximum(drawn, np.finfo(array.dtype).tiny))
 
 

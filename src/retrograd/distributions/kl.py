@@ -18,6 +18,7 @@ from retrograd.distributions.transformed import TransformedDistribution
 from retrograd.distributions.utils import euler_constant, summed
 from retrograd.linalg import solve_triangular
 from retrograd.nn.functional import softplus
+from retrograd.ops._rules import somewhere
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -137,7 +138,7 @@ def _bernoulli(p: Any, q: Any) -> Any:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Any:
-    if bool((p.total_count < q.total_count).any()):
+    if somewhere(p.total_count < q.total_count):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
     return (p.total_count * _bernoulli(p, q)).masked_fill(p.total_count > q.total_count, math.inf)
 

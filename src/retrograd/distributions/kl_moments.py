@@ -19,6 +19,7 @@ from retrograd.distributions.gamma import Beta, Gamma
 from retrograd.distributions.kl import register_kl
 from retrograd.distributions.transformed_families import Pareto
 from retrograd.distributions.utils import euler_constant
+from retrograd.ops._rules import everywhere
 from retrograd.ops.shape import broadcast_shapes
 
 # --- where samples lie ------------------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def _by_moments(p: Any, q: Any) -> Any:
     mean = p.mean
     # whether p has samples that q has not
     beyond: Any = as_tensor((p_low < q_low) | (p_high > q_high), device=mean.device)
-    if bool(beyond.all()):
+    if everywhere(beyond):
         return mean.new_full(broadcast_shapes(p.batch_shape, q.batch_shape), math.inf)
     return (_cross_entropy(q, p) - p.entropy()).masked_fill(beyond, math.inf)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from retrograd.creation import eye
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.distribution import Distribution, room
 from retrograd.distributions.utils import check_tensors, lazy_property
 from retrograd.linalg import cholesky, solve_triangular
 from retrograd.ops.shape import broadcast_shapes
@@ -134,8 +134,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        directions = self.loc.new_empty((*shape[:-1], self.cov_factor.shape[-1], 1)).normal_()
-        noise = self.loc.new_empty(shape).normal_()
+        directions = room((*shape[:-1], self.cov_factor.shape[-1], 1), self.loc).normal_()
+        noise = room(shape, self.loc).normal_()
         return self.loc + (self.cov_factor @ directions).squeeze(-1) + self.cov_diag.sqrt() * noise
 
     def log_prob(self, value: Any) -> Any:

@@ -10,12 +10,13 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.creation import arange
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.distribution import Distribution, room
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.gamma import Beta, Chi2
 from retrograd.distributions.multivariate import ByCovariance
 from retrograd.distributions.utils import broadcast_all
 from retrograd.linalg import slogdet, solve_triangular
+from retrograd.ops._rules import somewhere
 from retrograd.ops.joining import cat
 from retrograd.ops.shape import broadcast_shapes
 
@@ -66,7 +67,7 @@ class LKJCholesky(Distribution):
         # a row is a point in a ball of its dimension, in a direction that is as likely as any other
         row, a = self._positions(), self.concentration.unsqueeze(-1)
         square = Beta(row / 2, a + (self.dim - 1 - row) / 2, validate_args=False).sample(sample_shape)
-        direction = a.new_empty((*sample_shape, *self.batch_shape, self.dim - 1, self.dim)).normal_().tril()
+        direction = room((*sample_shape, *self.batch_shape, self.dim - 1, self.dim), a).normal_().tril()
         direction = direction / (direction**2).sum(-1, keepdim=True).sqrt()
         rows = square.sqrt().unsqueeze(-1) * direction
         lower = cat([rows.new_zeros((*rows.shape[:-2], 1, self.dim)), rows], -2)
@@ -124,10 +125,10 @@ class Wishart(ByCovariance, ExponentialFamily):
         batch = broadcast_shapes(matrix.shape[:-2], df.shape)
         self.df = df.to(matrix.dtype).expand(batch)
         setattr(self, self._by, matrix.expand(*batch, n, n))
-        if bool((self.df <= n - 1).any()):
+        if somewhere(self.df <= n - 1):
             raise ValueError(f"Value of df={df.detach().tolist()} expected to be greater than ndim - 1 = {n - 1}.")
         super().__init__(batch, (n, n), validate_args)
-        if bool((self.df < n).any()):
+        if somewhere(self.df < n):
             warn_user("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
 
     @property
@@ -176,14 +177,14 @@ class Wishart(ByCovariance, ExponentialFamily):
         tries = (3 if len(self._batch_shape) else 10) if max_try_correction is None else max_try_correction
         for _ in range(tries):
             singular = ~constraints.positive_definite.check(sample)
-            if not bool(singular.any()):
+            if not somewhere(singular):
                 break
             sample = self._bartlett(sample_shape).where(singular[..., None, None], sample)
         return sample
 
     def _bartlett(self, sample_shape: Sequence[int]) -> Any:
         diagonal = Chi2(self._freedoms(), validate_args=False).rsample(sample_shape).sqrt()
-        noise = self.df.new_empty(self._extended_shape(sample_shape)).normal_()
+        noise = self._room(sample_shape, self.df).normal_()
         factor = self.scale_tril @ (noise.tril(-1) + diagonal.diag_embed())
         return factor @ factor.mT
 

@@ -110,7 +110,13 @@ class Scope:
         return self.recording and self.reaches_outside(tensors)
 
     def reaches_outside(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether the history of ``tensors`` leads to anything but the arguments."""
+        """Whether the history of ``tensors``, or of their tangents, leads to anything but the arguments."""
+        level = state.local.dual_level
+        if level is not None:
+            tensors = [each for tensor in tensors for each in level.with_tangents(tensor)]
+        return self._leads_outside(tensors)
+
+    def _leads_outside(self, tensors: Sequence[Tensor]) -> bool:
         stack = [edge[0] for edge in (tensor._resolve_edge() for tensor in tensors) if edge is not None]
         seen = set(stack)
         while stack:
@@ -123,22 +129,26 @@ class Scope:
                     stack.append(source)
         return False
 
-    def released(self, value: Any) -> Any:
-        """What to hand out: a tensor without its history, if that leads to the arguments only."""
-        return plain(value) if isinstance(value, Tensor) and not self.depends_on_outside([value]) else value
+    def released(self, value: Any, recorded: bool = False) -> Any:
+        """What to hand out: a tensor without its history, if that leads to the arguments only. So are its tangents.
+
+        A history is kept only if gradients are recorded outside, or if it is ``recorded`` in any case.
+        """
+        if not isinstance(value, Tensor):
+            return value
+        innermost = state.local.dual_level
+        found = () if innermost is None else innermost.tangents(value)
+        tangents = [(level, each, self.released(each, level.recorded)) for level, each in found]
+        keeps = not value.requires_grad or ((self.recording or recorded) and self._leads_outside([value]))
+        if keeps and all(each is handed_out for _, each, handed_out in tangents):
+            return value
+        alone = wrap(value._data, value._resolve_edge() if keeps else None, value._cell)
+        for level, _, tangent in tangents:
+            level.set(alone, tangent)
+        return alone
 
     def released_tree(self, tree: Any) -> Any:
         return tree_map(self.released, tree)
-
-
-def plain(tensor: Tensor) -> Tensor:
-    """A tensor of the same values without a history; itself, if it has none."""
-    if not tensor.requires_grad:
-        return tensor
-    alone = wrap(tensor._data, None, tensor._cell)
-    if state.local.dual_level is not None:
-        state.local.dual_level.move(tensor, alone)
-    return alone
 
 
 def as_tensors(tree: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd.autograd._functional import pulled
@@ -65,33 +66,40 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     name = "jvp(f, primals, tangents)"
     primals = as_tensors(primals)
     values, vectors, structure = _checked_pair(name, primals, tangents)
-    level = Level(state.local.dual_level)
-    duals = [_dual(level, value, vector) for value, vector in zip(values, vectors, strict=True)]
+    outer = state.local.dual_level
+    with _entered(Level(outer)) as level:
+        duals = [_dual(level, value, vector) for value, vector in zip(values, vectors, strict=True)]
+        output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, name)
+        outputs, shape = flatten(output)
+        check_tensors(outputs, name)
+        found = [level.tangent(leaf) for leaf in outputs]
+    if strict and any(tangent is None for tangent in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    if state.monitor is not None and outer is None and not state.local.transforms:
+        state.monitor.after_forward(outputs, found)
+    pushed = [zeros_like(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
+    result = (output, unflatten(shape, pushed))
+    return (*result, aux) if has_aux else result
+
+
+@contextmanager
+def _entered(level: Level) -> Iterator[Level]:
+    """A block in which tensors have tangents in ``level``; at its end they are forgotten."""
     local = state.local
     modes = local.forward_enabled, local.inference
     local.forward_enabled, local.inference = True, False
     local.transforms += 1
     outer = state.set_dual_level(level)
     try:
-        output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, name)
-        outputs, shape = flatten(output)
-        check_tensors(outputs, name)
-        found = [level.tangent(leaf) for leaf in outputs]
+        yield level
     finally:
         local.forward_enabled, local.inference = modes
         local.transforms -= 1
         state.set_dual_level(outer)
         level.leave()
-    if strict and any(tangent is None for tangent in found):
-        raise RuntimeError(
-            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
-            "with strict=True."
-        )
-    if state.monitor is not None and outer is None and not local.transforms:
-        state.monitor.after_forward(outputs, found)
-    pushed = [zeros_like(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
-    result = (output, unflatten(shape, pushed))
-    return (*result, aux) if has_aux else result
 
 
 def _dual(level: Level, value: Tensor, vector: Tensor) -> Tensor:
@@ -157,8 +165,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     Notes
     -----
-    The linear function comes from the recorded gradients, so that a ``no_grad`` inside of ``func`` makes a constant of
-    what is computed in it, as for :func:`grad`. :func:`jvp` goes through it.
+    What happens to tangents is recorded, and is linear in them; transposed twice, it is the linear function.
 
     Examples
     --------
@@ -168,16 +175,26 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """
     name = "linearize(f, *primals)"
     primals = as_tensors(primals)
+    # directions that stand for all those to come; their values do not matter
+    still = tree_map(lambda leaf: zeros_like(leaf) if isinstance(leaf, Tensor) else leaf, primals)
+    values, directions, nesting = _checked_pair(name, primals, still)
     with Scope() as scope:
-        arguments, _ = flatten(tree_map(scope.argument, primals))
-        output = func(*unflatten(flatten(primals)[1], arguments))
-        outputs, structure = flatten(output)
-        check_tensors(outputs, name)
+        arguments = [scope.argument(direction) for direction in directions]
+        with _entered(Level(state.local.dual_level, recorded=True)) as level:
+            duals = [_dual(level, value, vector.clone()) for value, vector in zip(values, arguments, strict=True)]
+            output = func(*unflatten(nesting, duals))
+            outputs, structure = flatten(output)
+            check_tensors(outputs, name)
+            found = [level.tangent(leaf) for leaf in outputs]
         # the product of a vector with the Jacobian is linear in the vector: its transpose is what is wanted
-        vectors = {nr: scope.argument(zeros_like(leaf)) for nr, leaf in enumerate(outputs) if leaf.requires_grad}
+        vectors = {
+            nr: scope.argument(zeros_like(tangent))
+            for nr, tangent in enumerate(found)
+            if tangent is not None and tangent.requires_grad
+        }
         products: Sequence[Any] = [None] * len(arguments)
         if vectors:
-            products = pulled([outputs[nr] for nr in vectors], arguments, list(vectors.values()))
+            products = pulled([found[nr] for nr in vectors], arguments, list(vectors.values()))
         released = scope.released_tree(output)
 
     def jvp_fn(*tangents: Any) -> Any:
@@ -186,7 +203,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         made, along = [product for product, _ in pairs], [tangent for _, tangent in pairs]
         with scope.resumed():
             further = scope.depends_on_outside([*made, *along])
-            live = pulled_back(scope, made, list(vectors.values()), along, further, True, values_matter=False)
+            live = pulled_back(scope, made, list(vectors.values()), along, further, True, told=False)
+        if state.monitor is not None and not state.local.transforms:
+            state.monitor.after_forward(outputs, live)
         pushed = dict(zip(vectors, live, strict=True))
         return unflatten(structure, [pushed.get(nr, zero) for nr, zero in enumerate(map(zeros_like, outputs))])
 

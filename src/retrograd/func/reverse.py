@@ -19,7 +19,6 @@ from retrograd.func._scope import (
     check_real,
     check_tensors,
     chosen,
-    plain,
     replaced,
     split_aux,
     without_history,
@@ -126,7 +125,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             further = scope.depends_on_outside([value])
             gradients = pulled_back(scope, [value], leaves, None, further, False)
             result = unflatten(structure, gradients)
-            value, aux = value if further else plain(value), scope.released_tree(aux)
+            value, aux = scope.released(value), scope.released_tree(aux)
         return result, ((value, aux) if has_aux else value)
 
     return differentiated
@@ -173,7 +172,7 @@ def pulled_back(
     cotangents: Any,
     further: bool,
     keep: bool,
-    values_matter: bool = True,
+    told: bool = True,
 ) -> list[Tensor]:
     """The gradients of the arguments; zeros where an output does not depend on one."""
     pairs = [
@@ -190,7 +189,7 @@ def pulled_back(
         keep or further,
         further,
         allow_unused=True,
-        values_matter=values_matter,
+        told=told,
     )
     return [
         zeros_like(argument) if gradient is None else scope.released(gradient)

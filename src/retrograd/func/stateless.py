@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,8 @@ def functional_call(
         It has its own tensors again afterwards.
     parameter_and_buffer_dicts : dict, or sequence of dicts
         Names, as ``named_parameters`` gives them, and tensors; also names of other attributes that are tensors. What is
-        not named stays as it is.
+        not named stays as it is. Where the module assigns another tensor to such a name, that is in the dict
+        afterwards; several dicts are only read.
     args, kwargs
         What to call it with; anything but a tuple is the only argument.
     tie_weights : bool
@@ -67,7 +68,8 @@ def functional_call(
             "functional_call: parameter_and_buffer_dicts must be a dict, or a list or tuple of dicts, but got "
             f"{type(dicts).__name__}: {str(dicts)[:100]}"
         )
-    given: dict[str, Any] = {}
+    only = parameter_and_buffer_dicts
+    given: MutableMapping[str, Any] = {}
     for each in dicts:
         for name, value in each.items():
             if value is not None and not isinstance(value, Tensor):
@@ -78,6 +80,8 @@ def functional_call(
                 f"{sorted(twice)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
             )
         given.update(each)
+    if isinstance(only, MutableMapping):
+        given = only
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, given, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
@@ -146,8 +150,8 @@ def _stacked(states: Sequence[Tensors]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """The module with other tensors, for a while."""
+def _replaced(module: Any, given: MutableMapping[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """The module with other tensors, for a while; what it assigns to their names goes into ``given``."""
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     own = dict(named)
     wanted = {name: tensor for name, tensor in given.items() if name in own}
@@ -162,13 +166,17 @@ def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: boo
         raise RuntimeError(f"Unexpected key(s): {', '.join(sorted(unexpected))}.")
     if strict and (missing := own.keys() - wanted.keys()):
         raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
-    places = [(*_place_of(module, name), tensor) for name, tensor in (given | wanted).items()]
-    kept = [(place, last, place.get(last, _ABSENT)) for place, last, _ in places]
+    places = {name: (*_place_of(module, name), tensor) for name, tensor in {**given, **wanted}.items()}
+    kept = [(place, last, place.get(last, _ABSENT)) for place, last, _ in places.values()]
     try:
-        for place, last, tensor in places:
+        for place, last, tensor in places.values():
             place[last] = tensor
         yield
     finally:
+        for name, (place, last, tensor) in places.items():
+            now = place.get(last, _ABSENT)
+            if name in given and now is not tensor and isinstance(now, Tensor):
+                given[name] = now
         for place, last, tensor in kept:
             if tensor is _ABSENT:
                 del place[last]

@@ -83,6 +83,11 @@ def everywhere(condition: Any) -> bool:
     return bool(np.all(unbatched(condition._data if isinstance(condition, Tensor) else condition)))
 
 
+def somewhere(condition: Any) -> bool:
+    """Whether a condition holds for any element, in a batch of any sample."""
+    return bool(np.any(unbatched(condition._data if isinstance(condition, Tensor) else condition)))
+
+
 def keep(g: Any, mask: Any) -> Any:
     """``g`` where ``mask`` is true and 0 elsewhere, even where ``g`` is not finite, unlike ``g * mask``."""
     return _keep_elements(g, mask) if type(g) is np.ndarray else _keep(g, mask)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import unbatched
 from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
@@ -27,6 +28,7 @@ def _check_indices(name: str, argument: str, indices: Any) -> None:
 
 
 def _check_bounds(name: str, indices: Any, rows: int, kind: type[Exception]) -> None:
+    indices = unbatched(indices)
     # negative numbers are too large, too, as unsigned ones
     unsigned = indices.view(np.uint64 if indices.dtype == np.int64 else np.uint32)
     if int(np.maximum.reduce(unsigned, None, initial=0)) >= rows:

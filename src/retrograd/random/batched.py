@@ -86,6 +86,9 @@ class BatchedDraws:
     def poisson(self, rates: Any) -> Any:
         return self._with_parameters(self._generator.poisson, rates)
 
+    def standard_gamma(self, shapes: Any) -> Any:
+        return self._with_parameters(self._generator.standard_gamma, shapes)
+
     def binomial(self, trials: Any, probability: Any) -> Any:
         return self._with_parameters(self._generator.binomial, trials, probability)
 
