@@ -77,12 +77,12 @@ def default_collate(batch: Any) -> Any:
         return _stacked([as_tensor(item) for item in batch])
     if isinstance(first, float) and not isinstance(first, np.generic):
         return tensor(batch, dtype=float64)
+    if isinstance(first, (str, bytes)):  # those of NumPy's arrays, too
+        return batch
     if isinstance(first, np.generic):
         return as_tensor(np.stack(batch))
     if isinstance(first, int):
         return tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
     if isinstance(first, collections.abc.Mapping):
         return _like(first, [(key, default_collate([sample[key] for sample in batch])) for key in first])
     if isinstance(first, collections.abc.Sequence):
