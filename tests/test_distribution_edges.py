@@ -63,6 +63,15 @@ def test_the_size_of_an_event_is_named() -> None:
     assert text == "The right-most size of value must match event_shape: (4, 1) vs (2,)."
 
 
+@parity
+def test_the_variance_of_a_given_factor_keeps_no_history(m: Any) -> Any:
+    factor = m.tensor([[2.0, 0.0], [0.5, 1.0]], requires_grad=True)
+    normal = m.distributions.MultivariateNormal(m.zeros(3, 2), scale_tril=factor)
+    for _ in range(2):
+        normal.variance.sum().backward()
+    return [normal.variance.detach(), normal.stddev.detach(), factor.grad]
+
+
 def test_a_batch_of_none() -> None:
     mixture = d.MixtureSameFamily(d.Categorical(rg.ones(0, 3)), d.Normal(rg.zeros(0, 3), 1.0))
     assert mixture.cdf(rg.zeros(0)).shape == mixture.log_prob(rg.zeros(0)).shape == (0,)
@@ -157,6 +166,13 @@ def test_values_in_double_precision_of_a_low_rank_normal() -> None:
     low = d.LowRankMultivariateNormal(rg.zeros(2), rg.tensor([[1.0], [0.5]]), rg.ones(2))
     full = d.MultivariateNormal(rg.zeros(2), low.covariance_matrix)
     assert low.log_prob(value).item() == pytest.approx(full.log_prob(value).item(), rel=1e-5)
+
+
+@parity
+def test_categories_as_booleans(m: Any) -> Any:
+    d, chosen = m.distributions, m.tensor([[True, False, False], [False, False, True]])
+    families = (d.OneHotCategorical, d.OneHotCategoricalStraightThrough)
+    return [family(m.tensor([0.2, 0.3, 0.5])).log_prob(chosen) for family in families]
 
 
 @parity
