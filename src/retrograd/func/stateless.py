@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ def functional_call(
         It has its own tensors again afterwards.
     parameter_and_buffer_dicts : dict, or sequence of dicts
         Names, as ``named_parameters`` gives them, and tensors; also names of other attributes that are tensors. What is
-        not named stays as it is.
+        not named stays as it is. Where the module assigns to one of them, a single dict has what it assigned.
     args, kwargs
         What to call it with; anything but a tuple is the only argument.
     tie_weights : bool
@@ -79,8 +79,14 @@ def functional_call(
             )
         given.update(each)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, given, tie_weights, strict):
-        return module(*arguments, **(kwargs or {}))
+    try:
+        with _replaced(module, given, tie_weights, strict):
+            return module(*arguments, **(kwargs or {}))
+    finally:
+        if isinstance(parameter_and_buffer_dicts, MutableMapping):
+            for name, value in given.items():
+                if value is not parameter_and_buffer_dicts[name]:
+                    parameter_and_buffer_dicts[name] = value
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -147,7 +153,7 @@ def _stacked(states: Sequence[Tensors]) -> dict[str, Tensor]:
 
 @contextmanager
 def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """The module with other tensors, for a while."""
+    """The module with other tensors, for a while; afterwards ``given`` has what the module has assigned to them."""
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     own = dict(named)
     wanted = {name: tensor for name, tensor in given.items() if name in own}
@@ -162,14 +168,16 @@ def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: boo
         raise RuntimeError(f"Unexpected key(s): {', '.join(sorted(unexpected))}.")
     if strict and (missing := own.keys() - wanted.keys()):
         raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
-    places = [(*_place_of(module, name), tensor) for name, tensor in (given | wanted).items()]
-    kept = [(place, last, place.get(last, _ABSENT)) for place, last, _ in places]
+    places = [(name, *_place_of(module, name), tensor) for name, tensor in (given | wanted).items()]
+    kept = [(name, place, last, place.get(last, _ABSENT)) for name, place, last, _ in places]
     try:
-        for place, last, tensor in places:
+        for _, place, last, tensor in places:
             place[last] = tensor
         yield
     finally:
-        for place, last, tensor in kept:
+        for name, place, last, tensor in kept:
+            if name in given:
+                given[name] = place.get(last, given[name])
             if tensor is _ABSENT:
                 del place[last]
             else:

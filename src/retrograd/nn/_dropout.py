@@ -17,9 +17,11 @@ from retrograd.random.sampling import module_of
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
 
-def _check_probability(p: float) -> None:
+def _probability(p: Any) -> float:
+    """``p``, which may be a tensor."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return float(p)
 
 
 def _kept(input: Tensor, shape: tuple[int, ...], p: float) -> Any:
@@ -64,7 +66,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     tensor([0., 2.])
     """
     check_tensors("dropout", input=input)
-    _check_probability(p)
+    p = _probability(p)
     if not training or p == 0:
         return input
     return _drop(input, input._data.shape, p, inplace)
@@ -81,7 +83,7 @@ def _channels(input: Tensor) -> tuple[int, ...]:
 
 def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool, unbatched: int) -> Tensor:
     """Dropout of whole channels, where an input of ``unbatched`` dimensions has no batch dimension."""
-    _check_probability(p)
+    p = _probability(p)
     if not training or p == 0:
         return input
     shape = (input.shape[0],) + (1,) * (input.ndim - 1) if input.ndim == unbatched else _channels(input)
@@ -161,7 +163,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     The arguments are those of :func:`dropout`.
     """
     check_tensors("alpha_dropout", input=input)
-    _check_probability(p)
+    p = _probability(p)
     if not training or p == 0:
         return input
     return _drop_to_alpha(input, input._data.shape, p, inplace)
@@ -170,7 +172,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Do as :func:`alpha_dropout` with whole channels of ``(N, C, ...)``."""
     check_tensors("feature_alpha_dropout", input=input)
-    _check_probability(p)
+    p = _probability(p)
     if not training or p == 0:
         return input
     return _drop_to_alpha(input, _channels(input), p, inplace)
