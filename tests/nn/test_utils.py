@@ -175,7 +175,8 @@ def test_a_buffer_that_is_assigned_in_functional_call_comes_back_in_its_dict(lib
     call = lib.func.functional_call
     call(module, alone, (False,))
     results = [call(module, alone, (False,)), attempt(lambda: call(module, failed, (True,))), alone["weight"] is weight]
-    return [*results, call(module, (several,), (False,)), alone["count"], failed["count"], several["count"], module.count]
+    results.append(call(module, (several,), (False,)))
+    return [*results, *(given["count"] for given in (alone, failed, several)), module.count]
 
 
 @parity
