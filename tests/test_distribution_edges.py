@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -75,6 +75,50 @@ def test_the_variance_of_a_given_factor_keeps_no_history(m: Any) -> Any:
 def test_a_batch_of_none() -> None:
     mixture = d.MixtureSameFamily(d.Categorical(rg.ones(0, 3)), d.Normal(rg.zeros(0, 3), 1.0))
     assert mixture.cdf(rg.zeros(0)).shape == mixture.log_prob(rg.zeros(0)).shape == (0,)
+
+
+@parity
+def test_distributions_that_were_written_for_torch_expand(m: Any) -> Any:
+    d = m.distributions
+
+    class Triangle(d.Distribution):  # type: ignore[misc]
+        """On (0, width), falling."""
+
+        arg_constraints: ClassVar = {"width": d.constraints.positive}
+
+        def __init__(self, width: Any, validate_args: bool | None = None) -> None:
+            self.width = width
+            self._area = width / 2
+            super().__init__(width.shape, validate_args=validate_args)
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Triangle, _instance)
+            new.width, new._area = self.width.expand(batch_shape), self._area.expand(batch_shape)
+            super(Triangle, new).__init__(batch_shape, validate_args=False)
+            new._validate_args = self._validate_args
+            return new
+
+        def log_prob(self, value: Any) -> Any:
+            return ((1 - value / self.width) / self._area).log()
+
+    class Doubled(Triangle):
+        def __init__(self, half: Any) -> None:
+            super().__init__(2 * half)
+
+    class Positive(d.TransformedDistribution):  # type: ignore[misc]
+        def __init__(self, loc: Any) -> None:
+            super().__init__(d.Normal(loc, 1.0), d.ExpTransform())
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            return super().expand(batch_shape, _instance=self._get_checked_instance(Positive, _instance))
+
+    value = m.tensor([0.5, 1.0])
+    wide: Any = Triangle(m.tensor([2.0, 3.0])).expand((3, 2))
+    independent = d.Independent(Triangle(m.tensor([2.0, 3.0])), 1).expand((3,))
+    positive = Positive(m.zeros(2)).expand((3, 2))
+    expanded = (wide, independent, positive)
+    report = [[type(each).__name__, list(each.batch_shape), each.log_prob(value)] for each in expanded]
+    return [report, wide._validate_args, attempt(lambda: Doubled(m.ones(2)).expand((3, 2)))]
 
 
 @parity
