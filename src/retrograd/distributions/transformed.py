@@ -123,5 +123,5 @@ class NamedTransform(TransformedDistribution):
     def _given(self) -> tuple[str, ...]:
         return tuple(self.arg_constraints)
 
-    expand = Distribution.expand
+    expand = Distribution.expand  # type: ignore[assignment]  # made anew from its parameters
     __repr__ = Distribution.__repr__
