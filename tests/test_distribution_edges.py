@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -63,9 +63,62 @@ def test_the_size_of_an_event_is_named() -> None:
     assert text == "The right-most size of value must match event_shape: (4, 1) vs (2,)."
 
 
+@parity
+def test_the_variance_of_a_given_factor_keeps_no_history(m: Any) -> Any:
+    factor = m.tensor([[2.0, 0.0], [0.5, 1.0]], requires_grad=True)
+    normal = m.distributions.MultivariateNormal(m.zeros(3, 2), scale_tril=factor)
+    for _ in range(2):
+        normal.variance.sum().backward()
+    return [normal.variance.detach(), normal.stddev.detach(), factor.grad]
+
+
 def test_a_batch_of_none() -> None:
     mixture = d.MixtureSameFamily(d.Categorical(rg.ones(0, 3)), d.Normal(rg.zeros(0, 3), 1.0))
     assert mixture.cdf(rg.zeros(0)).shape == mixture.log_prob(rg.zeros(0)).shape == (0,)
+
+
+@parity
+def test_distributions_that_were_written_for_torch_expand(m: Any) -> Any:
+    d = m.distributions
+
+    class Triangle(d.Distribution):  # type: ignore[misc]
+        """On (0, width), falling."""
+
+        arg_constraints: ClassVar = {"width": d.constraints.positive}
+
+        def __init__(self, width: Any, validate_args: bool | None = None) -> None:
+            self.width = width
+            self._area = width / 2
+            super().__init__(width.shape, validate_args=validate_args)
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Triangle, _instance)
+            new.width, new._area = self.width.expand(batch_shape), self._area.expand(batch_shape)
+            super(Triangle, new).__init__(batch_shape, validate_args=False)
+            new._validate_args = self._validate_args
+            return new
+
+        def log_prob(self, value: Any) -> Any:
+            return ((1 - value / self.width) / self._area).log()
+
+    class Doubled(Triangle):
+        def __init__(self, half: Any) -> None:
+            super().__init__(2 * half)
+
+    class Positive(d.TransformedDistribution):  # type: ignore[misc]
+        def __init__(self, loc: Any) -> None:
+            super().__init__(d.Normal(loc, 1.0), d.ExpTransform())
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            return super().expand(batch_shape, _instance=self._get_checked_instance(Positive, _instance))
+
+    value = m.tensor([0.5, 1.0])
+    wide: Any = Triangle(m.tensor([2.0, 3.0])).expand((3, 2))
+    independent = d.Independent(Triangle(m.tensor([2.0, 3.0])), 1).expand((3,))
+    positive = Positive(m.zeros(2)).expand((3, 2))
+    expanded = (wide, independent, positive)
+    report = [[type(each).__name__, list(each.batch_shape), each.log_prob(value)] for each in expanded]
+    return [report, wide._validate_args, attempt(lambda: Doubled(m.ones(2)).expand((3, 2)))]
 
 
 @parity
@@ -157,6 +210,13 @@ def test_values_in_double_precision_of_a_low_rank_normal() -> None:
     low = d.LowRankMultivariateNormal(rg.zeros(2), rg.tensor([[1.0], [0.5]]), rg.ones(2))
     full = d.MultivariateNormal(rg.zeros(2), low.covariance_matrix)
     assert low.log_prob(value).item() == pytest.approx(full.log_prob(value).item(), rel=1e-5)
+
+
+@parity
+def test_categories_as_booleans(m: Any) -> Any:
+    d, chosen = m.distributions, m.tensor([[True, False, False], [False, False, True]])
+    families = (d.OneHotCategorical, d.OneHotCategoricalStraightThrough)
+    return [family(m.tensor([0.2, 0.3, 0.5])).log_prob(chosen) for family in families]
 
 
 @parity

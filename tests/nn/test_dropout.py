@@ -55,6 +55,15 @@ def test_ends_and_modes(m: Any) -> Any:
 
 
 @parity
+def test_a_tensor_as_the_probability(m: Any) -> Any:
+    names = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
+    layers = [getattr(m.nn, name)(m.tensor(0.5)) for name in names]
+    values = [layer(m.ones(2, 100, 2, 2)[..., 0] if "1d" in repr(layer) else m.ones(2, 100, 2, 2)) for layer in layers]
+    alpha = m.nn.functional.alpha_dropout(m.ones(3), m.tensor(1.0), training=True)
+    return [[value.unique() for value in values], alpha, attempt(lambda: m.nn.functional.dropout(alpha, m.tensor(2.0)))]
+
+
+@parity
 def test_inplace(m: Any) -> Any:
     x = m.ones(3)
     y = m.nn.functional.dropout(x, 1.0, inplace=True)

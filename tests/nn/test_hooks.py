@@ -349,6 +349,16 @@ def test_hooks_put_into_the_dictionary_by_hand(m: Any) -> Any:
 
 
 @parity
+def test_hooks_are_put_first_or_last_by_hand(m: Any) -> Any:
+    net, seen = layer(m), []
+    handles = [net.register_forward_hook(lambda *args, at=at: seen.append(at)) for at in range(3)]
+    net._forward_hooks.move_to_end(handles[2].id, last=False)
+    net._forward_hooks.move_to_end(handles[0].id)
+    net(m.ones(1, 1))
+    return [seen, attempt(lambda: net._forward_hooks.move_to_end(10**9))]
+
+
+@parity
 def test_a_dictionary_in_the_place_of_the_hooks(m: Any) -> Any:
     net, seen = layer(m), []
     x = m.ones(1, 1, requires_grad=True)

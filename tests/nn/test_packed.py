@@ -86,6 +86,13 @@ def test_the_packed_sequence_itself(m: Any) -> Any:
     ]
 
 
+def test_it_has_every_method_of_torchs() -> None:
+    ours, theirs = (library.nn.utils.rnn.PackedSequence for library in (rg, torch))
+    assert {name for name in dir(theirs) if not name.startswith("_")} - set(dir(ours)) == set()
+    packed = rnn.pack_sequence([rg.ones(2, 1), rg.ones(1, 1)])
+    assert packed.pin_memory() is packed and not packed.is_pinned()
+
+
 def test_pickling() -> None:
     packed = rnn.pack_sequence([rg.tensor([1.0]), rg.tensor([2.0, 3.0])], enforce_sorted=False)
     again = pickle.loads(pickle.dumps(packed))

@@ -109,6 +109,17 @@ def test_several_originals(m: Any) -> Any:
 
 
 @parity
+def test_a_weight_is_learned_again_if_a_part_of_it_was(m: Any) -> Any:
+    report = []
+    for part in ("original0", "original1"):
+        net = m.nn.utils.parametrizations.weight_norm(m.nn.Linear(3, 2))
+        getattr(net.parametrizations.weight, part).requires_grad_(False)
+        m.nn.utils.parametrize.remove_parametrizations(net, "weight")
+        report.append([net.weight.requires_grad, [name for name, _ in net.named_parameters()]])
+    return report
+
+
+@parity
 def test_removal(m: Any) -> Any:
     p, report = m.nn.utils.parametrize, []
     for leave in (True, False):

@@ -157,6 +157,29 @@ def test_names_that_are_no_parameters(lib: Any) -> Any:
 
 
 @parity
+def test_a_buffer_that_is_assigned_in_functional_call_comes_back_in_its_dict(lib: Any) -> Any:
+    class Counting(lib.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", lib.ones(1))
+            self.weight = lib.nn.Parameter(lib.ones(1))
+
+        def forward(self, fails: bool) -> Any:
+            self.count = self.count + 1
+            if fails:
+                raise KeyError("after the assignment")
+            return self.count * self.weight
+
+    module, weight = Counting(), lib.tensor([3.0])
+    alone, failed, several = ({"count": lib.tensor([10.0]), "weight": weight} for _ in range(3))
+    call = lib.func.functional_call
+    call(module, alone, (False,))
+    results = [call(module, alone, (False,)), attempt(lambda: call(module, failed, (True,))), alone["weight"] is weight]
+    results.append(call(module, (several,), (False,)))
+    return [*results, *(given["count"] for given in (alone, failed, several)), module.count]
+
+
+@parity
 def test_functional_call_with_other_attributes(lib: Any) -> Any:
     class Scaled(lib.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -106,7 +106,7 @@ def share(patch: pytest.MonkeyPatch) -> None:
         "multinomial",
     ):
         patch.setattr(torch, name, _drawn(getattr(rg, name)))
-    for name in ("uniform_", "normal_", "bernoulli_", "exponential_"):
+    for name in ("uniform_", "normal_", "bernoulli_", "exponential_", "random_"):
         patch.setattr(torch.Tensor, name, _overwritten(name))
     patch.setattr(torch, "manual_seed", rg.manual_seed)
     patch.setattr(torch, "get_rng_state", lambda: to_torch(rg.get_rng_state()))

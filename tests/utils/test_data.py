@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import importlib
+import types
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,6 +159,9 @@ BATCHES: list[Any] = [
     lambda t: [np.array(["a"]), np.array(["b"])],
     lambda t: [{1}, {2}],
     lambda t: [None, None],
+    lambda t: list(np.array(["a", "b"])),
+    lambda t: [(word, 1) for word in np.array(["a", "b"])],
+    lambda t: [np.datetime64("2024-01-01"), np.datetime64("2024-01-02")],
 ]
 
 
@@ -165,7 +170,7 @@ def test_collate(number: int) -> None:
     def program(t: Any) -> Any:
         batch = BATCHES[number](t)
         collated = attempt(lambda: data_of(t).default_collate(batch))
-        converted = data_of(t).default_convert(batch) if number not in (20, 21) else None
+        converted = data_of(t).default_convert(batch) if number not in (20, 21, 25) else None
         kinds = [type(item).__name__ for item in (converted or ())]
         return [type(collated).__name__, collated, converted, kinds]
 
@@ -425,6 +430,39 @@ class Pair(tuple[int, int]):
 def test_tuples_of_any_class_without_names_become_lists(t: Any) -> Any:
     d, pairs = data_of(t), [Pair((1, 2)), Pair((3, 4))]
     return [type(made).__name__ for made in (d.default_collate(pairs), d.default_convert(pairs[0]))]
+
+
+class Tokens(list[int]):
+    """A list that cannot be made of its items alone."""
+
+    def __init__(self, items: list[int], source: str) -> None:
+        super().__init__(items)
+        self.source = source
+
+
+@parity
+def test_containers_of_any_class_stay(t: Any) -> Any:
+    d = data_of(t)
+    report: list[Any] = []
+    for samples in (
+        [Tokens([1, 2], "first"), Tokens([3, 4], "second")],
+        [types.MappingProxyType({"a": 1}), types.MappingProxyType({"a": 2})],
+    ):
+        for made in (d.default_collate(samples), d.default_convert(samples[0])):
+            content = dict(made) if hasattr(made, "keys") else list(made)
+            report.append([type(made).__name__, content, getattr(made, "source", "")])
+        report.append(samples[0] if isinstance(samples[0], list) else dict(samples[0]))  # which nobody writes to
+    return report
+
+
+def test_counters_become_tensors_by_their_keys() -> None:
+    made = rg.utils.data.default_collate([collections.Counter("aab"), collections.Counter("abb")])
+    assert {key: value.tolist() for key, value in made.items()} == {"a": [2, 1], "b": [1, 2]}
+
+
+def test_an_array_of_pythons_takes_no_tensors() -> None:
+    made = rg.utils.data.default_collate([array.array("d", [1.5, 2.0])])
+    assert [value.tolist() for value in made] == [[1.5], [2.0]]
 
 
 @parity

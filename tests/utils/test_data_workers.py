@@ -167,6 +167,23 @@ def test_every_worker_has_chance_of_its_own() -> None:
     assert first == drawn(0) != drawn(1)
 
 
+@parity
+def test_the_order_is_the_same_with_and_without_workers(t: Any) -> Any:
+    def orders(num_workers: int, generator: Any) -> Any:
+        loader = t.utils.data.DataLoader(range(20), 5, shuffle=True, num_workers=num_workers, generator=generator)
+        return [[batch.tolist() for batch in loader] for _ in range(2)]
+
+    results = []
+    for own in (False, True):
+        several = []
+        for num_workers in (0, 2):
+            t.manual_seed(0)
+            several.append(orders(num_workers, t.Generator().manual_seed(1) if own else None))
+            several[-1].append(t.rand(3).tolist())  # what is drawn afterwards
+        results.append(several[0] == several[1])
+    return results
+
+
 def test_worker_init_fn() -> None:
     class Marked(Squares):
         mark = 0

@@ -67,15 +67,17 @@ class Hooks(dict[int, Callable[..., Any]]):
         """Add a hook, at the front if ``prepend``, and return its handle."""
         return register(self, hook, prepend=prepend)
 
+    def move_to_end(self, key: int, last: bool = True) -> None:
+        """Make a hook the last one or the first, as programs do with the ``OrderedDict`` that torch has here."""
+        hook, others = self.pop(key), dict(self)
+        self.clear()
+        self.update({**others, key: hook} if last else {key: hook, **others})
+
 
 def register(hooks: Any, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
     """Add a hook to ours or to the ``OrderedDict`` that a program has put in their place, to be rid of them."""
     handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
     if prepend:
-        others = dict(hooks)
-        hooks.clear()
-        hooks[handle.id] = hook
-        hooks.update(others)
-    else:
-        hooks[handle.id] = hook
+        hooks.move_to_end(handle.id, last=False)
     return handle

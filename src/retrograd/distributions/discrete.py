@@ -398,7 +398,7 @@ class OneHotCategorical(_Categories):
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
-        return self._log_prob_of(value.argmax(-1))
+        return self._log_prob_of(value.max(-1).indices)  # argmax takes no booleans
 
     def enumerate_support(self, expand: bool = True) -> Any:
         n = self._events

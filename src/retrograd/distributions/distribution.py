@@ -115,6 +115,17 @@ class Distribution:
             given[name] = value.expand((*batch_shape, *kept))
         return type(self)(**given, **self._options(), validate_args=False)._checked_as(self)
 
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """The distribution, still empty, that ``expand`` of ``cls`` is to fill: for classes written as torch's are."""
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:  # type: ignore[misc]  # what it needs is known to the subclass only
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return object.__new__(type(self))
+
     def _options(self) -> dict[str, Any]:
         """What else it was made with: arguments of the constructor that have no batch shape."""
         return {}

@@ -113,6 +113,8 @@ class MultivariateNormal(ByCovariance):
 
     @property
     def variance(self) -> Any:
+        if self._by == "scale_tril":  # needs no product of matrices, whose history would be kept with it
+            return (self.scale_tril**2).sum(-1)
         return self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:

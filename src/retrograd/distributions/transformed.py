@@ -60,11 +60,13 @@ class TransformedDistribution(Distribution):
         cut = len(image) - (whole.codomain.event_dim + max(own - event_dim, 0))
         super().__init__(image[:cut], image[cut:], validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         whole = ComposeTransform(self.transforms)
         shape = whole.inverse_shape((*batch_shape, *self.event_shape))
         base = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        return TransformedDistribution(base, self.transforms, validate_args=False)._checked_as(self)
+        made = object.__new__(TransformedDistribution) if _instance is None else _instance
+        TransformedDistribution.__init__(made, base, self.transforms, validate_args=False)
+        return made._checked_as(self)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -121,5 +123,5 @@ class NamedTransform(TransformedDistribution):
     def _given(self) -> tuple[str, ...]:
         return tuple(self.arg_constraints)
 
-    expand = Distribution.expand
+    expand = Distribution.expand  # type: ignore[assignment]  # made anew from its parameters
     __repr__ = Distribution.__repr__

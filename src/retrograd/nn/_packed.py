@@ -104,6 +104,14 @@ class PackedSequence(_Packed):
         """Convert the data to uint8."""
         return self.to(uint8)
 
+    def pin_memory(self) -> PackedSequence:
+        """Return the sequences as they are: memory is not pinned here."""
+        return self
+
+    def is_pinned(self) -> bool:
+        """Return False: memory is not pinned here."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self) -> bool:
         """Whether the data are on a GPU."""

@@ -368,7 +368,8 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
             "sequence of tensors."
         )
-    original = kept = entry.original if entry.is_tensor else entry.original0
+    originals = [entry.original] if entry.is_tensor else [getattr(entry, f"original{i}") for i in range(entry.ntensors)]
+    original = kept = next((each for each in originals if each.requires_grad), originals[0])  # one that is learned
     if leave_parametrized:
         with no_grad():
             value = getattr(module, tensor_name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,12 +76,12 @@ def default_collate(batch: Any) -> Any:
         return _stacked([as_tensor(item) for item in batch])
     if isinstance(first, float) and not isinstance(first, np.generic):
         return tensor(batch, dtype=float64)
+    if isinstance(first, (str, bytes)):  # those of NumPy's arrays, too
+        return batch
     if isinstance(first, np.generic):
         return as_tensor(np.stack(batch))
     if isinstance(first, int):
         return tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
     if isinstance(first, collections.abc.Mapping):
         return _like(first, [(key, default_collate([sample[key] for sample in batch])) for key in first])
     if isinstance(first, collections.abc.Sequence):
@@ -108,18 +107,20 @@ def _stacked(tensors: list[Tensor]) -> Tensor:
 
 
 def _like(container: Any, items: list[Any]) -> Any:
-    """A container of the same type with other items; a list for a tuple, a list or dict for what takes no items."""
-    is_mapping = isinstance(container, collections.abc.Mapping)
-    plain: Callable[[list[Any]], Any] = dict if is_mapping else list
+    """A container of the same type with other items; a list for a tuple, a list or dict for what cannot hold them."""
     if hasattr(container, "_fields"):
         return type(container)(*items)
+    is_mapping = isinstance(container, collections.abc.Mapping)
+    plain: Any = dict(items) if is_mapping else items
     if type(container) in (dict, list) or isinstance(container, tuple):
-        return plain(items)
+        return plain
     try:
-        if isinstance(container, collections.abc.MutableMapping):  # such as a defaultdict, which has more than items
-            clone = copy.copy(container)
-            clone.update(items)
-            return clone
-        return type(container)(items)
-    except TypeError:
-        return plain(items)
+        if isinstance(container, (collections.abc.MutableMapping, collections.abc.MutableSequence)):
+            clone = copy.copy(container)  # such as a defaultdict, which has more than items
+            places = items if is_mapping else list(enumerate(items))
+            for place, item in places:
+                clone[place] = item
+            return clone if all(clone[place] is item for place, item in places) else plain
+        return type(container)(plain)
+    except (TypeError, ValueError):  # such as an array of Python's, which takes no tensors
+        return plain

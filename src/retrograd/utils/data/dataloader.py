@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Generic, Protocol, TypeVar
 
 from retrograd.core.sites import warn_user
-from retrograd.random import Generator, randint
+from retrograd.creation import empty
+from retrograd.dtypes import int64
+from retrograd.random import Generator
 from retrograd.utils.data._fetch import Fetching, Plan
 from retrograd.utils.data._workers import Batches, Workers
 from retrograd.utils.data.collate import default_collate, default_convert
@@ -185,6 +187,7 @@ class DataLoader(Generic[T_co]):
 
     def _batches(self, order: Iterable[Any]) -> Iterator[Any]:
         indices = iter(order)
+        seed = int(empty((), dtype=int64).random_(generator=self.generator))  # drawn without workers, too: one order
         if self.num_workers == 0:
             return Fetching(self._plan(), indices)
         workers = self._workers
@@ -192,7 +195,7 @@ class DataLoader(Generic[T_co]):
             workers = self._start_workers()
             if self.persistent_workers:
                 self._workers = workers
-        workers.begin(int(randint(2**62, (), generator=self.generator)))
+        workers.begin(seed)
         return Batches(workers, indices, stop=not self.persistent_workers)
 
     def _start_workers(self) -> Workers:
