@@ -172,7 +172,7 @@ class _Parts:
         if any(size_of(each) == math.inf for each in known_ones):
             return False  # its logarithm would be, too
         if any(each is not None for each in least):
-            may_be_zero = expression.summed and not any(each.requires_grad for each in known_ones)
+            may_be_zero = expression.summed and self._is_data(expression.node)
             return all(each is None or each > 0 or (may_be_zero and each == 0) for each in least)
         if depth <= 0:
             return False
@@ -186,6 +186,18 @@ class _Parts:
             number_of = 2 if written.op in ("add", "mul", "div") else 1
             return all(self._is_positive(expression.at(each), depth - 1) for each in written.arguments[:number_of])
         return written.op in _POSITIVE
+
+    def _is_data(self, node: ast.AST, depth: int = _DEPTH) -> bool:
+        """Whether no gradient goes to an expression, as far as is known of its names."""
+        for name in (each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
+            made = self._made.get(name, [])
+            if any(
+                each.requires_grad or (each.producer is not None and not made) for each in self._known.get(name, [])
+            ):
+                return False
+            if not all(depth and self._is_data(each.node, depth - 1) for each in made):
+                return False
+        return True
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
