@@ -122,7 +122,7 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
     """Why, what to write instead, and what to do next: in the order of a report, whose texts point upwards."""
     lines = [event.cause] if event.cause else []
     if event.remedy:
-        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
+        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.split("\n"))]
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
     return [*lines, note] if note else lines
