@@ -21,6 +21,7 @@ from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.history import Frame, LayerHistory
 from retrograd.anomaly.layers import ForwardPass, Look, LooksLater, ModelAdapter, Origin, Reach, tensors_in
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.messages import check_max_events
 from retrograd.anomaly.monitor import AnomalyWarning, Watch, current
 from retrograd.anomaly.survey import Survey, first_of_compiled
 
@@ -89,6 +90,7 @@ class NaNDetector:
         max_events: int = 100,
         verbose: bool = True,
     ) -> None:
+        check_max_events(max_events)
         self._adapter: ModelAdapter = adapter_of(model)
         self._later = self._adapter if isinstance(self._adapter, LooksLater) else None
         self.model = model

@@ -93,8 +93,10 @@ def note_of(event: NaNEvent) -> str:
 
 def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
     """Raise for what cannot be watched; and for a file to record in, which would show only when something is found."""
-    if model is not None and not hasattr(model, "named_modules"):
+    if model is not None and (isinstance(model, type) or not hasattr(model, "named_modules")):
         raise _no_model(model)
+    if isinstance(optimizer, type):
+        raise TypeError(f"optimizer must be one that was made, but got the class {optimizer.__name__}")
     if optimizer is not None and not hasattr(optimizer, "step"):
         raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
     if isinstance(recorder, (str, os.PathLike, io.IOBase)):
@@ -104,11 +106,19 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
         )
 
 
+def check_max_events(given: object) -> None:
+    """Raise for what is no number of events to keep."""
+    if not isinstance(given, int) or given < 1:
+        raise ValueError(f"max_events must be how many events to keep, at least 1, but got {given!r}")
+
+
 def _no_model(given: Any) -> TypeError:
     """The complaint about what was given in place of a model."""
     hint = ""
     if isinstance(given, str):
         hint = f"; did you mean policy={given!r}?"
+    elif isinstance(given, type) and hasattr(given, "named_modules"):
+        hint = "; give the model itself, not its class"
     elif isinstance(given, types.FunctionType):
         hint = "; as a decorator it is called: @watch()"
     elif isinstance(given, types.GeneratorType):

@@ -23,6 +23,7 @@ from retrograd.anomaly.messages import (
     ONCE,
     Warned,
     check_args,
+    check_max_events,
     message_of,
     note_of,
     outcome_of,
@@ -111,6 +112,7 @@ class Watch:
         from_step: int | None = None,
     ) -> None:
         check_args(model, optimizer, recorder)
+        check_max_events(max_events)
         if not hasattr(budget, "__float__") or not budget > 0:
             raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
         if lag not in (0, 1):
@@ -241,22 +243,27 @@ class Watch:
     @contextmanager
     def _observing(self) -> Iterator[None]:
         """A context for one of several calls, which may overlap; it is not stopped there where it was on before."""
-        if self in _stack and not self._calls:
+        with self._lock:  # several threads may call at once
+            is_on = self in _stack and not self._calls
+            if not (is_on or self._calls):
+                self.start()
+            self._calls += not is_on
+        if is_on:
             yield
             return
-        if not self._calls:
-            self.start()
-        self._calls += 1
         try:
             yield
         except BaseException as error:
-            if self._calls == 1:
-                self._left_by(error)
+            self._end_call(error)
             raise
-        finally:
+        self._end_call(None)
+
+    def _end_call(self, error: BaseException | None) -> None:
+        """One of several calls has ended; with the last one the watch does."""
+        with self._lock:
             self._calls -= 1
             if not self._calls:
-                self.stop()
+                self.__exit__(None, error, None)
 
     # --- what users ask --------------------------------------------------------------------------------------------
 

@@ -67,7 +67,8 @@ def run_watched(
             sys.stdout.flush()
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
-    report.print()
+    with contextlib.suppress(OSError, ValueError):  # as of _say()
+        report.print()
     began = report.run.entries or observer.step or observer.derives
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:

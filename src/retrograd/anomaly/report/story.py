@@ -167,7 +167,10 @@ def place(event: NaNEvent) -> str:
 
 def _shortened(filename: str) -> str:
     path = Path(filename)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else os.fspath(path)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # it lies elsewhere; or the working directory has been removed
+        return os.fspath(path)
 
 
 def called(event: NaNEvent) -> str:
