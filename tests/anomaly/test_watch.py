@@ -238,6 +238,14 @@ def test_a_bad_answer_of_a_function_is_refused() -> None:
         bad_loss(leaf(1.0))
 
 
+def test_what_comes_behind_a_loop_belongs_to_no_batch_of_it() -> None:
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([1, 2]):
+            leaf(1.0).sum().backward()
+        bad_loss(leaf(1.0))
+    assert (w.events[0].step, w.events[0].batch_idx) == (3, None)
+
+
 def test_max_events_keeps_the_latest() -> None:
     x = leaf(1.0)
     with rg.anomaly.watch(policy="record", max_events=3) as watch:

@@ -352,6 +352,7 @@ class Watch:
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
+        self.batch_idx = None  # what comes now belongs to no batch
 
     def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
         if replay.adapters is self._adapters:

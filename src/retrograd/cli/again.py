@@ -19,7 +19,6 @@ from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import command_line
 
-
 LARGEST_SEED = 2**32 - 1  # that NumPy takes
 
 
