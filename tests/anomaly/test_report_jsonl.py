@@ -171,9 +171,7 @@ def test_the_page_lies_beside_the_recording_wherever_the_program_has_gone_to(
         report.write(EVENT)
         monkeypatch.chdir(tmp_path / "outputs")
     assert sorted(each.name for each in (tmp_path / "runs" / "7").iterdir()) == ["events.jsonl", "report.html"]
-    assert [str(each) for each in report.files] == [
-        str(Path("runs/7", name)) for name in ("events.jsonl", "report.html")
-    ]
+    assert report.files == (Path("runs/7/events.jsonl"), Path("runs/7/report.html"))
 
 
 def test_a_page_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:

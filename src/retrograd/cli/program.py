@@ -50,9 +50,7 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
         raise ProgramNotFoundError(f"cannot run {path or repr(path)}: {error.strerror}{_launcher(path)}") from None
     filename = os.path.abspath(path)
     code = compile(source, filename, "exec", dont_inherit=True)
-    linecache.getlines(
-        filename
-    )  # as they are now: scripts are edited while they run, and a report is to have its lines
+    linecache.getlines(filename)  # a script may be edited while it runs, and a report is to have the lines that run
     loader = SourceFileLoader("__main__", filename)
     _run(code, [path, *arguments], os.path.dirname(os.path.realpath(path)), __file__=filename, __loader__=loader)
 
