@@ -59,6 +59,11 @@ class AnomalyWarning(UserWarning):
     """What the policy "warn" gives."""
 
 
+# How often each place is told of, the watch decides; Python would show what it says in the same words only once, in the
+# next watch as well. What the program has to say of it stands in front.
+warnings.simplefilter("always", AnomalyWarning, append=True)
+
+
 _stack: list[Watch] = []
 
 
