@@ -106,6 +106,16 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
         )
 
 
+def check_numbers(budget: Any, lag: Any, from_step: Any) -> None:
+    """Raise for what is no share of the time, no number of steps, and no step."""
+    if not hasattr(budget, "__float__") or not budget > 0:
+        raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
+    if lag not in (0, 1):
+        raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
+    if from_step is not None and (not isinstance(from_step, int) or from_step < 1):
+        raise ValueError(f"from_step must be the number of a step, counted from 1, but got {from_step!r}")
+
+
 def check_max_events(given: object) -> None:
     """Raise for what is no number of events to keep."""
     if not isinstance(given, int) or given < 1:

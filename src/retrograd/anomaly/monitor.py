@@ -24,6 +24,7 @@ from retrograd.anomaly.messages import (
     Warned,
     check_args,
     check_max_events,
+    check_numbers,
     message_of,
     note_of,
     outcome_of,
@@ -117,13 +118,8 @@ class Watch:
         from_step: int | None = None,
     ) -> None:
         check_args(model, optimizer, recorder)
+        check_numbers(budget, lag, from_step)
         check_max_events(max_events)
-        if not hasattr(budget, "__float__") or not budget > 0:
-            raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
-        if lag not in (0, 1):
-            raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
-        if from_step is not None and (not isinstance(from_step, int) or from_step < 1):
-            raise ValueError(f"from_step must be the number of a step, counted from 1, but got {from_step!r}")
         self.model = model
         self.optimizer = optimizer
         self.policies = policies_of(policy)
