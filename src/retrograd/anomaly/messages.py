@@ -106,8 +106,9 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
         )
 
 
-def check_numbers(budget: Any, lag: Any, from_step: Any) -> None:
-    """Raise for what is no share of the time, no number of steps, and no step."""
+def check_numbers(budget: Any, lag: Any, from_step: Any, max_events: Any) -> None:
+    """Raise for what is no share of the time, no number of steps, no step, and no number of events."""
+    check_max_events(max_events)
     if not hasattr(budget, "__float__") or not budget > 0:
         raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
     if lag not in (0, 1):

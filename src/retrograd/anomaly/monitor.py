@@ -23,7 +23,6 @@ from retrograd.anomaly.messages import (
     ONCE,
     Warned,
     check_args,
-    check_max_events,
     check_numbers,
     message_of,
     note_of,
@@ -118,8 +117,7 @@ class Watch:
         from_step: int | None = None,
     ) -> None:
         check_args(model, optimizer, recorder)
-        check_numbers(budget, lag, from_step)
-        check_max_events(max_events)
+        check_numbers(budget, lag, from_step, max_events)
         self.model = model
         self.optimizer = optimizer
         self.policies = policies_of(policy)
