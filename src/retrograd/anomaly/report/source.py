@@ -76,4 +76,7 @@ def fitting(text: str, width: int) -> int:
 
 
 def _columns(character: str) -> int:
-    return 2 if unicodedata.east_asian_width(character) in "WF" else not unicodedata.combining(character)
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    # marks above and below, many of which count as no combining ones, and joiners; but the soft hyphen is shown
+    return character == "\xad" or unicodedata.category(character) not in ("Mn", "Me", "Cf")
