@@ -241,9 +241,11 @@ def test_a_bad_answer_of_a_function_is_refused() -> None:
 def test_what_comes_behind_a_loop_belongs_to_no_batch_of_it() -> None:
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([1, 2]):
-            leaf(1.0).sum().backward()
+            for _ in w.steps([1, 2, 3, 4]):
+                leaf(1.0).sum().backward()
+            bad_loss(leaf(1.0))
         bad_loss(leaf(1.0))
-    assert (w.events[0].step, w.events[0].batch_idx) == (3, None)
+    assert [(event.step, event.batch_idx) for event in w.events] == [(5, 0), (10, 1), (11, None)]
 
 
 def test_max_events_keeps_the_latest() -> None:

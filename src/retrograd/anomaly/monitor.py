@@ -333,6 +333,7 @@ class Watch:
         """
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
+        around = self.batch_idx  # of a loop around this one
         for number, batch in enumerate(batches_of(loader)):
             self.batch_idx = number
             self.withheld = False
@@ -351,7 +352,7 @@ class Watch:
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
-        self.batch_idx = None  # what comes now belongs to no batch
+        self.batch_idx = around  # what comes now belongs to no batch of this loop
 
     def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
         if replay.adapters is self._adapters:
