@@ -9,6 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import watch
+from retrograd.anomaly.adapters.place import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, only_event, run
@@ -94,6 +95,16 @@ def test_a_file_that_is_edited_while_the_program_runs(tmp_path: Path, text: str)
     shown = format_event(event)
     assert f"{path}:4\n\noperands" in shown
     assert "Change line" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["log(x)", "x / x", "x -= rg.log(x)", "{x!r}", "{x:>{width}}", "{x, 1}", "{}", "yield x", "*x, y", "[a, *_]"],
+)
+def test_what_an_instruction_may_belong_to(text: str) -> None:
+    """From Python 3.12 on, a part of an f-string as well."""
+    assert _is_code(text)
+    assert not _is_code(f"{text} (")
 
 
 def test_a_file_that_is_edited_elsewhere(tmp_path: Path) -> None:

@@ -69,10 +69,11 @@ _WITHIN_WORD = re.compile(r"\w\w")
 
 @lru_cache(maxsize=256)
 def _is_code(text: str) -> bool:
-    """Whether a text is an expression, or a statement."""
-    for parsed in (expression_of, module_of):
+    """Whether a text is a statement or an expression, or a part of an f-string."""
+    parts = [f"f'''{text}'''"] if text[0] + text[-1] == "{}" else []
+    for each in (text, *parts):
         with contextlib.suppress(SyntaxError):
-            parsed(text)
+            module_of(each)
             return True
     return False
 
