@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import shlex
 import signal
 import subprocess
 import sys
 import textwrap
+import zipapp
 import zipfile
 from pathlib import Path
 
@@ -190,6 +192,44 @@ def test_directory_with_main_runs(tmp_path: Path) -> None:
     assert retrograd("run", "app", "y", cwd=tmp_path).stdout == python("app", "y", cwd=tmp_path).stdout
 
 
+@pytest.mark.parametrize("name", ["app.pyz", "app", "app.py"])
+def test_archive_with_main_runs_whatever_its_name(tmp_path: Path, name: str) -> None:
+    """The one that ``python -m zipapp -o app`` makes is called as any command is."""
+    write(tmp_path / "source" / "__main__.py", "import sys; print(__name__, sys.argv); sys.exit(3)")
+    zipapp.create_archive(tmp_path / "source", tmp_path / name, interpreter="/usr/bin/env python3")
+    done = retrograd("run", name, "y", cwd=tmp_path)
+    plain = python(name, "y", cwd=tmp_path)
+    assert without_note(done) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+def test_bytecode_runs(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "import sys; print(__name__, sys.argv); sys.exit(3)")
+    py_compile.compile(str(tmp_path / "script.py"), cfile=str(tmp_path / "script.pyc"))
+    done = retrograd("run", "script.pyc", "y", cwd=tmp_path)
+    plain = python("script.pyc", "y", cwd=tmp_path)
+    assert without_note(done) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+def test_a_script_that_is_edited_while_it_runs_has_the_lines_that_run(tmp_path: Path) -> None:
+    edited = "from pathlib import Path\nPath(__file__).write_text('# nothing as before\\n' * 9)\n"
+    write(tmp_path / "script.py", edited + FAILING)
+    assert "> 5 | (rg.log(x) * 0).sum().backward()" in retrograd("run", "script.py", cwd=tmp_path).stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it is in use elsewhere")
+def test_a_program_that_removes_its_working_directory(tmp_path: Path) -> None:
+    gone = "import os, tempfile\nos.chdir(folder := tempfile.mkdtemp())\nos.rmdir(folder)\n"
+    write(tmp_path / "script.py", gone + FAILING)
+    done = retrograd("run", "script.py", cwd=tmp_path)
+    assert f"{tmp_path / 'script.py'}:6" in done.stderr
+    assert "-Inf born in log, script.py:6, step 1 - update withheld" in done.stderr
+
+
+def test_findings_without_a_place_to_be_shown_leave_the_exit_code_alone(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", f"import sys\nsys.stderr.close()\n{FAILING}sys.exit(3)\n")
+    assert retrograd("run", "--policy", "record", "script.py", cwd=tmp_path).returncode == 3
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a shell is asked")
 def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "raise KeyboardInterrupt")
@@ -228,6 +268,10 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
         (("--policy", "pray", "script.py"), "pray"),
         (("--from-step", "0", "script.py"), "it must be the number of a step, counted from 1, but got '0'"),
+        (("--seed", "-1", "script.py"), "it must be a number from 0 to 4294967295, but got '-1'"),
+        (("--seed", "4294967296", "script.py"), "it must be a number from 0 to 4294967295, but got '4294967296'"),
+        (("--seed", "x", "script.py"), "it must be a number from 0 to 4294967295, but got 'x'"),
+        (("no_such_bytecode.pyc",), "no_such_bytecode.pyc: No such file"),
         (("--from-step", "soon", "script.py"), "it must be the number of a step, counted from 1, but got 'soon'"),
         (("--report", "script.py", "script.py"), "script.py"),
     ],

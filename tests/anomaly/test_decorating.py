@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import ModuleType
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import AnomalyError, Watch, expect_nonfinite
+from retrograd.anomaly import AnomalyError, Watch, adapters, expect_nonfinite
 
 Decorator = Callable[[Any], Any]
 MEANT = "a test"
@@ -133,6 +135,34 @@ def test_coroutines_under_one_watch_overlap(lib: ModuleType) -> None:
 
     asyncio.run(both())
     assert len(w.events) == 5
+    assert rg.anomaly.current() is None
+
+
+def test_threads_that_call_at_once_share_one_watch(lib: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = rg.anomaly.watch(policy="record")
+
+    def adapters_for(watch: Watch) -> list[Any]:
+        time.sleep(0.05)  # so that all are on their way before the first one is done
+        return made(watch)
+
+    made = adapters.adapters_for
+    monkeypatch.setattr(adapters, "adapters_for", adapters_for)
+    barrier = threading.Barrier(3)
+
+    @w
+    def call() -> None:
+        step(lib)
+
+    def run() -> None:
+        barrier.wait(10)
+        call()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(w.events) == 3
     assert rg.anomaly.current() is None
 
 

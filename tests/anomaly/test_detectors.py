@@ -137,6 +137,19 @@ def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well(lib: Any) -> 
 
 
 @libraries
+def test_the_step_is_the_one_whose_loss_comes_of_the_call(lib: Any) -> None:
+    """The one that a watch names when it is told of the same by the loss."""
+    model = named(lib, a=lib.nn.Linear(3, 2))
+    with quiet(model) as det:
+        for number in range(3):
+            loss = model(lib.full((2, 3), NAN if number == 2 else 1.0)).sum()
+            if number < 2:
+                loss.backward()
+    assert det.event is not None
+    assert (det.event.step, det.event.batch_idx) == (3, None)
+
+
+@libraries
 @pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_norms_do_not_overflow_nor_vanish(lib: Any, size: float) -> None:
     model = lib.nn.Linear(3, 1, bias=False)

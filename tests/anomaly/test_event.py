@@ -143,6 +143,8 @@ def test_an_older_version_is_understood() -> None:
     "text",
     [
         *("", "{", '{"kind": "divide"', "[1, 2]", "3", '{"kind": "divide", "op": "log"}'),
+        *('{"$record": "NaNEvent", "kind": "a", "op": "b", "index": 3}', '{"$record": [1]}', "[" * 100_000),
+        *('{"$float": [1]}', '{"$complex": 3}', '{"$numpy": "float3", "value": 1}', '{"$dict": [[{"$list": []}, 1]]}'),
         *('{"$record": "NaNEvent"}', '{"$record": "NaNEvent", "kind": "divide"}', '{"$record": "GradEvent"}'),
     ],
 )

@@ -71,6 +71,17 @@ def test_a_remedy_is_found_where_warnings_are_errors(loss_of: Callable[[Any], An
     assert event.remedy.startswith("return rg.log(rg.clamp(")
 
 
+def test_what_the_program_has_warned_of_is_not_said_again(loss_of: Callable[[Any], Any]) -> None:
+    """Python forgets what it has shown where ``catch_warnings`` was used."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warnings.warn("that of the program", UserWarning, stacklevel=1)
+            event_of(loss_of, "record")
+            module_of(f"x = {next(NUMBERS)} * '\\d'")
+    assert [str(each.message) for each in said] == ["that of the program"]
+
+
 def test_threads_that_parse_at_once() -> None:
     """Up to Python 3.12, they share one count of the depth, and may take turns where the collector runs."""
     text = f"f({', '.join(f'g(x[{i}], [a for a in b if a > {i}])' for i in range(50))})"

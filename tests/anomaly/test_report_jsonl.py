@@ -162,6 +162,18 @@ def test_a_full_disk_loses_no_finding_and_ends_no_program(tmp_path: Path, monkey
     assert "No space left" in report.files[1].read_text()
 
 
+def test_the_page_lies_beside_the_recording_wherever_the_program_has_gone_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outputs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Report("runs/7") as report:
+        report.write(EVENT)
+        monkeypatch.chdir(tmp_path / "outputs")
+    assert sorted(each.name for each in (tmp_path / "runs" / "7").iterdir()) == ["events.jsonl", "report.html"]
+    assert report.files == (Path("runs/7/events.jsonl"), Path("runs/7/report.html"))
+
+
 def test_a_page_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
     with (
         pytest.warns(RuntimeWarning, match=r"report\.html could not be written"),

@@ -159,6 +159,22 @@ def test_caret_below_wide_characters() -> None:
     assert display_width(above[: above.index("rg.log")]) == below.index("^")
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("loss", 4),
+        ("\u540d\u524d", 4),  # a name in Japanese
+        ("e\u0301", 1),
+        ("\u0e17\u0e35\u0e48", 1),  # a syllable in Thai
+        ("\u0915\u0941", 1),  # in Hindi
+        ("\U0001f468\u200d\U0001f469", 4),  # joined, in terminals that know how to
+        ("so\xadft", 5),
+    ],
+)
+def test_columns_of_text(text: str, columns: int) -> None:
+    assert display_width(text) == columns
+
+
 def test_source_is_shown_with_the_line_before(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text("def f(x):\n    y = x - 1\n    return rg.log(y)\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -40,6 +42,25 @@ def test_each_place_is_told_in_full_once(library: Any) -> None:
     for short, birth in ((again, births[1]), (once_more, births[2])):
         assert short == f"{birth}; see the warning about step {w.events[0].step}"
     assert "look at what was written to it" in of_weight
+
+
+PROGRAM = """
+import sys
+import retrograd as rg
+for _ in range(2):
+    with rg.anomaly.watch(policy="warn"):
+        for _ in range(3):
+            rg.log(rg.zeros(1, requires_grad=True)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(("option", "shown", "in_full"), [((), 6, 2), (("-W", "once"), 2, 1), (("-W", "ignore"), 0, 0)])
+def test_each_watch_warns_in_each_step_unless_python_was_told_otherwise(
+    option: tuple[str, ...], shown: int, in_full: int
+) -> None:
+    done = subprocess.run([sys.executable, *option, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stderr.count("AnomalyWarning: -Inf born in log") == shown
+    assert done.stderr.count("Write instead:") == in_full
 
 
 def test_a_text_that_points_upwards_stands_below() -> None:

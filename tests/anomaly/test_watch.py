@@ -198,6 +198,15 @@ def test_bad_policies_are_refused(policy: Any) -> None:
         ({"model": bad_loss}, TypeError, r"as a decorator it is called: @watch\(\)$"),
         ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
         ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
+        ({"model": rg.nn.Linear}, TypeError, "give the model itself, not its class$"),
+        ({"optimizer": rg.optim.SGD}, TypeError, "optimizer must be one that was made, but got the class SGD"),
+        ({"policy": None}, TypeError, "policy must be one of ignore, .*, but got None"),
+        ({"policy": ["raise"]}, TypeError, r"policy must be .* a dictionary of these by kind, but got \['raise'\]"),
+        ({"policy": {1: "raise", "nam": "raise"}}, ValueError, "no such kind of anomaly: 1, nam; the kinds are nan"),
+        ({"allow": None}, TypeError, "allow takes a name, or a list of names, but got None"),
+        ({"model": rg.nn.Linear(1, 1), "allow_modules": 3}, TypeError, "allow_modules takes .* but got 3"),
+        ({"max_events": 0}, ValueError, "max_events must be how many events to keep, at least 1, but got 0"),
+        ({"max_events": "all"}, ValueError, "max_events must be .* but got 'all'"),
         ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
         ({"recorder": "runs/7"}, TypeError, r"recorder must have .* got 'runs/7'; give a .*Report\(directory\)$"),
         ({"recorder": io.StringIO()}, TypeError, r"recorder must have a method write\(event, \*, outcome\)"),
@@ -227,6 +236,16 @@ def test_a_bad_answer_of_a_function_is_refused() -> None:
         rg.anomaly.watch(policy=lambda event: "stop"),
     ):
         bad_loss(leaf(1.0))
+
+
+def test_what_comes_behind_a_loop_belongs_to_no_batch_of_it() -> None:
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([1, 2]):
+            for _ in w.steps([1, 2, 3, 4]):
+                leaf(1.0).sum().backward()
+            bad_loss(leaf(1.0))
+        bad_loss(leaf(1.0))
+    assert [(event.step, event.batch_idx) for event in w.events] == [(5, 0), (10, 1), (11, None)]
 
 
 def test_max_events_keeps_the_latest() -> None:

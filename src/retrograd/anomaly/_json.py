@@ -26,8 +26,20 @@ def loads(text: str | bytes, records: Mapping[str, type]) -> Any:
 
     Fields that a class does not know are ignored, so that an older version reads what a newer one wrote; a record of
     an unknown class becomes a dict.
+
+    Raises
+    ------
+    ValueError
+        If the text is not JSON, or not what :func:`dumps` makes.
     """
-    return _decode(json.loads(text), records)
+    try:
+        return _decode(json.loads(text), records)
+    except ValueError:
+        raise
+    except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        if not isinstance(text, (str, bytes)):
+            raise
+        raise ValueError(f"not a record: {text[:80]!r} ({type(error).__name__}: {error})") from error
 
 
 def default_of(field: Field[Any]) -> Any:

@@ -21,6 +21,7 @@ from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.history import Frame, LayerHistory
 from retrograd.anomaly.layers import ForwardPass, Look, LooksLater, ModelAdapter, Origin, Reach, tensors_in
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.messages import check_max_events
 from retrograd.anomaly.monitor import AnomalyWarning, Watch, current
 from retrograd.anomaly.survey import Survey, first_of_compiled
 
@@ -89,6 +90,7 @@ class NaNDetector:
         max_events: int = 100,
         verbose: bool = True,
     ) -> None:
+        check_max_events(max_events)
         self._adapter: ModelAdapter = adapter_of(model)
         self._later = self._adapter if isinstance(self._adapter, LooksLater) else None
         self.model = model
@@ -296,6 +298,11 @@ class NaNDetector:
         self._passing.reported = set()
         if current() is not self._watch:  # another one was started or stopped since
             self._listen()
+        passing = self._new_pass(args, kwargs)
+        passing.step = None if self._watch is None else self._watch.step + 1  # its backward is still to come
+        return passing
+
+    def _new_pass(self, args: Any, kwargs: Any) -> ForwardPass | Survey:
         if self._later is None:
             return ForwardPass(self._adapter, fully=self._history.wants_absmin)
         given = self._later.given(args, kwargs)
@@ -355,9 +362,13 @@ class NaNDetector:
         with self._lock:
             self._passes += passing is not None or bool(looks)
             self._history.note(self._batch_idx, reached)
-        self._report(found or first_of_compiled(looks, self._type_of), called if passing is None else passing.given)
+        found = found or first_of_compiled(looks, self._type_of)
+        if passing is None:
+            self._report(found, called, None)
+        else:
+            self._report(found, passing.given, passing.step)
 
-    def _report(self, found: list[tuple[Origin, Any]], given: Any) -> None:
+    def _report(self, found: list[tuple[Origin, Any]], given: Any, step: int | None) -> None:
         if not found or self._is_done():
             return
         with self._once_more(given) as second:
@@ -365,7 +376,7 @@ class NaNDetector:
             if second is not None and not again and second.met_nan:
                 return  # it is meant
             for origin, tensor in again or found:
-                event = self._of_layer(origin, tensor)
+                event = replace(self._of_layer(origin, tensor), step=step)
                 self._record(event if second is None else replace(event, reproducible=bool(again)))
 
     @contextlib.contextmanager
@@ -492,9 +503,10 @@ class NaNDetector:
         """The batch, as the user counts, or else what the watch knows."""
         if self._batch_idx is not None:
             return {"batch_idx": self._batch_idx, "step": None}
-        if event.step is None and self._watch is not None:
-            return {"batch_idx": self._watch.batch_idx, "step": self._watch.step}
-        return {}
+        if self._watch is None:
+            return {}
+        step = self._watch.step if event.step is None else event.step
+        return {"batch_idx": self._watch.batch_idx if event.batch_idx is None else event.batch_idx, "step": step}
 
     def _is_blind(self) -> bool:
         """Whether training went on and no layer was seen, as when the model had been compiled before."""

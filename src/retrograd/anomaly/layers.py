@@ -345,11 +345,14 @@ class ForwardPass:
         Whether there was a NaN anywhere, meant or not.
     reached
         How small and how large what each layer put out is, in the order in which they ended.
+    step
+        The number of the step that was under way; None if that is not known.
     """
 
     def __init__(self, adapter: ModelAdapter, given: Any = None, *, fully: bool = False) -> None:
         self.adapter = adapter
         self.given = given
+        self.step: int | None = None
         self.met_nan = False
         self.reached: dict[str, Reach] = {}
         self._fully = fully

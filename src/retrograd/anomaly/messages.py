@@ -93,8 +93,10 @@ def note_of(event: NaNEvent) -> str:
 
 def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
     """Raise for what cannot be watched; and for a file to record in, which would show only when something is found."""
-    if model is not None and not hasattr(model, "named_modules"):
+    if model is not None and (isinstance(model, type) or not hasattr(model, "named_modules")):
         raise _no_model(model)
+    if isinstance(optimizer, type):
+        raise TypeError(f"optimizer must be one that was made, but got the class {optimizer.__name__}")
     if optimizer is not None and not hasattr(optimizer, "step"):
         raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
     if isinstance(recorder, (str, os.PathLike, io.IOBase)):
@@ -104,11 +106,30 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
         )
 
 
+def check_numbers(budget: Any, lag: Any, from_step: Any, max_events: Any) -> None:
+    """Raise for what is no share of the time, no number of steps, no step, and no number of events."""
+    check_max_events(max_events)
+    if not hasattr(budget, "__float__") or not budget > 0:
+        raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
+    if lag not in (0, 1):
+        raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
+    if from_step is not None and (not isinstance(from_step, int) or from_step < 1):
+        raise ValueError(f"from_step must be the number of a step, counted from 1, but got {from_step!r}")
+
+
+def check_max_events(given: object) -> None:
+    """Raise for what is no number of events to keep."""
+    if not isinstance(given, int) or given < 1:
+        raise ValueError(f"max_events must be how many events to keep, at least 1, but got {given!r}")
+
+
 def _no_model(given: Any) -> TypeError:
     """The complaint about what was given in place of a model."""
     hint = ""
     if isinstance(given, str):
         hint = f"; did you mean policy={given!r}?"
+    elif isinstance(given, type) and hasattr(given, "named_modules"):
+        hint = "; give the model itself, not its class"
     elif isinstance(given, types.FunctionType):
         hint = "; as a decorator it is called: @watch()"
     elif isinstance(given, types.GeneratorType):
@@ -122,7 +143,7 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
     """Why, what to write instead, and what to do next: in the order of a report, whose texts point upwards."""
     lines = [event.cause] if event.cause else []
     if event.remedy:
-        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
+        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.split("\n"))]
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
     return [*lines, note] if note else lines

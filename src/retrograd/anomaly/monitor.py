@@ -23,6 +23,7 @@ from retrograd.anomaly.messages import (
     ONCE,
     Warned,
     check_args,
+    check_numbers,
     message_of,
     note_of,
     outcome_of,
@@ -56,6 +57,11 @@ class AnomalyError(RuntimeError):
 
 class AnomalyWarning(UserWarning):
     """What the policy "warn" gives."""
+
+
+# How often each place is told of, the watch decides; Python would show what it says in the same words only once, in the
+# next watch as well. What the program has to say of it stands in front.
+warnings.simplefilter("always", AnomalyWarning, append=True)
 
 
 _stack: list[Watch] = []
@@ -111,12 +117,7 @@ class Watch:
         from_step: int | None = None,
     ) -> None:
         check_args(model, optimizer, recorder)
-        if not hasattr(budget, "__float__") or not budget > 0:
-            raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
-        if lag not in (0, 1):
-            raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
-        if from_step is not None and (not isinstance(from_step, int) or from_step < 1):
-            raise ValueError(f"from_step must be the number of a step, counted from 1, but got {from_step!r}")
+        check_numbers(budget, lag, from_step, max_events)
         self.model = model
         self.optimizer = optimizer
         self.policies = policies_of(policy)
@@ -241,22 +242,27 @@ class Watch:
     @contextmanager
     def _observing(self) -> Iterator[None]:
         """A context for one of several calls, which may overlap; it is not stopped there where it was on before."""
-        if self in _stack and not self._calls:
+        with self._lock:  # several threads may call at once
+            is_on = self in _stack and not self._calls
+            if not (is_on or self._calls):
+                self.start()
+            self._calls += not is_on
+        if is_on:
             yield
             return
-        if not self._calls:
-            self.start()
-        self._calls += 1
         try:
             yield
         except BaseException as error:
-            if self._calls == 1:
-                self._left_by(error)
+            self._end_call(error)
             raise
-        finally:
+        self._end_call(None)
+
+    def _end_call(self, error: BaseException | None) -> None:
+        """One of several calls has ended; with the last one the watch does."""
+        with self._lock:
             self._calls -= 1
             if not self._calls:
-                self.stop()
+                self.__exit__(None, error, None)
 
     # --- what users ask --------------------------------------------------------------------------------------------
 
@@ -327,6 +333,7 @@ class Watch:
         """
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
+        around = self.batch_idx  # of a loop around this one
         for number, batch in enumerate(batches_of(loader)):
             self.batch_idx = number
             self.withheld = False
@@ -345,6 +352,7 @@ class Watch:
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
+        self.batch_idx = around  # what comes now belongs to no batch of this loop
 
     def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
         if replay.adapters is self._adapters:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import ast
 import threading
-import warnings
+
+from retrograd.anomaly.warning_filters import Filter
 
 # Up to Python 3.12, the threads of an interpreter share one count of how deep a tree is (CPython issue 106905): two
 # threads that parse at once may end in a SystemError. Those of this package wait for one another; one of the program's
 # own that parses meanwhile, or is compiled, is gone after a few attempts.
 _one_at_a_time = threading.Lock()
 _ATTEMPTS = 20
+
+_FILENAME = "<read by retrograd>"
+_UNSAID = Filter("ignore", _FILENAME)  # the parser's warnings name the file as their module
 
 
 def module_of(source: str) -> ast.Module:
@@ -32,11 +36,14 @@ def expression_of(text: str) -> ast.expr:
 
 
 def _parsed(source: str, mode: str) -> ast.AST:
-    with _one_at_a_time, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return ast.parse(source, mode=mode)
-            except SystemError:
-                continue
-        return ast.parse(source, mode=mode)
+    with _one_at_a_time:
+        _UNSAID.put()
+        try:
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return ast.parse(source, _FILENAME, mode)
+                except SystemError:
+                    continue
+            return ast.parse(source, _FILENAME, mode)
+        finally:
+            _UNSAID.remove()

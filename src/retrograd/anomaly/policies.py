@@ -20,9 +20,14 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
     """What to do for each kind."""
     if isinstance(policy, str) or callable(policy):
         policy = {"nan": policy, "inf": policy}
-    unknown = set(policy) - set(KINDS)
+    if not isinstance(policy, Mapping):
+        raise TypeError(
+            f"policy must be one of {', '.join(ACTIONS)}, a function of the event, or a dictionary of these by kind, "
+            f"but got {policy!r}"
+        )
+    unknown = sorted(map(str, set(policy) - set(KINDS)))
     if unknown:
-        raise ValueError(f"no such kind of anomaly: {', '.join(sorted(unknown))}; the kinds are {', '.join(KINDS)}")
+        raise ValueError(f"no such kind of anomaly: {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
     for kind, action in policy.items():
         if not callable(action) and action not in ACTIONS:
             raise ValueError(
@@ -69,9 +74,13 @@ def names_allowed(option: str, names: str | Iterable[str], model: Any = None) ->
 
     Raises
     ------
+    TypeError
+        If it is neither.
     ValueError
         If the model has no such module.
     """
+    if not isinstance(names, Iterable):
+        raise TypeError(f"{option} takes a name, or a list of names, but got {names!r}")
     allowed = frozenset([names] if isinstance(names, str) else names)
     if model is None:
         return allowed

@@ -24,6 +24,7 @@ class Survey:
 
     def __init__(self, adapter: ModelAdapter, later: LooksLater, given: Any) -> None:
         self.given = given
+        self.step: int | None = None
         self.reached: dict[str, Reach] = {}
         self._later = later
         self._calls: list[tuple[str, Any]] = []

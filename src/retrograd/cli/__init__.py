@@ -16,7 +16,7 @@ from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
 from retrograd.anomaly.report.html import write_html
 from retrograd.anomaly.report.jsonl import page_of, recordings
 from retrograd.anomaly.shell import command_line
-from retrograd.cli.again import Command, called, new_seed
+from retrograd.cli.again import LARGEST_SEED, Command, called, new_seed
 from retrograd.cli.program import run_module, run_script
 from retrograd.cli.session import run_watched
 
@@ -112,7 +112,7 @@ def _add_run(commands: Any) -> None:
     run.add_argument(
         "--seed",
         metavar="SEED",
-        type=int,
+        type=_seed,
         help="begin with the random numbers of the run whose report names this seed; what the program seeds itself "
         "stays as it is",
     )
@@ -184,6 +184,12 @@ def _watch(
 def _step(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"it must be the number of a step, counted from 1, but got {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"it must be a number from 0 to {LARGEST_SEED}, but got {text!r}")
     return int(text)
 
 

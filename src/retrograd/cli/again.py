@@ -19,6 +19,8 @@ from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import command_line
 
+LARGEST_SEED = 2**32 - 1  # that NumPy takes
+
 
 class Command:
     """What runs the program again.
@@ -88,7 +90,7 @@ def _is_one_of_many() -> bool:
 
 def new_seed() -> int:
     """A seed that no other run has, short enough to be typed."""
-    return random.SystemRandom().getrandbits(32)
+    return random.SystemRandom().randint(0, LARGEST_SEED)
 
 
 def set_seeds(seed: int) -> None:

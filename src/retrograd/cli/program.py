@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import io
+import linecache
 import os
 import re
 import runpy
@@ -23,7 +24,7 @@ class ProgramNotFoundError(Exception):
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
-    """Run a file (or a directory or archive with a ``__main__.py``) as ``python path arguments...`` does.
+    """Run a file (or a directory or archive with a ``__main__.py``, or bytecode) as ``python path arguments...`` does.
 
     Raises
     ------
@@ -35,9 +36,10 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
             f"cannot run {path}: it is a notebook. Put `with retrograd.anomaly.watch(model, optimizer):` around its "
             "training loop, or make a script of it with `jupyter nbconvert --to script`."
         )
-    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
-        if PathFinder.find_spec("__main__", [path]) is None:
-            raise ProgramNotFoundError(f"cannot run {path}: there is no __main__.py in it")
+    holds_program = bool(path) and PathFinder.find_spec("__main__", [path]) is not None  # archives have any name
+    if not holds_program and (os.path.isdir(path) or path.endswith((".zip", ".pyz"))):
+        raise ProgramNotFoundError(f"cannot run {path}: there is no __main__.py in it")
+    if holds_program or (path.endswith(".pyc") and os.path.isfile(path)):
         sys.argv[:] = [path, *arguments]
         runpy.run_path(path, run_name="__main__")
         return
@@ -48,6 +50,7 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
         raise ProgramNotFoundError(f"cannot run {path or repr(path)}: {error.strerror}{_launcher(path)}") from None
     filename = os.path.abspath(path)
     code = compile(source, filename, "exec", dont_inherit=True)
+    linecache.getlines(filename)  # a script may be edited while it runs, and a report is to have the lines that run
     loader = SourceFileLoader("__main__", filename)
     _run(code, [path, *arguments], os.path.dirname(os.path.realpath(path)), __file__=filename, __loader__=loader)
 

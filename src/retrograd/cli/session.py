@@ -67,7 +67,9 @@ def run_watched(
             sys.stdout.flush()
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
-    report.print()
+    if not getattr(sys.stderr, "closed", False):
+        with contextlib.suppress(OSError):  # as of _say()
+            report.print()
     began = report.run.entries or observer.step or observer.derives
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:

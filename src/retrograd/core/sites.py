@@ -273,7 +273,7 @@ def _position(code: CodeType, at: int) -> tuple[int | None, int | None, int | No
 
 
 class Site(NamedTuple):
-    """A place in the user's program; columns count characters from 0 and are None where Python kept none."""
+    """A place in the user's program; columns count bytes of UTF-8 from 0 and are None where Python kept none."""
 
     filename: str
     lineno: int

@@ -13,15 +13,16 @@ from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.making import is_given_later_in_loop
-from retrograd.anomaly.parsing import expression_of
+from retrograd.anomaly.parsing import expression_of, module_of
 from retrograd.core import sites
 
 
 def place_fields(code: CodeType | None, at: int, led: tuple[CodeType, int] | None = None) -> dict[str, Any]:
     """The file, the line with the columns of the instruction in it, and the function.
 
-    A statement of several lines is given as one, the lines joined by spaces, without the comments in between. ``led``
-    is the program's own instruction that led there, where the other one is an installed package's.
+    A statement of several lines is given as one, the lines joined by spaces, without the comments and backslashes in
+    between. None is given where the file was edited since the program read it. ``led`` is the program's own instruction
+    that led there, where the other one is an installed package's.
     """
     if code is None:
         return {}
@@ -31,16 +32,51 @@ def place_fields(code: CodeType | None, at: int, led: tuple[CodeType, int] | Non
     last = site.end_lineno or site.lineno
     lines = [linecache.getline(site.filename, number) for number in range(site.lineno, last + 1)]
     fields: dict[str, Any] = {"filename": site.filename, "lineno": site.lineno, "function": site.function}
-    if not any(lines):
+    has_columns = site.col is not None and site.end_col is not None
+    extent = _extent(lines, site) if has_columns else None
+    if not all(lines) or (has_columns and extent is None):
         return fields
-    lines = _without_comments(lines)
+    lines = _joinable(lines)
     fields["code_line"] = " ".join(filter(None, (line.strip() for line in lines)))
-    if site.col is not None and site.end_col is not None:
-        indent = len(lines[0]) - len(lines[0].lstrip())
-        rest = len(lines[-1].encode()[site.end_col :].decode().rstrip())
-        fields["col"] = len(lines[0].encode()[: site.col].decode()) - indent
-        fields["end_col"] = len(fields["code_line"]) - rest
+    if extent is not None:
+        begin, end = extent
+        fields["col"] = begin - (len(lines[0]) - len(lines[0].lstrip()))
+        fields["end_col"] = len(fields["code_line"]) - len(lines[-1][end:].rstrip())
     return fields
+
+
+def _extent(lines: list[str], site: sites.Site) -> tuple[int, int] | None:
+    """Where in the first of its lines an instruction begins, and where in the last it ends, in characters.
+
+    None if no piece of code has these ends: then the lines are not those that were compiled.
+    """
+    first, last = lines[0].encode(), lines[-1].encode()
+    try:
+        before, since = first[: site.col].decode(), first[site.col :].decode()
+        until, after = last[: site.end_col].decode(), last[site.end_col :].decode()
+    except UnicodeDecodeError:  # within a character
+        return None
+    if not since[:1].strip() or not until[-1:].strip() or len(last) < (site.end_col or 0):
+        return None
+    if _WITHIN_WORD.match(before[-1:] + since[:1]) or _WITHIN_WORD.match(until[-1:] + after[:1]):
+        return None
+    begin, end = len(before), len(until)
+    # a compound statement, joined to one line, is no code
+    return (begin, end) if len(lines) > 1 or _is_code(until[begin:]) else None
+
+
+_WITHIN_WORD = re.compile(r"\w\w")
+
+
+@lru_cache(maxsize=256)
+def _is_code(text: str) -> bool:
+    """Whether a text is a statement or an expression, or a part of an f-string."""
+    parts = [f"f'''{text}'''"] if text[0] + text[-1] == "{}" else []
+    for each in (text, *parts):
+        with contextlib.suppress(SyntaxError):
+            module_of(each)
+            return True
+    return False
 
 
 def place_of(frame: FrameType | None) -> dict[str, Any]:
@@ -65,16 +101,17 @@ def line_fields(place: Mapping[str, Any]) -> dict[str, Any]:
     return {key: place.get(key) for key in ("code_line", "lineno", "filename", "function")}
 
 
-def _without_comments(lines: list[str]) -> list[str]:
-    """Lines without their comments, but for that of the last, which ends nothing."""
+def _joinable(lines: list[str]) -> list[str]:
+    """Lines without their comments and backslashes at the end, but for those of the last, where nothing follows."""
     if len(lines) == 1:
         return lines
     starts: dict[int, int] = {}
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # part of a statement
-        tokens = tokenize.generate_tokens(iter(lines).__next__)
-        starts = {each.start[0]: each.start[1] for each in tokens if each.type == tokenize.COMMENT}
-    starts.pop(len(lines), None)
-    return [line[: starts.get(number)] for number, line in enumerate(lines, 1)]
+        for each in tokenize.generate_tokens(iter(lines).__next__):
+            if each.type == tokenize.COMMENT:
+                starts[each.start[0]] = each.start[1]
+    others = [line[: starts.get(number)] for number, line in enumerate(lines[:-1], 1)]
+    return [*(line.rstrip().removesuffix("\\") for line in others), lines[-1]]
 
 
 def written_at(code: CodeType | None, at: int) -> ast.expr | None:

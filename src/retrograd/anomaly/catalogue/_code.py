@@ -152,9 +152,10 @@ _HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*
 class Line:
     """A line (or whole statement) of the user's program."""
 
-    def __init__(self, source: str, tree: ast.Module, head: str = "") -> None:
+    def __init__(self, source: str, tree: ast.Module, head: str = "", tail: str = "") -> None:
         self._encoded = source.encode()
         self._head = head
+        self._tail = tail
         self._tree = tree
         self._starts = [0]
         for row in self._encoded.splitlines(keepends=True):
@@ -175,12 +176,14 @@ class Line:
             return None
         head = match[0] if (match := _HEAD.match(text)) else ""
         rest = text[len(head) :]
+        tail = " \\" if rest.endswith("\\") else ""  # the statement goes on in the next line
+        rest = rest.removesuffix("\\").rstrip()
         if rest.startswith("."):  # the next method of a chain
             rest = _RECEIVER + rest
         code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
         for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
             try:
-                return Line(rest, module_of(candidate), head)
+                return Line(rest, module_of(candidate), head, tail)
             except (SyntaxError, ValueError):
                 continue
         return None
@@ -206,7 +209,7 @@ class Line:
         if _RECEIVER.encode() + b"." == self._encoded[: len(_RECEIVER) + 1]:
             rest = _ADDED.sub(r".add(\1)", text).removeprefix(_RECEIVER)
             return rest if rest.startswith(".") and _RECEIVER not in rest else None
-        return self._head + text
+        return self._head + text + self._tail
 
     def _spliced(self, start: int, end: int, edits: Mapping[ast.AST, str]) -> str:
         pieces, position = [], start

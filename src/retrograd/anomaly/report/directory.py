@@ -45,10 +45,12 @@ class Report:
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
         self.files: tuple[Path, ...] = ()
+        self._page: Path | None = None  # wherever the program may have gone to when it is written
         if directory is not None:
             rank = os.environ.get("RANK")
             recording = Path(directory, "events.jsonl" if rank is None else f"events-rank{rank}.jsonl")
             self.files = recording, page_of(recording)
+            self._page = self.files[1].absolute()
         self._recorder = Recorder(self.files[0] if self.files else None, max_events=max_events)
 
     @property
@@ -66,13 +68,13 @@ class Report:
     def close(self) -> None:
         """Finish the recording and write the page. Closing twice is fine."""
         self._recorder.close()
-        if self.files:
+        if self._page is not None:
             from retrograd.anomaly.report.html import write_html  # needed at the end of a run only
 
             try:
-                write_html(self.files[1], self.run)
+                write_html(self._page, self.run)
             except OSError as error:
-                warn_unwritten(self.files[1], error)
+                warn_unwritten(self._page, error)
 
     def print(self, file: IO[str] | None = None) -> None:
         """Print the findings to ``file``, by default to the standard error; nothing if there are none."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 from retrograd.anomaly import _json
 from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.messages import GROWING
+from retrograd.anomaly.messages import GROWING, check_max_events
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.source import SourceLine, excerpt
 from retrograd.anomaly.report.summary import birthplace, step_of
@@ -173,8 +173,7 @@ class Recorder:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
-        if max_events < 1:
-            raise ValueError(f"max_events must be at least 1, not {max_events}")
+        check_max_events(max_events)
         self.path = None if path is None else Path(path)
         self.max_events = max_events
         self.dropped = 0
@@ -343,7 +342,7 @@ def _parse(line: bytes) -> Start | Entry | Note | None:
     """The record of one line; None if it is torn or none of ours."""
     try:
         record = _json.loads(line, _RECORDS)
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
+    except ValueError:
         return None
     return record if _is_whole(record) else None
 

@@ -20,15 +20,18 @@ class SourceLine:
 
 
 def excerpt(event: NaNEvent, before: int = 1) -> tuple[SourceLine, ...]:
-    """Return the user's statement with the line before it, or alone where the file is gone or has changed since."""
-    if event.lineno is None:
+    """Return the user's statement with the line before it, or alone where the file is gone or has changed since.
+
+    Nothing where the event does not know it: what the file has there may be something else.
+    """
+    if event.lineno is None or not event.code_line:
         return ()
-    statement = (event.code_line or "").splitlines()
+    statement = event.code_line.split("\n")
     if event.filename:
         linecache.checkcache(event.filename)
         lines = [line.rstrip("\r\n") for line in linecache.getlines(event.filename)]
-        there = lines[event.lineno - 1 : event.lineno - 1 + max(1, len(statement))]
-        if there and (not statement or [s.strip() for s in statement] == [t.strip() for t in there]):
+        there = lines[event.lineno - 1 : event.lineno - 1 + len(statement)]
+        if [s.strip() for s in statement] == [t.strip() for t in there]:
             first = max(1, event.lineno - before)
             return tuple(SourceLine(n, lines[n - 1]) for n in range(first, event.lineno + len(there)))
     return tuple(SourceLine(n, text) for n, text in enumerate(statement, event.lineno))
@@ -73,4 +76,7 @@ def fitting(text: str, width: int) -> int:
 
 
 def _columns(character: str) -> int:
-    return 2 if unicodedata.east_asian_width(character) in "WF" else not unicodedata.combining(character)
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    # marks above and below, many of which count as no combining ones, and joiners; but the soft hyphen is shown
+    return character == "\xad" or unicodedata.category(character) not in ("Mn", "Me", "Cf")

@@ -171,7 +171,10 @@ def place(event: NaNEvent) -> str:
 
 def _shortened(filename: str) -> str:
     path = Path(filename)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else os.fspath(path)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # it lies elsewhere; or the working directory has been removed
+        return os.fspath(path)
 
 
 def called(event: NaNEvent) -> str:
@@ -299,11 +302,12 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     if package is not None:
         given = f" what line {event.called_from['lineno']} gives it" if event.called_from else " what it is given"
         return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
-    whole = (event.code_line or remedy).strip()
+    whole = (event.code_line or "").strip()
     own = whole[:_SAME_LINE]
-    if remedy.endswith(f"; {whole}"):
+    if whole and remedy.endswith(f"; {whole}"):
         return f"Change line {line} as above, or what its first part changes where that is made"
-    if line != str(event.lineno) or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
+    is_own = bool(own) and (remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy))
+    if line != str(event.lineno) or is_own:
         return f"Change line {line} as above"
     if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"

@@ -246,7 +246,7 @@ def _labelled(label: str, lines: Iterable[str], style: Style) -> list[str]:
 
 def _code(label: str, code: str, style: Style) -> list[str]:
     """Code is not wrapped, because it is there to be copied; what is too wide to stand beside the label goes below."""
-    lines = textwrap.dedent(code).splitlines()
+    lines = textwrap.dedent(code).split("\n") if code else []
     painted = [style.paint(line, "good") for line in lines]
     if max(map(display_width, lines), default=0) <= style.width - LABEL - 1:
         return _labelled(label, painted, style)

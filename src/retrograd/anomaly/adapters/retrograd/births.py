@@ -510,7 +510,7 @@ def as_array(value: Any) -> Any:
 
 def size_of(birth: Birth) -> int:
     """The bytes that a birth keeps alive at most."""
-    held = [*birth.operands, *birth.variables.values(), birth.g, birth.result]
+    held = [*birth.operands, *birth.variables.values(), birth.g, birth.result, *(birth.grads or ())]
     return sum(item.nbytes for item in held if isinstance(item, ndarray))
 
 

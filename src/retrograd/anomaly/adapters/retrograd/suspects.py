@@ -34,17 +34,25 @@ class Suspects:
                 self._drop(next((each for each in self.births if each.is_stale), self.births[0]))
             self._bytes += size_of(birth)
             self.births.append(birth)
-            while self._bytes > MOST_BYTES and len(self.births) > 1:
-                self._drop(self.births[0])
+            self._drop_first_ones()
 
     def complete(self, birth: Birth) -> bool:
         """Give the birth that a flag raised inside told before what is known of it now; say whether there is one."""
-        for each in reversed(self.births):
-            if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
-                each.result, each.grads = birth.result, birth.grads
-                each.operands = birth.operands or each.operands
-                return True
+        with self._lock:
+            for each in reversed(self.births):
+                if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
+                    self._bytes -= size_of(each)
+                    each.result, each.grads = birth.result, birth.grads
+                    each.operands = birth.operands or each.operands
+                    self._bytes += size_of(each)
+                    self._drop_first_ones()
+                    return True
         return False
+
+    def _drop_first_ones(self) -> None:
+        """Keep no more memory alive than is allowed."""
+        while self._bytes > MOST_BYTES and len(self.births) > 1:
+            self._drop(self.births[0])
 
     def _drop(self, birth: Birth) -> None:
         self._bytes -= size_of(birth)

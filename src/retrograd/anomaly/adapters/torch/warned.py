@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,19 +13,15 @@ import torch
 from retrograd.anomaly.adapters import patches as _patches
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.libraries import OURS
+from retrograd.anomaly.warning_filters import Filter
 
 _DISPATCH = torch.overrides.__file__
 _SHOWING = (__file__, _patches.__file__, warnings.__file__)
-_FILTER = (
-    "always",
-    None,
-    Warning,
-    re.compile(re.escape(_patches.__package__ + ".")),
-    0,
-)  # a filter, as Python has them
+# Warnings that name a line of ours are heard of; what is meant for the user's line comes after.
+_HEARD_OF = ("always", _patches.__package__ + ".")
 
 
-def point_at_callers(patches: Patches) -> list[LetThrough]:
+def point_at_callers(patches: Patches) -> list[Filter]:
     """Have warnings name the line that they would name without us, and appear as often, until both are undone.
 
     ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
@@ -34,28 +29,9 @@ def point_at_callers(patches: Patches) -> list[LetThrough]:
     if not hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
         return []
     patches.wrap(warnings, "_showwarnmsg", _show)
-    return [LetThrough()]
-
-
-class LetThrough:
-    """A filter by which warnings that name a line of ours are heard of; what is meant for the user's line comes after.
-
-    It is put there directly: by ``warnings.filterwarnings`` Python would forget which warnings it has shown.
-    """
-
-    def __init__(self) -> None:
-        _filters().insert(0, _FILTER)
-
-    def remove(self) -> None:
-        filters = _filters()
-        if _FILTER in filters:
-            filters.remove(_FILTER)
-
-
-def _filters() -> Any:
-    """The filters that hold here: from Python 3.14 on, ``catch_warnings`` may have put them in the thread's context."""
-    of_context = getattr(warnings, "_get_filters", None)
-    return warnings.filters if of_context is None else of_context()
+    heard_of = Filter(*_HEARD_OF)
+    heard_of.put()
+    return [heard_of]
 
 
 def _show(original: Any, message: Any) -> Any:

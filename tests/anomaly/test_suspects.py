@@ -1,0 +1,32 @@
+"""How much memory the births that may be to blame keep alive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from retrograd.anomaly.adapters.retrograd import suspects
+from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
+from retrograd.anomaly.adapters.retrograd.suspects import Suspects
+
+LARGE = np.full(100, np.nan)
+
+
+def birth(result: np.ndarray | None = None) -> Birth:
+    return Birth(["invalid"], "inv", operands=(np.ones(1),), result=result)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["known at once", "completed later"])
+def test_the_last_births_are_kept_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
+    monkeypatch.setattr(suspects, "MOST_BYTES", 3 * size_of(birth(LARGE)))
+    found = Suspects()
+    for _ in range(10):
+        if later:
+            found.add(birth())
+            assert found.complete(birth(LARGE))
+        else:
+            found.add(birth(LARGE))
+    assert len(found.births) == 3
+    assert all(each.result is LARGE for each in found.births)
+    found.end_step()
+    assert not found.births
