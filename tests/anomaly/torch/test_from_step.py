@@ -354,3 +354,22 @@ def test_a_buffer_that_the_step_before_has_written() -> None:
     event = with_averages(3)
     assert (event.op, event.index, event.operands) == ("div", (1,), {"input": 0.0, "other": 0.0})
     assert event.lineno == line_of("# the birth in a buffer", Averages.forward)
+
+
+def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> None:
+    """Only the last one comes again; the bad one has come before it, and nothing differs between the runs."""
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = [torch.randn(5, 3) * (number != 4) for number in range(6)]
+    with rg.anomaly.watch(net, optimizer, policy="skip_step") as w:
+        for number, x in w.steps(enumerate(batches)):
+            in_the_loss(net(x)).backward()
+            if number % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    event = w.events[0]
+    assert (event.step, event.rerun) == (6, "watch(..., from_step=5)")
+    assert "gathered over 2 backward passes" in (event.note or "")
+    assert "it came with a batch before" in (event.note or "")
+    assert event.reproducible is None
