@@ -68,10 +68,14 @@ def steep_edge(scene: Scene) -> Finding | None:
     if scene.complex:
         return None
     eps = _near_one(scene)
-    low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    low: str
+    high: str | None
+    low, high, slope = f"-1 + {eps}", f"1 - {eps}", "1/sqrt(1 - x^2) (up to sign)"
+    keep = "Keep x inside, or take the angle from atan2, which is smooth there."
+    if scene.op == "acosh":
+        low, high, slope, keep = f"1 + {eps}", None, "1/sqrt(x^2 - 1)", "Keep x above 1."
     return Finding(
-        f"The derivative of {scene.op} is 1/sqrt(1 - x^2) (up to sign), infinite at x = "
-        f"{scene.at(first(scene.birth), 1.0)}. Keep x inside, or take the angle from atan2, which is smooth there.",
+        f"The derivative of {scene.op} is {slope}, infinite at x = {scene.at(first(scene.birth), 1.0)}. {keep}",
         _clamped(scene, low, high),
         _general(scene, low, high),
     )
