@@ -123,8 +123,8 @@ def rounded_bound(scene: Scene) -> Finding | None:
     name = scene.called(first(clamp), "x") + (".float()" if narrow else "")
     do = "Compute this in float32, and stay" if narrow else "Stay"
     return Finding(
-        f"clamp is to keep what {scene.op} is taken of away from {end:g}, but {dtype} has no number between {written!r} "
-        f"and {end:g}: the bound is rounded to {end:g} itself. {do} {eps} away.",
+        f"clamp is to keep what {scene.op} is taken of away from {end:g}, but {dtype} has no number between "
+        f"{written!r} and {end:g}: the bound is rounded to {end:g} itself. {do} {eps} away.",
         rewritten,
         f"y = {scene.spelling(site).clamp(name, eps if end > 0 else f'-1 + {eps}', f'1 - {eps}')}",
         clamp.lineno,
