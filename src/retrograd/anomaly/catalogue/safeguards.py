@@ -109,7 +109,8 @@ def rounded_bound(scene: Scene) -> Finding | None:
         return None
     dtype = (first(clamp).dtype or scene.dtype).split(".")[-1]
     bits = _BITS.get(dtype, 24)
-    bound = named(clamp, "max" if end > 0 else "min")
+    name, place = ("max", 2) if end > 0 else ("min", 1)
+    bound = named(clamp, name)
     written = None if bound is None or not is_number(bound) else value(bound)
     if written is None or not 0 < abs(end - written) <= 2.0 ** -(bits + 1):
         return None
@@ -117,16 +118,18 @@ def rounded_bound(scene: Scene) -> Finding | None:
     site = scene.site(clamp)
     rewritten = None
     if site is not None:
-        given, limit = site.written.argument(0, "input"), site.written.argument(2 if end > 0 else 1, bound.name)
-        wider = {given: f"{atom(site.line.text(given))}.float()"} if narrow and given is not None else {}
-        rewritten = None if limit is None else site.written.line.replaced({limit: f"{end:g} {sign} {eps}", **wider})
-    name = scene.called(first(clamp), "x") + (".float()" if narrow else "")
+        given, limit = site.written.argument(0, "input"), site.written.argument(place, name)
+        edits: dict[ast.AST, str] = {} if limit is None else {limit: f"{end:g} {sign} {eps}"}
+        if narrow and given is not None:
+            edits[given] = f"{atom(site.line.text(given))}.float()"
+        rewritten = None if limit is None else site.written.line.replaced(edits)
+    clamped = scene.called(first(clamp), "x") + (".float()" if narrow else "")
     do = "Compute this in float32, and stay" if narrow else "Stay"
     return Finding(
         f"clamp is to keep what {scene.op} is taken of away from {end:g}, but {dtype} has no number between "
         f"{written!r} and {end:g}: the bound is rounded to {end:g} itself. {do} {eps} away.",
         rewritten,
-        f"y = {scene.spelling(site).clamp(name, eps if end > 0 else f'-1 + {eps}', f'1 - {eps}')}",
+        f"y = {scene.spelling(site).clamp(clamped, eps if end > 0 else f'-1 + {eps}', f'1 - {eps}')}",
         clamp.lineno,
     )
 
