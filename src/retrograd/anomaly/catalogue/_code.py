@@ -300,8 +300,10 @@ class Line:
         return [other for other in ast.walk(self._tree) if isinstance(other, ast.expr) and ast.dump(other) == wanted]
 
     def names(self) -> Iterator[ast.Name]:
-        """The names that the line reads."""
-        return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        """The names that the line reads; that of ``x /= y`` it writes as well."""
+        changed = {each.target for each in ast.walk(self._tree) if isinstance(each, ast.AugAssign)}
+        named = (node for node in ast.walk(self._tree) if isinstance(node, ast.Name))
+        return (node for node in named if isinstance(node.ctx, ast.Load) or node in changed)
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
         """The numbers written in the line, with what :func:`number_written` tells of them."""
