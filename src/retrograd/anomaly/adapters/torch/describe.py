@@ -15,7 +15,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import assignment_of, is_variable, only_argument_at, place_fields, written_where
-from retrograd.anomaly.adapters.shapes import broadcasts, inner_index, selection_along
+from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.again import Made
 from retrograd.anomaly.adapters.torch.calls import (
     Argument,
@@ -295,22 +295,17 @@ class Describer:
             if call is not None and call.forward is not None:
                 found.append(call.forward)
         keeps = own is not None and own.pointwise and shape_of(own) == shape
-        return self._along(found, index if keeps else None, shape, spreading=False)
+        return self._along(found, index if keeps else None, shape)
 
     def _along(
-        self, calls: Sequence[Call], index: tuple[int, ...] | None, shape: tuple[int, ...], spreading: bool = True
+        self, calls: Sequence[Call], index: tuple[int, ...] | None, shape: tuple[int, ...]
     ) -> tuple[Operation, ...]:
-        """Operations one after another, at the element that goes through them as long as its place is known.
-
-        Where it may be ``spreading``, one that is broadcast is followed to the first of its places.
-        """
+        """Operations one after another, at the element that goes through them as long as it keeps its place."""
         found = []
         for call in calls:
             made = shape_of(call)
-            if made is None or index is None or not call.pointwise or not broadcasts(shape, made):
+            if not call.pointwise or made != shape:
                 index = None
-            elif made != shape:
-                index = (0,) * (len(made) - len(shape)) + index if spreading else None
             shape = made or ()
             found.append(self.operation(call, index, shape, AROUND))
         return tuple(found)
