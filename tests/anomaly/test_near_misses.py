@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrograd.anomaly import diagnose
+from tests.anomaly.both import only_event, run
 from tests.anomaly.disguises import watched
 from tests.anomaly.programs import HALF, ZERO, ZEROS, leaf
 
@@ -110,3 +111,10 @@ def test_near_misses(row: int | str, setup: str, code: str) -> None:
     event = watched(setup, f"{code}\nloss = y.sum()", steps=False)[0]
     found = diagnose(event)
     assert (found.number or found.title) == row, f"{event}\n{found}"
+
+
+def test_the_border_of_acosh_is_not_told_as_that_of_an_angle() -> None:
+    program = f"{leaf('[1.0, 2.0]')}\ntorch.acosh(x).sum().backward()"
+    found = diagnose(only_event(run("torch", program)))
+    assert "1/sqrt(x^2 - 1)" in found.cause
+    assert "atan2" not in found.cause

@@ -364,6 +364,35 @@ totals = torch.tensor([3.0, 0.0, 1.0], requires_grad=True)
     assert not run(library, mended(text, event)).events
 
 
+COUNTED = """
+index = torch.tensor([0, 0, 2, 3])
+ones = torch.ones(4)
+count = {}
+x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+mean = torch.zeros(4).index_add(0, index, x) {}  # born here
+mean.sum().backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("count", ["torch.zeros(4).scatter_add(0, index, ones)", "torch.bincount(index, minlength=4)"])
+@pytest.mark.parametrize("quotient", ["/ count", "* count.float().pow(-0.5)"])
+def test_an_index_that_nothing_belongs_to_counts_at_least_one(library: str, count: str, quotient: str) -> None:
+    """A small number in the place of the count would make a large one of whatever it divides."""
+    text = COUNTED.format(count, quotient)
+    event = only_event(run(library, text, True))
+    assert (event.index, event.lineno) == ((1,), line(text))
+    assert "clamp(" in (event.remedy or "")
+    assert "min=1)" in (event.remedy or "")
+    assert not run(library, mended(text, event), True).events
+
+
+@libraries
+def test_weights_that_were_added_up_are_no_count(library: str) -> None:
+    text = COUNTED.format("torch.zeros(4).scatter_add(0, index, ones * 0.25)", "/ count")
+    assert "min=1)" not in (only_event(run(library, text, True)).remedy or "")
+
+
 def test_a_number_does_not_grow_where_tensors_are_joined() -> None:
     text = """
 x = torch.tensor([[1.0, 1e30]])

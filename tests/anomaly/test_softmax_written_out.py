@@ -60,3 +60,20 @@ def test_probabilities_that_are_picked(library: str, text: str) -> None:
         return
     assert remedy.partition("  #")[0] == QUOTIENTS[text]
     assert not run(library, f"{mended(program, event)}\nassert p.shape == (2,) and p[0] == 1 and p[1] < 0.5").events
+
+
+@libraries
+def test_a_quotient_written_in_place(library: str) -> None:
+    """The exponential stands in another line, and the sum is over all of them."""
+    text = """
+x = torch.tensor([[250.0, 1.0], [3.0, 2.0]], requires_grad=True)
+scores = x.detach()
+q = torch.exp(scores / 1.0).t()  # born here
+total = torch.sum(q)
+q /= total
+loss = -(q.t() * torch.log_softmax(x, 1)).sum()
+loss.backward()
+"""
+    event = only_event(run(library, text, True))
+    assert (event.op, event.lineno, event.remedy_lineno) == ("exp", line(text), line(text))
+    assert not run(library, mended(text, event), True).events

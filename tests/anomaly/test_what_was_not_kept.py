@@ -23,6 +23,31 @@ def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
     assert event.remedy is None
 
 
+@pytest.mark.parametrize("op", ["-", "+"])
+def test_a_small_operand_is_not_called_too_large(op: str) -> None:
+    """atanh(1) is computed without a gradient; what is left is that the sum is infinite and x is not."""
+    text = (
+        f"{LEAF}def step():\n    a = torch.tensor([1.0, 0.5])\n"
+        f"    return ((torch.atanh(a) {op} x) ** 2).sum()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.lineno, event.born) == (line(text), "Inf")
+    assert "torch.atanh(a) was not finite already" in (event.cause or "")
+    assert "beyond the largest" not in (event.cause or "")
+    assert event.rerun is not None
+
+
+def test_of_a_large_operand_beside_an_unknown_one_nothing_is_claimed() -> None:
+    """The other may have been infinite, or finite and as large."""
+    text = (
+        "x = torch.tensor([2e38, 2.0], requires_grad=True)\ndef step():\n    a = torch.tensor([1.0, 0.5])\n"
+        "    return ((torch.atanh(a) - x) ** 2).sum()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert "All numbers were finite" not in (event.cause or "")
+    assert "was not finite already" not in (event.cause or "")
+
+
 def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() -> None:
     """Of the sums nothing is kept but that the last one is NaN; the square has kept the difference."""
     text = (

@@ -31,6 +31,11 @@ NOT_AGAIN = (
     "that was not put back, as a count of steps is not (`enumerate` counts on)."
 )
 
+GATHERED = (
+    "The gradient was gathered over {} backward passes, and the batch of the last one, run again, gave no such value: "
+    "it came with a batch before."
+)
+
 
 IN_STEPS = (  # right in an unmodified script as well
     "In a loop `for batch in retrograd.anomaly.current().steps(loader)` a bad step is run again, with every operation "

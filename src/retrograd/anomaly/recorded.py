@@ -11,6 +11,7 @@ from retrograd.anomaly.messages import IN_STEPS
 # What the context of an event says if something of the step was not at hand.
 _GAPS = ("unkept", "unseen", "derived", "inferred")
 _FROM_OUTSIDE = ("batch", "target")
+_STATE = ("parameter", "buffer")
 
 
 class Again(NamedTuple):
@@ -41,9 +42,9 @@ def could_tell_more(event: NaNEvent) -> bool:
 
 
 def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
-    """Whether a weight may have been finite in the step before: that step, or this one, has written to it."""
+    """Whether a weight or buffer may have been finite in the step before: that step, or this one, has written to it."""
     later = context.get("updates") or (event.step or 1) > 1  # updates by hand ask nobody
-    state = context.get("untraced") and context.get("leaf") == "parameter"
+    state = context.get("untraced") and context.get("leaf") in _STATE
     return bool((state or context.get("bad_members")) and later)
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from retrograd.anomaly.adapter import Adapter
-from retrograd.anomaly.event import NaNEvent, is_birth, is_certain, was_given_bad
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
+from retrograd.anomaly.event import NaNEvent, context_of, is_birth, is_certain, was_given_bad
+from retrograd.anomaly.messages import CARRIED_OVER, GATHERED, NOT_AGAIN
 
 if TYPE_CHECKING:
     from retrograd.anomaly.monitor import Watch
@@ -77,6 +77,9 @@ class SecondRun:
         kind, event = self.tripped or self.first
         first_kind, first = self.first
         if self.tripped is None:
+            passes = context_of(event).get("gathered", 1)
+            if passes > 1 and not is_certain(event):  # only the batch of the last one has been run again
+                return kind, replace(event, note=GATHERED.format(passes))
             return kind, replace(event, reproducible=False, note=NOT_AGAIN)
         if is_certain(first) and not was_given_bad(first) and not is_birth(event):
             return first_kind, replace(first, reproducible=False, note=CARRIED_OVER)

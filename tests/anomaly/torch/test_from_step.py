@@ -317,3 +317,59 @@ def test_a_nested_tensor_that_is_a_leaf() -> None:
     (event,) = w.events
     assert (event.op, event.index) == ("SqrtBackward0", (0,))
     assert event.lineno == line_of("# the root of a nested tensor", test_a_nested_tensor_that_is_a_leaf)
+
+
+class Averages(nn.Module):
+    """Keeps the mean of what it is given for each class, some of which are never met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("means", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * self.weight + self.means
+        counts = (x > 0).float().sum(0)
+        self.means.copy_((x * (x > 0)).sum(0) / counts)  # the birth in a buffer
+        return y.sum()
+
+
+def with_averages(from_step: int | None) -> Any:
+    net = Averages()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = [torch.ones(3, 2) - (torch.tensor([0.0, 5.0]) if number == 2 else 0.0) for number in range(5)]
+    with rg.anomaly.watch(net, optimizer, policy="skip_step", from_step=from_step) as w:
+        for x in batches if from_step else w.steps(batches):
+            optimizer.zero_grad()
+            net(x).backward()
+            optimizer.step()
+    return w.events[0]
+
+
+def test_a_buffer_that_the_step_before_has_written() -> None:
+    """The second run has recorded the step in which it is met, and not the one that wrote it."""
+    event = with_averages(None)
+    assert (event.kind, event.operands.keys(), event.step) == ("leaf", {"means"}, 4)
+    assert event.rerun == "watch(..., from_step=3)"
+    event = with_averages(3)
+    assert (event.op, event.index, event.operands) == ("div", (1,), {"input": 0.0, "other": 0.0})
+    assert event.lineno == line_of("# the birth in a buffer", Averages.forward)
+
+
+def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> None:
+    """Only the last one comes again; the bad one has come before it, and nothing differs between the runs."""
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = [torch.randn(5, 3) * (number != 4) for number in range(6)]
+    with rg.anomaly.watch(net, optimizer, policy="skip_step") as w:
+        for number, x in w.steps(enumerate(batches)):
+            in_the_loss(net(x)).backward()
+            if number % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    event = w.events[0]
+    assert (event.step, event.rerun) == (6, "watch(..., from_step=5)")
+    assert "gathered over 2 backward passes" in (event.note or "")
+    assert "it came with a batch before" in (event.note or "")
+    assert event.reproducible is None

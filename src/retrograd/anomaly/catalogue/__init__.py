@@ -32,9 +32,9 @@ from retrograd.anomaly.catalogue import (
     training,
     unkept,
 )
-from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._imports import imports_of, is_module
+from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._scopes import may_stand_at
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -127,17 +127,10 @@ def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
     known = [(where, text) for where, text in written if where is not None and text is not None]
     line = next((text for where, text in known if where == place), None)
-    if line is None or place is None:
+    if line is None:
         return True
-    elsewhere = {name for where, text in known if not place.sees(where) for name in _names(text)}
-    here = {name for where, text in known if place.sees(where) for name in _names(text)} | _names(scene.model)
-    return len(_DRAWS.findall(rewritten)) <= len(_DRAWS.findall(line)) and not _names(rewritten) & (elsewhere - here)
-
-
-def _names(text: str) -> set[str]:
-    """The variables in a line that are no modules, nor are they functions of these."""
-    line = Line.parse(text)
-    return set() if line is None else {name for name in line.variables() if not is_module(name)}
+    is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
+    return not is_drawn_anew and may_stand_at(rewritten, line, place, scene.model.partition(".")[0])
 
 
 _DRAWS = re.compile(

@@ -332,12 +332,10 @@ class Line:
         return frozenset(name for statement in self._tree.body for name in written_by(statement))
 
     def names(self) -> Iterator[ast.Name]:
-        """The names that the line reads."""
-        return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-
-    def variables(self) -> set[str]:
-        """The names that the line reads or writes."""
-        return {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
+        """The names that the line reads; that of ``x /= y`` it writes as well."""
+        changed = {each.target for each in ast.walk(self._tree) if isinstance(each, ast.AugAssign)}
+        named = (node for node in ast.walk(self._tree) if isinstance(node, ast.Name))
+        return (node for node in named if isinstance(node.ctx, ast.Load) or node in changed)
 
     def parameters(self) -> set[str]:
         """The names of what the lambdas in the line are given."""

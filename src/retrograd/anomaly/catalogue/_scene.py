@@ -14,6 +14,7 @@ from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import DIVISIONS, first, maker, normal, number, root, same, shown, value
 from retrograd.anomaly.catalogue._growth import allowed
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
+from retrograd.anomaly.catalogue._scopes import may_stand_at
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue._where import WRITTEN_AS, find
 from retrograd.anomaly.event import NaNEvent
@@ -260,6 +261,11 @@ class Scene:
         """Whether an operand is zero at the element; where its value is unknown, whether the kind of birth says so."""
         known = operand.value if operand is not None and isinstance(operand.value, complex) else value(operand)
         return self.kind == "divide" if known is None else known == 0
+
+    def may_stand(self, rewritten: str, operation: Operation | None = None) -> bool:
+        """Whether a line names only what has a value where an operation is written, by default the birth."""
+        there = operation or self.birth
+        return may_stand_at(rewritten, there.code_line, there.place)
 
     def replaced(
         self,

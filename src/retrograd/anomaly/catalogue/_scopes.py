@@ -1,17 +1,25 @@
-"""Whether what one line has written means the same in another one: its names may have been given other values since."""
+"""What names mean in the lines of a program, as its file tells.
+
+What one line has written may mean something else in another one, as its names may have been given other values since;
+and a remedy may name only what has a value where it stands.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import linecache
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from retrograd.anomaly.catalogue._imports import is_module
 from retrograd.anomaly.parsing import module_of
 from retrograd.anomaly.surroundings import Place
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,7 @@ def names_are_kept(names: Collection[str], made: Place | None, used: Place | Non
     """Whether names mean the same in two lines, as far as the program can be read."""
     if made is None or used is None:
         return True
-    filename = made.filename or used.filename
-    scopes = _read("".join(linecache.getlines(filename))) if filename else _UNKNOWN
+    scopes = _scopes_in(_tree(made.filename or used.filename))
     return used.sees(made) and scopes.keep(names, made.lineno, used.lineno)
 
 
@@ -71,11 +78,21 @@ def names_read(node: ast.AST) -> set[str]:
     return {each.id if isinstance(each, ast.Name) else ast.unparse(each) for each in read}
 
 
-@lru_cache(maxsize=64)
-def _read(text: str) -> Scopes:
+def _tree(filename: str | None) -> ast.Module | None:
+    return _parsed("".join(linecache.getlines(filename))) if filename else None
+
+
+@lru_cache(maxsize=8)
+def _parsed(source: str) -> ast.Module | None:
     try:
-        tree = module_of(text)
-    except (SyntaxError, ValueError):
+        return module_of(source) if source else None
+    except (SyntaxError, ValueError):  # a notebook's commands
+        return None
+
+
+@lru_cache(maxsize=8)
+def _scopes_in(tree: ast.Module | None) -> Scopes:
+    if tree is None:
         return _UNKNOWN
     written: list[tuple[str, int, int]] = []
     functions = []
@@ -92,3 +109,83 @@ def _read(text: str) -> Scopes:
         elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
             written += ((name, node.lineno, node.end_lineno or node.lineno) for name in written_by(node))
     return Scopes(tuple(written), tuple(functions))
+
+
+# --- which variables have a value in a line --------------------------------------------------------------------------
+
+
+def may_stand_at(text: str, original: str | None, place: Place | None, *known: str) -> bool:
+    """Whether all that a line reads has a value where another one stands, as far as the file tells.
+
+    What the ``original`` line reads has one, and so have modules, builtins and what is ``known``; to other variables
+    one is to be given in the lines before, or outside of the function.
+    """
+    read, there = _read_by(text), _read_by(original or "")
+    tree = None if place is None else _tree(place.filename)
+    if read is None or there is None or tree is None or place is None:
+        return True
+    scopes = list(_around(tree, place.lineno))
+    return all(
+        name in (*there, *known) or is_module(name) or hasattr(builtins, name) or _is_bound(name, scopes, place.lineno)
+        for name in read
+    )
+
+
+def _read_by(text: str) -> set[str] | None:
+    """The variables that a line reads and does not make itself; None if it is no statement by itself."""
+    try:
+        tree = module_of(text.strip())
+    except (SyntaxError, ValueError):
+        return None
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    inner = (ast.comprehension, ast.NamedExpr, ast.Lambda)
+    made = {each for node in ast.walk(tree) if isinstance(node, inner) for each in _names_bound(node)}
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)} - made
+
+
+def _around(tree: ast.AST, lineno: int) -> Iterator[ast.AST]:
+    """The module and the functions that a line stands in, from the outside in."""
+    yield tree
+    inner = (node for node in _inside(tree) if isinstance(node, _SCOPES))
+    scope = next((node for node in inner if node.lineno <= lineno <= (node.end_lineno or node.lineno)), None)
+    if scope is not None:
+        yield from _around(scope, lineno)
+
+
+def _inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a scope, but for what stands in those inside of it."""
+    queue = list(ast.iter_child_nodes(scope))
+    while queue:
+        node = queue.pop()
+        yield node
+        if not isinstance(node, (*_SCOPES, *_COMPREHENSIONS)):
+            queue += ast.iter_child_nodes(node)
+
+
+def _is_bound(name: str, scopes: list[ast.AST], lineno: int) -> bool:
+    """Whether a variable has a value in the innermost of some scopes: one of its own, or else one from further out."""
+    for scope in reversed(scopes):
+        lines = [getattr(node, "lineno", 0) for node in (scope, *_inside(scope)) if name in _names_bound(node, scope)]
+        if not lines or (isinstance(scope, ast.ClassDef) and scope is not scopes[-1]):
+            continue
+        return scope is not scopes[-1] or min(lines) < lineno
+    return False
+
+
+def _names_bound(node: ast.AST, scope: ast.AST | None = None) -> set[str]:
+    """The variables that a node gives values to; of a function the parameters, where it is the ``scope`` itself."""
+    if isinstance(node, _FUNCTIONS) and (node is scope or scope is None):
+        given = node.args
+        every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+        return {each.arg for each in every if each is not None}
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node is not scope:
+        return {node.name}
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return {node.id}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(each.asname or each.name).partition(".")[0] for each in node.names}
+    if isinstance(node, (ast.comprehension, ast.NamedExpr)):
+        return {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None:
+        return {node.name}
+    return set()

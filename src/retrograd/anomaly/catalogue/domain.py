@@ -11,11 +11,14 @@ from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
     is_number,
+    maker,
+    named,
     second,
     shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand
 
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
@@ -211,8 +214,12 @@ def division_by_zero(scene: Scene) -> Finding | None:
         rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
         general = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
     else:
+        if known == 0 and _counts(below):
+            remedy = _COUNTED
 
         def guard(text: str) -> str:
+            if remedy is _COUNTED:
+                return spelling.clamp(text, "1")
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
@@ -237,6 +244,21 @@ def division_by_zero(scene: Scene) -> Finding | None:
     return Finding(f"{what}. {remedy}", rewritten, general, place)
 
 
+def _counts(operand: Operand) -> bool:
+    """Whether ones were added up at indices, which nobody had in common with the element."""
+    made = maker(operand, "bincount", "index_add", "scatter_add")
+    if made is None:
+        return False
+    weights, added = named(made, "weights"), named(made, "source", "src")
+    if made.op == "bincount":
+        return weights is None or weights.shape is None
+    return added is not None and added.min == added.max == 1
+
+
+_COUNTED = (
+    "The denominator counts what belongs to an index, and nothing does here. Let it be at least 1: a sum of nothing "
+    "stays 0 then, and no other quotient changes."
+)
 _CHOSEN_AT_ZERO = (
     "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero."
 )

@@ -42,6 +42,7 @@ _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", 
 
 _SUMS = ("add", "sub", "rsub")
 _POLES = (*LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
+_ROOTS = ("sqrt", "pow", "norm")  # whose value at 0 is one to be kept
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,24 @@ class Mask:
 def _mask(scene: Scene) -> Mask | None:
     """The mask after the birth, if the born element is one that it discards."""
     previous = scene.birth
-    for operation in scene.elementwise():
+    after = list(scene.elementwise())
+    for place, operation in enumerate(after):
         if operation.op in ("where", "masked_fill"):
             position = _entered(operation, previous)
             chosen = _chosen(operation)
             if chosen is None:
                 harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
-                return Mask(operation, position) if harmless else None
+                other = scene.backward and any(map(_may_be_masking, after[place + 1 :]))
+                return Mask(operation, position) if harmless and not other else None
             return Mask(operation, position) if chosen != position else None
         previous = operation
     return None
+
+
+def _may_be_masking(operation: Operation) -> bool:
+    """Whether a product may have made the gradient 0: by a factor without one, which is not known to be another."""
+    factors = operation.args[:2] if operation.op == "mul" else ()
+    return any(not (each.requires_grad or each.constant) and value(each) in (0, None) for each in factors)
 
 
 def _entered(operation: Operation, previous: Operation) -> int:
@@ -156,14 +165,20 @@ def masked_division(scene: Scene) -> Finding | None:
     mask = _mask(scene)
     if mask is None or not _chooses_from(mask, scene):
         return None
-    name = scene.called(zero, "x")
-    return Finding(
+    happened = (
         f"{mask.operation.op} discards the quotient at the elements where the denominator is {scene.at(zero, 0.0)}, "
         "but its gradient is computed all the same: 0 times the infinite derivative is NaN. Make the denominator "
-        "safe before the division, by the same condition (the double where).",
-        _guarded(scene, mask),
-        _general(scene, name, "a / {x}"),
+        "safe before the division"
     )
+    return _by_the_same_condition(scene, mask, happened, scene.called(zero, "x"), "a / {x}")
+
+
+def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, call: str) -> Finding:
+    """The double where; the operation's own remedy, if the condition is not known yet where the operation stands."""
+    rewritten = _guarded(scene, mask)
+    if rewritten is not None and not scene.may_stand(rewritten):
+        return Finding(f"{happened}.", birth=scene.birth)
+    return Finding(f"{happened}, by the same condition (the double where).", rewritten, _general(scene, name, call))
 
 
 @cause(11, "where around a function outside its safe domain")
@@ -172,14 +187,12 @@ def masked_branch(scene: Scene) -> Finding | None:
     if mask is None or not _chooses_from(mask, scene):
         return None
     operand = first(scene.birth)
-    name = scene.called(operand, "x")
-    return Finding(
+    happened = (
         f"{mask.operation.op} discards {scene.op}({scene.at(operand, 0.0)}), but the gradient flows through both "
         "branches: the 0 that it sends here times the infinite (or undefined) derivative is NaN. Make the argument "
-        "safe before the function, by the same condition (the double where).",
-        _guarded(scene, mask),
-        _general(scene, name, "{m}." + scene.op + "({x})"),
+        "safe before the function"
     )
+    return _by_the_same_condition(scene, mask, happened, scene.called(operand, "x"), "{m}." + scene.op + "({x})")
 
 
 @cause(None, "nan_to_num around a function outside its safe domain")
@@ -218,13 +231,14 @@ def replaced_value(scene: Scene) -> Finding | None:
     )
 
 
-def _may_stand_at(site: Site | None, text: str, mask: Operand, argument: Operand) -> bool:
-    """Whether a mask can be written into the line of the birth, and has the shape of what it is to choose from."""
+def _may_stand_at(scene: Scene, site: Site | None, text: str, mask: Operand, pole: Operation) -> bool:
+    """Whether a mask can be written into the line of a pole, and has the shape of what it is to choose from."""
+    argument = denominator(pole) or first(pole)
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
         return False
     assigned = None if site is None else site.line.assignment
     names = {node.id for node in ast.walk(expression_of(f"({text})")) if isinstance(node, ast.Name)}
-    return assigned is None or assigned[0] not in names
+    return (assigned is None or assigned[0] not in names) and scene.may_stand(text, pole)
 
 
 @cause(30, "infinite value multiplied by a mask of zero")
@@ -244,7 +258,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None
     site = scene.site(pole)
     spelling = scene.spelling(site)
-    text = _factor_as_written(site, scene.site(product), mask)
+    text = _factor_as_written(site, scene.site(product), product, mask)
     if text is not None and text.replace(".", "").isdigit():
         return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
     safe = _SAFE.get(pole.op, "1.0")
@@ -252,20 +266,23 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
         floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
         rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
-    elif text is not None and _may_stand_at(site, text, mask, decisive):
+    elif text is not None and _may_stand_at(scene, site, text, mask, pole):
         condition = f"{atom(text)} != 0"
         within = scene.site(product)
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
-    elif value(decisive) == 0:  # tells by itself where it is to be made safe
+    elif value(decisive) == 0 and pole.op not in _ROOTS:  # tells by itself where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
-    born, times = ("NaN", "NaN") if nan else ("an infinity", "inf")
+    does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
+    if nan and scene.backward:
+        does, times = "has an infinite derivative", "inf"
     return Finding(
-        f"{pole.op} gives {born} at an element where {_named(mask)} is 0, but 0 * {times} is NaN: multiplying does "
+        f"{pole.op} {does} at an element where {_named(mask)} is 0, but 0 * {times} is NaN: multiplying does "
         f"not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is the gradient.",
         rewritten,
         f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",
         pole.place,
+        birth=pole if rewritten is None and pole.op in _ROOTS else None,
     )
 
 
@@ -287,14 +304,15 @@ def _still_it(scene: Scene) -> Iterator[Operation]:
         yield operation
 
 
-def _factor_as_written(pole: Site | None, product: Site | None, mask: Operand) -> str | None:
+def _factor_as_written(pole: Site | None, product: Site | None, operation: Operation, mask: Operand) -> str | None:
     """How the mask is written in a product: the side in which the pole is not."""
     if product is None:
         return None
     sides = list(product.written.arguments[:2])
     if pole is not None and pole.line is not product.line:
         called_so = [side for side in sides if product.line.text(side) == (mask.leaf_name or "")]
-        sides = called_so or sides[1:]
+        in_place = [side for side, each in zip(sides, operation.args, strict=False) if each is mask]
+        sides = called_so or (in_place if len(sides) == 2 else []) or sides[1:]
     elif pole is not None:
         sides = [side for side in sides if not pole.line.inside(pole.node, side)]
     return product.line.text(sides[0]) if len(sides) == 1 else None

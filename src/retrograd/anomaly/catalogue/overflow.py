@@ -13,6 +13,7 @@ from typing import TypeGuard
 from retrograd.anomaly.catalogue._code import Line, atom, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.unkept import is_unkept
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
 from retrograd.anomaly.surroundings import Operand, Operation, Place
@@ -373,7 +374,7 @@ def too_large(scene: Scene) -> Finding | None:
     cancelled = scene.kind == "invalid" and scene.op in _SUMS and not scene.backward
     if not (scene.kind == "overflow" or cancelled) or scene.op not in _ARITHMETIC:
         return None
-    if was_given_bad(scene.event):
+    if was_given_bad(scene.event) or (scene.context.get("unkept") and any(map(is_unkept, scene.birth.args[:2]))):
         return None
     operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
     sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]

@@ -6,8 +6,19 @@ import ast
 import re
 from collections.abc import Iterator
 
-from retrograd.anomaly.catalogue._code import Line, dotted
-from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, is_number, maker, squared, unscaled, value
+from retrograd.anomaly.catalogue._code import Line, atom, dotted
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    denominator,
+    first,
+    is_number,
+    maker,
+    named,
+    one_minus,
+    squared,
+    unscaled,
+    value,
+)
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -139,5 +150,44 @@ def relu_behind(operand: Operand) -> Operation | None:
     return None
 
 
-CAUSES = (zero_eps,)
+_BITS = {"bfloat16": 8, "float16": 11, "half": 11, "float64": 53, "double": 53}  # of a number; else those of float32
+_BOUNDED = (*LOGS, "log1p", "atanh", "logit", "acos", "asin", "erfinv")
+
+
+@cause(None, "bound of a clamp that is rounded away")
+def rounded_bound(scene: Scene) -> Finding | None:
+    operand = first(scene.birth)
+    clamp, end = maker(one_minus(operand), "clamp"), 1.0
+    if clamp is None:
+        clamp, end = maker(operand, "clamp"), value(operand) or 0.0
+    if clamp is None or scene.op not in _BOUNDED or abs(end) != 1:
+        return None
+    dtype = (first(clamp).dtype or scene.dtype).split(".")[-1]
+    bits = _BITS.get(dtype, 24)
+    name, place = ("max", 2) if end > 0 else ("min", 1)
+    bound = named(clamp, name)
+    written = None if bound is None or not is_number(bound) else value(bound)
+    if written is None or not 0 < abs(end - written) <= 2.0 ** -(bits + 1):
+        return None
+    narrow, sign, eps = bits < 24, "-" if end > 0 else "+", "1e-12" if bits > 24 else "1e-6"
+    site = scene.site(clamp)
+    rewritten = None
+    if site is not None:
+        given, limit = site.written.argument(0, "input"), site.written.argument(place, name)
+        edits: dict[ast.AST, str] = {} if limit is None else {limit: f"{end:g} {sign} {eps}"}
+        if narrow and given is not None:
+            edits[given] = f"{atom(site.line.text(given))}.float()"
+        rewritten = None if limit is None else site.written.line.replaced(edits)
+    clamped = scene.called(first(clamp), "x") + (".float()" if narrow else "")
+    do = "Compute this in float32, and stay" if narrow else "Stay"
+    return Finding(
+        f"clamp is to keep what {scene.op} is taken of away from {end:g}, but {dtype} has no number between "
+        f"{written!r} and {end:g}: the bound is rounded to {end:g} itself. {do} {eps} away.",
+        rewritten,
+        f"y = {scene.spelling(site).clamp(clamped, eps if end > 0 else f'-1 + {eps}', f'1 - {eps}')}",
+        clamp.place,
+    )
+
+
+CAUSES = (zero_eps, rounded_bound)
 FALLBACK = (relu_for_positive,)

@@ -12,6 +12,7 @@ from retrograd.anomaly.surroundings import Operand, Operation
 
 # Operations of two operands that give NaN only if one of them is not finite.
 _HARMLESS = frozenset(("add", "sub", "rsub", "mul"))
+_ADDS_NOTHING = 1e30  # to the largest number in single precision
 
 
 @cause(None, "an operation of a derivative")
@@ -64,19 +65,23 @@ def second_derivative(scene: Scene) -> Finding | None:
 
 @cause(None, "an operand that was not kept")
 def unkept_operand(scene: Scene) -> Finding | None:
-    if not scene.context.get("unkept") or scene.backward or scene.kind != "invalid":
+    infinite = scene.kind == "overflow"
+    if not scene.context.get("unkept") or scene.backward or not (infinite or scene.kind == "invalid"):
         return None
-    if scene.op == "copy_slices":
+    if scene.op == "copy_slices" and not infinite:
         return Finding(
             "This line writes to a part of a tensor in place. What the tensor held before was finite as far as it is "
             "known, so the NaN was born in what the line computes, or in what it is given. Written without in-place, "
             "as in top = top / s, it would keep enough to tell.",
         )
     operands = scene.birth.args[:2]  # what follows are options
-    unknown = [each for each in operands if value(each) is None and each.shape is None and not each.constant]
+    unknown = [each for each in operands if is_unkept(each)]
     known = [each for each in operands if value(each) is not None]
     harmless = scene.op in _HARMLESS and all(math.isfinite(value(each) or 0.0) for each in known)
-    if not unknown or (len(unknown) > 1 and not harmless):
+    if infinite:  # which finite numbers add up to as well, and multiply to, if they are large enough
+        most = 1.0 if scene.half or scene.op == "mul" else _ADDS_NOTHING
+        harmless = harmless and all(abs(value(each) or 0.0) <= most for each in known)
+    if not unknown or ((len(unknown) > 1 or infinite) and not harmless):
         return None
     name = " or ".join(map(_called, unknown))
     if len(unknown) > 1:
@@ -91,10 +96,16 @@ def unkept_operand(scene: Scene) -> Finding | None:
             blame = f"{values} here, so that {name} was not finite already: {scene.op} has only passed it on."
         else:
             blame = f"So {name} was not finite already, or lies outside of what {scene.op} is defined for."
+    makers = "log(0), atanh(1), an exponential" if infinite else "the log or the root of something negative"
     return Finding(
-        f"{nothing}. {blame} Look at how {name} is made{_where(scene, unknown)}: the log or the root of something "
-        "negative, a division by zero, a number that was missing in the data.",
+        f"{nothing}. {blame} Look at how {name} is made{_where(scene, unknown)}: {makers}, a division by zero, a "
+        "number that was missing in the data.",
     )
+
+
+def is_unkept(operand: Operand) -> bool:
+    """Whether nothing is known of an operand that is no plain argument."""
+    return value(operand) is None and operand.shape is None and not operand.constant
 
 
 def _where(scene: Scene, operands: Sequence[Operand]) -> str:

@@ -232,7 +232,7 @@ class Describer:
             note=note,
             surroundings=self.surroundings(
                 operation,
-                self.operations.before(node) if birth.inside is None else (),
+                self.operations.before(node, index, shape) if birth.inside is None else (),
                 None if one is None else value_at(one, full, shape),
                 node=ran,
                 context={} if birth.inside is None else {"called_in_backward": True},

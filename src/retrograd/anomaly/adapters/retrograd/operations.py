@@ -195,13 +195,26 @@ class Operations:
         results = self.graph.results(node)
         return first_not_finite(results[0]) if len(results) == 1 else None
 
-    def before(self, node: Node) -> tuple[Operation, ...]:
-        """The operations through which a gradient came to a node, nearest first."""
+    def before(self, node: Node, index: Index = None, shape: tuple[int, ...] = ()) -> tuple[Operation, ...]:
+        """The operations through which a gradient came to a node, nearest first.
+
+        Their operands are those at an element of its result, as long as elements keep their places on the way.
+        """
         found: list[Operation] = []
+        if not _keeps_places(node, shape):
+            index = None
         while self.graph.consumers.get(node) and len(found) < DEPTH:
             node = self.graph.consumers[node][0]
-            found.append(self.of_node(node))
+            if not _keeps_places(node, shape):
+                index = None
+            found.append(self.of_node(node, index))
         return tuple(found)
+
+
+def _keeps_places(node: Node, shape: tuple[int, ...]) -> bool:
+    """Whether a node's elements are each made of those at the same place of operands of a shape, its own as well."""
+    elementwise = isinstance(node, OpNode) and node.op.kind == "elementwise"
+    return elementwise and node.outputs == 1 and node.shape == shape
 
 
 def _is_plain(value: Any) -> bool:

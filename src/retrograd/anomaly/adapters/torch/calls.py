@@ -145,6 +145,12 @@ class Call:
                 argument.value = None
 
 
+def shape_of(call: Call) -> tuple[int, ...] | None:
+    """The shape of a call's first result, as far as it is known."""
+    made = call.outputs[0] if call.outputs else None
+    return tuple(made.shape) if isinstance(made, Tensor) else call.shape
+
+
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FOUR_BITS = getattr(torch, "float4_e2m1fn_x2", None)  # two elements in a byte, with which nothing can be done
 _is_batched = torch._C._functorch.is_batchedtensor

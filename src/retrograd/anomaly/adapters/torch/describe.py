@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.torch.calls import (
     has_nan,
     is_given_back,
     readable,
+    shape_of,
 )
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
@@ -244,7 +245,7 @@ class Describer:
             path=_shown(origin.path),
             surroundings=Surroundings(
                 operation=function,
-                consumers=self._consumers(origin) if call.inside is None else (),
+                consumers=self._consumers(origin, index, shape) if call.inside is None else (),
                 grad_value=grad if call.is_backward else None,
                 library="torch",
                 context=context,
@@ -274,21 +275,38 @@ class Describer:
             surroundings=replace(seen, operation=operation),
         )
 
-    def _consumers(self, origin: Origin) -> tuple[Operation, ...]:
-        """From the birth to the harm; for one in backward, the way on which the gradient came."""
+    def _consumers(
+        self, origin: Origin, index: tuple[int, ...] | None, shape: tuple[int, ...]
+    ) -> tuple[Operation, ...]:
+        """From the birth to the harm, at the element that goes through; in backward, the way of the gradient."""
         if not origin.call.is_backward:
             way = [each for each in origin.path[1:] if not (each.is_backward or self._is_derived(each))]
             derived = next((each for each in origin.path[1:] if each.is_backward), None)
             kept = None if derived is None else derived.forward  # it had kept the value for its derivative
             if kept is not None and kept is not origin.call and kept not in way:
                 way.append(kept)
-            return tuple(self.operation(each, depth=AROUND) for each in way[:DEPTH])
-        found: list[Operation] = []
+            return self._along(way[:DEPTH], index, shape)
+        found: list[Call] = []
+        own = origin.call.forward
         call: Call | None = origin.call
         while call is not None and len(found) < DEPTH:
             call = next((each.made_by for each in call.args if each.name == "grad"), None)
             if call is not None and call.forward is not None:
-                found.append(self.operation(call.forward, depth=AROUND))
+                found.append(call.forward)
+        keeps = own is not None and own.pointwise and shape_of(own) == shape
+        return self._along(found, index if keeps else None, shape)
+
+    def _along(
+        self, calls: Sequence[Call], index: tuple[int, ...] | None, shape: tuple[int, ...]
+    ) -> tuple[Operation, ...]:
+        """Operations one after another, at the element that goes through them as long as it keeps its place."""
+        found = []
+        for call in calls:
+            made = shape_of(call)
+            if not call.pointwise or made != shape:
+                index = None
+            shape = made or ()
+            found.append(self.operation(call, index, shape, AROUND))
         return tuple(found)
 
     def _layer_of_weights(self, call: Call) -> dict[str, Any]:

@@ -302,7 +302,7 @@ class Findings:
         context = self._settled_context()
         gaps = {"unkept": not origin.sure, "unseen": call.is_unseen, "derived": self._is_derived(origin)}
         context |= {key: True for key, holds in gaps.items() if holds}
-        if origin.leaf is not None and self._recorder is None:
+        if origin.leaf is not None and (self._recorder is None or self._is_state(origin.leaf)):
             context["untraced"] = True
         spoilt = None if undone else self._spoilt()
         if spoilt is not None and (origin.leaf is None or origin.leaf.leaf is not spoilt[1]):
@@ -312,6 +312,11 @@ class Findings:
         where = self._where_instead(event) or self._where_else(call.forward or call)
         event = replace(event, called_from=event.called_from or self._called_from(event, call))
         return with_note(event, doubt, where, self._note)
+
+    def _is_state(self, argument: Argument) -> bool:
+        """Whether it is a parameter or a buffer: what has written to it in the step before was not recorded."""
+        tensor = argument.value if argument.leaf is None else argument.leaf
+        return self.names.member(tensor if argument.original is None else argument.original) is not None
 
     def _called_from(self, event: NaNEvent, call: Call) -> dict[str, Any] | None:
         """The program's own line that called the model, if an operation in it is not written in the program's code."""

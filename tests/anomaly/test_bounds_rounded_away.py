@@ -1,0 +1,59 @@
+"""A clamp whose bound is nearer to 1 than the numbers of the type are: ``1 - 1e-8`` is 1 in float32."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+
+TITLE = "bound of a clamp that is rounded away"
+ENTROPY = """
+logits = torch.tensor([30.0, 0.5, -2.0], requires_grad=True)
+y = torch.tensor([0.0, 1.0, 0.0])
+p = torch.sigmoid(logits)
+p = torch.clamp(p, 1e-8, 1 - 1e-8)
+hits = y * torch.log(p)
+misses = (1 - y) * torch.log(1 - p)  # born here
+loss = -(hits + misses).mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_cross_entropy(library: str, steps: bool) -> None:
+    event = only_event(run(library, ENTROPY, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0,), line(ENTROPY))
+    assert diagnose(event).title == TITLE
+    assert (event.remedy or "").replace("rg.", "torch.") == "p = torch.clamp(p, 1e-8, 1 - 1e-6)"
+    assert not run(library, mended(ENTROPY, event), steps).events
+
+
+@libraries
+@pytest.mark.parametrize(("x", "low"), [("20.0", ""), ("-20.0", "low")])
+def test_both_ends_of_an_interval(library: str, x: str, low: str) -> None:
+    text = (
+        f"x = torch.tensor([0.5, {x}], requires_grad=True)\nlimit = 1e-9\n"
+        "y = torch.atanh(torch.tanh(x).clamp(min=limit - 1, max=1 - limit)).sum()  # born here\ny.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.op, event.index, diagnose(event).title) == ("atanh", (1,), TITLE)
+    assert ("-1 + 1e-6" if low else "1 - 1e-6") in (event.remedy or "")
+    assert not run(library, mended(text, event), True).events
+
+
+def test_a_narrow_type_is_left() -> None:
+    """A bound that bfloat16 has, 0.996, would change every loss."""
+    text = ENTROPY.replace("requires_grad=True)", "requires_grad=True, dtype=torch.bfloat16)").replace("30.0", "9.0")
+    event = only_event(run("torch", text.replace("1e-8", "1e-4"), True))
+    assert diagnose(event).title == TITLE
+    assert event.remedy == "p = torch.clamp(p.float(), 1e-4, 1 - 1e-6)"
+    assert not run("torch", mended(text.replace("1e-8", "1e-4"), event), True).events
+
+
+@libraries
+def test_a_bound_that_the_type_has_is_not_the_reason(library: str) -> None:
+    text = ENTROPY.replace("1 - 1e-8)", "1.0)")
+    assert diagnose(only_event(run(library, text, True))).title != TITLE
+    assert not run(library, ENTROPY.replace("1e-8", "1e-7"), True).events
