@@ -139,9 +139,9 @@ class Model:
 )
 def test_what_has_a_value_where_a_line_stands(text: str, lineno: int, expected: bool) -> None:
     linecache.cache["<scopes>"] = (len(FILE), None, FILE.splitlines(keepends=True), "<scopes>")
-    assert may_stand_at(text, FILE.splitlines()[lineno - 1], Place(lineno, "<scopes>")) == expected
+    assert may_stand_at(text, [FILE.splitlines()[lineno - 1]], Place(lineno, "<scopes>")) == expected
 
 
 def test_without_a_file_nothing_is_known() -> None:
-    assert may_stand_at("y = x + z", "y = x", Place(1, None))
-    assert may_stand_at("y = x + z", "y = x", Place(1, "<no such file>"))
+    assert may_stand_at("y = x + z", ["y = x"], Place(1, None))
+    assert may_stand_at("y = x + z", ["y = x"], Place(1, "<no such file>"))

@@ -16,7 +16,8 @@ from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, is_own_file, outwards
 
-_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
+_PARTS = (ast.expr, ast.keyword, ast.withitem, ast.arguments)
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 _RATE = re.compile(r"(?i)(.*_)?(lr|learning_?rate)")
 
 
@@ -35,6 +36,8 @@ class Construction:
 
     def context(self) -> dict[str, Any]:
         """Its line, of a statement of several lines these in one, for the context of an event."""
+        if not isinstance(self.statement, _SIMPLE):
+            return {}
         lines = (linecache.getline(self.filename, number).strip() for number in lines_of(self.statement))
         text = " ".join(lines) if len(lines_of(self.statement)) == 1 else ast.unparse(self.statement)
         return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
@@ -106,8 +109,9 @@ def _constructions(filename: str, kind: str) -> Iterator[Construction]:
     if not any(kind in line for line in linecache.getlines(filename)):
         return
     for statement in ast.walk(tree_of(filename)):
-        if isinstance(statement, _STATEMENTS):
-            for node in ast.walk(statement):
+        if isinstance(statement, ast.stmt):
+            parts = (each for each in ast.iter_child_nodes(statement) if isinstance(each, _PARTS))
+            for node in (each for part in parts for each in ast.walk(part)):
                 if isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] == kind:
                     yield Construction(filename, statement, node)
 

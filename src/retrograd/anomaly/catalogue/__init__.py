@@ -34,7 +34,6 @@ from retrograd.anomaly.catalogue import (
 )
 from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
-from retrograd.anomaly.catalogue._scopes import may_stand_at
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -121,16 +120,15 @@ def _diagnosed(scene: Scene) -> Diagnosis:
 def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     """Whether a line computes, as rewritten, what the one that it replaces was to compute.
 
-    It does not if it draws random numbers more often, as these would not be the same, or names what only another
-    function does, other than the model, an option of which is set from outside.
+    It does not if it draws random numbers more often, as these would not be the same, or names what has no value there.
     """
     written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
     known = [(where, text) for where, text in written if where is not None and text is not None]
     line = next((text for where, text in known if where == place), None)
-    if line is None:
+    if line is None or place is None:
         return True
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
-    return not is_drawn_anew and may_stand_at(rewritten, line, place, scene.model.partition(".")[0])
+    return not is_drawn_anew and scene.may_stand(rewritten, place)
 
 
 _DRAWS = re.compile(

@@ -262,10 +262,16 @@ class Scene:
         known = operand.value if operand is not None and isinstance(operand.value, complex) else value(operand)
         return self.kind == "divide" if known is None else known == 0
 
-    def may_stand(self, rewritten: str, operation: Operation | None = None) -> bool:
-        """Whether a line names only what has a value where an operation is written, by default the birth."""
-        there = operation or self.birth
-        return may_stand_at(rewritten, there.code_line, there.place)
+    def may_stand(self, rewritten: str, place: Place | None) -> bool:
+        """Whether a line names only what has a value where another one stands.
+
+        What is read there or before it has one, and so has the model, an option of which is set from outside.
+        """
+        if place is None:
+            return True
+        others = ((each.place, each.code_line) for each in self.operations())
+        read = [text for other, text in others if other and text and place.sees(other) and other.lineno <= place.lineno]
+        return may_stand_at(rewritten, (*read, self.model), place)
 
     def replaced(
         self,

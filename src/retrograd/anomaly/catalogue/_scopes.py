@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -114,19 +114,19 @@ def _scopes_in(tree: ast.Module | None) -> Scopes:
 # --- which variables have a value in a line --------------------------------------------------------------------------
 
 
-def may_stand_at(text: str, original: str | None, place: Place | None, *known: str) -> bool:
-    """Whether all that a line reads has a value where another one stands, as far as the file tells.
+def may_stand_at(text: str, others: Iterable[str], place: Place) -> bool:
+    """Whether all that a line reads has a value in a place, as far as the file tells.
 
-    What the ``original`` line reads has one, and so have modules, builtins and what is ``known``; to other variables
-    one is to be given in the lines before, or outside of the function.
+    What ``others`` read that stand there or before has one, and so have modules and builtins; to other variables one is
+    to be given in the lines before, or outside of the function.
     """
-    read, there = _read_by(text), _read_by(original or "")
-    tree = None if place is None else _tree(place.filename)
-    if read is None or there is None or tree is None or place is None:
+    read, tree = _read_by(text), _tree(place.filename)
+    if read is None or tree is None:
         return True
+    there = set().union(*filter(None, map(_read_by, others)))
     scopes = list(_around(tree, place.lineno))
     return all(
-        name in (*there, *known) or is_module(name) or hasattr(builtins, name) or _is_bound(name, scopes, place.lineno)
+        name in there or is_module(name) or hasattr(builtins, name) or _is_bound(name, scopes, place.lineno)
         for name in read
     )
 

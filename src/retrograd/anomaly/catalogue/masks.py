@@ -176,7 +176,7 @@ def masked_division(scene: Scene) -> Finding | None:
 def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, call: str) -> Finding:
     """The double where; the operation's own remedy, if the condition is not known yet where the operation stands."""
     rewritten = _guarded(scene, mask)
-    if rewritten is not None and not scene.may_stand(rewritten):
+    if rewritten is not None and not scene.may_stand(rewritten, scene.birth.place):
         return Finding(f"{happened}.", birth=scene.birth)
     return Finding(f"{happened}, by the same condition (the double where).", rewritten, _general(scene, name, call))
 
@@ -238,7 +238,7 @@ def _may_stand_at(scene: Scene, site: Site | None, text: str, mask: Operand, pol
         return False
     assigned = None if site is None else site.line.assignment
     names = {node.id for node in ast.walk(expression_of(f"({text})")) if isinstance(node, ast.Name)}
-    return (assigned is None or assigned[0] not in names) and scene.may_stand(text, pole)
+    return (assigned is None or assigned[0] not in names) and scene.may_stand(text, pole.place)
 
 
 @cause(30, "infinite value multiplied by a mask of zero")
