@@ -6,13 +6,16 @@ import importlib
 import linecache
 import sys
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from retrograd.anomaly import NaNEvent, watch
-from retrograd.anomaly.report import format_event
+from retrograd.anomaly.report import Entry, Run, format_event
+from retrograd.anomaly.report.html import format_html
+from retrograd.anomaly.report.story import tell
 from tests.anomaly.both import libraries, mended, only_event, run
 from tests.anomaly.disguises import HERE
 
@@ -82,6 +85,25 @@ forward(torch.tensor([0.0, -200.0], requires_grad=True)).backward()
     event = only_event(run(library, text))
     assert (event.remedy or "").startswith("loss = lambda: -torch.log_softmax(x, dim=0).sum()")
     assert not run(library, mended(text, event)).events
+
+
+QUOTIENT = """\
+def total(x):
+    return (x * 0.0).sum()
+
+def ratio(x, of):
+    return (x / of).sum()
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+ratio(x, total(x)).backward()
+"""
+
+
+def test_of_several_operands_the_one_is_named_that_was_made_elsewhere(library: str) -> None:
+    event = only_event(run(library, QUOTIENT))
+    (made,) = tell(event).made
+    assert made == f"other: sum, {event.filename}:2  return (x * 0.0).sum()"
+    assert escape(made) in format_html(Run(entries=[Entry(event=event)]))
 
 
 SHADOWED = """\

@@ -12,8 +12,8 @@ from retrograd.anomaly.surroundings import Operation, Place
 _MOST = 2
 
 
-def makers(event: NaNEvent) -> tuple[Operation, ...]:
-    """The operations of the program's other functions that made what the event's was given, the first ones.
+def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
+    """Operands, by name, and the operations of the program's other functions that made them, the first ones.
 
     What merely hands values on within the event's function is passed over.
     """
@@ -21,18 +21,18 @@ def makers(event: NaNEvent) -> tuple[Operation, ...]:
     if operation is None or event.lineno is None or event.function is None:
         return ()
     here = Place(event.lineno, event.filename, event.function)
-    found = {made.place: made for made in _made(operation, here) if made.code_line}
+    found = {made.place: (name, made) for name, made in _made(operation, here) if made.code_line}
     return tuple(found.values())[:_MOST]
 
 
-def _made(operation: Operation, here: Place) -> Iterator[Operation]:
+def _made(operation: Operation, here: Place) -> Iterator[tuple[str, Operation]]:
     for operand in operation.args:
         made = operand.producer
         while made is not None and _is_near(made, here):
             handed_on = canonical(made.op) in TRANSPARENT and made.args
             made = made.args[0].producer if handed_on else None
         if made is not None:
-            yield made
+            yield operand.name, made
 
 
 def _is_near(made: Operation, here: Place) -> bool:

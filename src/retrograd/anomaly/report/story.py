@@ -92,7 +92,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         called=called(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
-        made=tuple(map(_written, makers(event))),
+        made=tuple(_written(made, name if len(event.operands) > 1 else "") for name, made in makers(event)),
         result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
         result=result(event),
         layer=layer(event),
@@ -185,10 +185,11 @@ def called(event: NaNEvent) -> str:
     return f"{_shortened(own['filename'])}:{own['lineno']}  {own.get('code_line', '')}".rstrip()
 
 
-def _written(made: Operation) -> str:
-    """An operation and its line: "softmax, model.py:12  return torch.softmax(x, dim=1)"."""
+def _written(made: Operation, operand: str) -> str:
+    """An operation, its line, and of several operands which: "softmax, model.py:12  p = torch.softmax(x, dim=1)"."""
     text = " ".join((made.code_line or "").split())
-    return f"{canonical(made.op)}, {_shortened(made.filename or '')}:{made.lineno}  {text}"
+    of = f"{operand}: " if operand else ""
+    return f"{of}{canonical(made.op)}, {_shortened(made.filename or '')}:{made.lineno}  {text}"
 
 
 def result(event: NaNEvent) -> str:
