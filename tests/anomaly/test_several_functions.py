@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from retrograd.anomaly import NaNEvent, watch
+from retrograd.anomaly.adapters import optimizers
 from retrograd.anomaly.report import Entry, Run, format_event
 from retrograd.anomaly.report.html import format_html
 from retrograd.anomaly.report.story import tell
@@ -246,3 +247,17 @@ def test_two_such_numbers_are_none(library: str, write: Write) -> None:
     text = RUNAWAY.format(prefix="e", construction=BY_ITS_NAME).replace("1e20", "float('1e20')")
     event = watched(write(e_model=SQUARES, e_train="old_lr = 1e20\nnew_lr = 1e20\n" + text))
     assert event.remedy_lineno is None
+
+
+def test_a_schedule_does_not_have_the_program_read_in_every_step(
+    library: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the policy lets a training go on, there may be an event in each."""
+    asked: list[float] = []
+    monkeypatch.setattr(optimizers, "rate_given", lambda frame, rate: asked.append(rate) or {})
+    text = RUNAWAY.format(prefix="f", construction=BY_ITS_NAME).replace("range(4)", "range(40)")
+    text = text.replace("self.optimizer.step()", "self.optimizer.step(); self.optimizer.param_groups[0]['lr'] *= 0.9")
+    with watch(policy="record") as w:
+        write(f_model=SQUARES, f_train=text).main()
+    assert len(w.events) > 20
+    assert 0 < len(asked) <= 8

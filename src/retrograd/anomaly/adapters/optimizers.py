@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
@@ -45,21 +46,45 @@ def context_of_optimizer(
         What else is known of it.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
-    made = None if frame is None else construction_of(frame, optimizer, options)
-    place = {} if made is None else made.context()
-    written = {} if frame is None else _rate(frame, made, plain)
-    rate = {"rate": written} if written else {}
-    return {"optimizer": {"name": type(optimizer).__name__, **plain, **place, **rate, **more}}
+    written = {} if frame is None else _text_of(optimizer, options, frame).context(plain, frame)
+    return {"optimizer": {"name": type(optimizer).__name__, **plain, **written, **more}}
 
 
-def _rate(frame: FrameType, made: Construction | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the learning rate is written that the optimizer has been given; empty where that is not found."""
-    rates = [options[key] for key in ("initial_lr", "lr") if key in options]
-    if made is None:
-        return next(filter(None, (rate_given(frame, rate) for rate in rates)), {})
-    written = made.rate()
-    found = {} if written is None else told(made.filename, written)
-    return found if found.get("lr") in (None, *rates) else {}
+_RATES = 8  # that are looked for: a schedule changes them in every step
+
+
+class _Text:
+    """What the program's text says of an optimizer, which stays the same: its files are read once."""
+
+    def __init__(self, made: Construction | None) -> None:
+        self._made = {} if made is None else made.context()
+        given = None if made is None else made.rate()
+        self._rate = {} if made is None or given is None else told(made.filename, given)
+        self._elsewhere: dict[float, dict[str, Any]] | None = {} if made is None else None  # by the rate
+
+    def context(self, options: Mapping[str, Any], frame: FrameType) -> dict[str, Any]:
+        """The line that makes it, and that of the learning rate that one of its groups has, or had at first."""
+        rates = [options[key] for key in ("initial_lr", "lr") if key in options]
+        rate = self._rate if self._rate.get("lr") in (None, *rates) else {}
+        if self._elsewhere is not None:
+            for each in rates:
+                if each not in self._elsewhere and len(self._elsewhere) < _RATES:
+                    self._elsewhere[each] = rate_given(frame, each)
+            rate = next((found for each in rates if (found := self._elsewhere.get(each))), {})
+        return self._made | ({"rate": rate} if rate else {})
+
+
+_texts: weakref.WeakKeyDictionary[Any, _Text] = weakref.WeakKeyDictionary()
+
+
+def _text_of(optimizer: Any, options: Mapping[str, Any], frame: FrameType) -> _Text:
+    try:
+        found = _texts.get(optimizer)
+        if found is None:
+            found = _texts[optimizer] = _Text(construction_of(frame, optimizer, options))
+    except TypeError:  # it has no hash
+        return _Text(construction_of(frame, optimizer, options))
+    return found
 
 
 def _plain(value: Any) -> Any:
