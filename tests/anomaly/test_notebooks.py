@@ -118,3 +118,60 @@ shown"""
     assert "NaN born in log at Cell In[1]:4" in shown
     assert "site-packages" not in shown
     assert "monitor.py" not in shown
+
+
+LIBRARIES = pytest.mark.parametrize("library", ["retrograd", "torch"])
+FINDING = "[w.events[0].remedy, w.events[0].remedy_lineno, w.events[0].remedy_filename, format_event(w.events[0])]"
+
+
+def finding(library: str, *cells: str) -> tuple[str, int | None, str | None, str]:
+    """What the watch ``w`` says in the last cell, which runs the program: remedy, where it belongs, and the report."""
+    if library == "torch":
+        pytest.importorskip("torch", reason="torch is not installed")
+    first = f"import {library} as torch, retrograd as rg\nfrom retrograd.anomaly.report import format_event\n"
+    first += "w = rg.anomaly.watch(policy='record')\nw.start()"
+    last = f"{cells[-1]}\nw.stop()\n{FINDING}"
+    remedy, lineno, filename, report = result_of(first, *cells[:-1], last)  # type: ignore[misc]
+    return remedy, lineno, filename, report
+
+
+OPTIMIZER = """net = torch.nn.Linear(4, 4)
+opt = torch.optim.SGD(
+    net.parameters(),
+    lr={rate},
+)
+"""
+STEP = """def step():
+    opt.zero_grad()
+    (net(torch.ones(3, 4)) ** 2).sum().backward()
+    opt.step()
+"""
+
+
+@LIBRARIES
+def test_the_optimizer_of_another_cell(library: str) -> None:
+    """One that was changed and run again is the later one."""
+    first, again = (OPTIMIZER.format(rate=rate) for rate in ("1e-2", "1e20"))
+    remedy, lineno, filename, report = finding(library, first, again, STEP, "for _ in range(3): step()")
+    assert remedy.startswith("lr=")
+    assert (lineno, filename) == (4, "Cell In[3]")
+    assert "Change line 4 of Cell In[3] as above" in " ".join(report.split())
+
+
+MADE = """x = torch.tensor([0.0, -200.0], requires_grad=True)
+p = torch.softmax(x, dim=0)
+{then}
+"""
+LOSS = "loss = -torch.log(p).sum()\nloss.backward()"
+
+
+def test_cells_have_their_variables_in_common() -> None:
+    remedy, lineno, filename, report = finding("retrograd", MADE.format(then=""), LOSS)
+    assert (remedy, lineno, filename) == ("loss = -torch.log_softmax(x, dim=0).sum()", 1, None)
+    assert "made by   softmax, Cell In[2]:2" in report
+
+
+@pytest.mark.parametrize(("then", "loss"), [("x = 0", LOSS), ("", f"x = 0\n{LOSS}")])
+def test_a_variable_that_a_cell_has_given_another_value_means_something_else(then: str, loss: str) -> None:
+    remedy, lineno, _, _ = finding("retrograd", MADE.format(then=then), loss)
+    assert (remedy, lineno) == ("log_p = torch.log_softmax(x, dim=0)", None)

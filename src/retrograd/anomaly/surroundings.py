@@ -7,9 +7,12 @@ No type of any tensor library appears here: the same records describe retrograd'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+_CELL = re.compile(r"Cell In\[\d+\]$")  # as IPython shows their names
 
 
 class Place(NamedTuple):
@@ -29,13 +32,17 @@ class Place(NamedTuple):
         """Whether both are in one file, as far as that is known."""
         return None in (self.filename, other.filename) or self.filename == other.filename
 
+    def follows(self, other: Place) -> bool:
+        """Whether it stands below the other line; another cell of a notebook is taken to have been run before."""
+        return other.lineno < self.lineno or not self.is_in_file_of(other)
+
     def sees(self, other: Place) -> bool:
         """Whether the variables of the other line have their names in this one as well, as far as that is known.
 
         They do in the same function, and in lambdas and comprehensions inside of it.
         """
-        if not self.is_in_file_of(other):
-            return False
+        if not self.is_in_file_of(other):  # but for cells of a notebook, which have their variables in common
+            return all(_CELL.match(each.filename or "") and each.function == "<module>" for each in (self, other))
         if None in (self.function, other.function) or self.function == other.function:
             return True
         around = "" if other.function == "<module>" else f"{other.function}.<locals>."

@@ -6,6 +6,7 @@ import linecache
 import os.path
 import sys
 from types import CodeType
+from typing import Any
 
 
 def shown_name(filename: str) -> str:
@@ -13,8 +14,7 @@ def shown_name(filename: str) -> str:
 
     Any other name comes back as it is. The lines are in ``linecache`` under the name that is returned.
     """
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = _shell()
     named = None if shell is None else shell.compile.format_code_name(filename)
     if named is None:
         return filename
@@ -22,6 +22,20 @@ def shown_name(filename: str) -> str:
     if filename in linecache.cache:
         linecache.cache[name] = linecache.cache[filename]
     return name
+
+
+def cells() -> list[str]:
+    """The cells that have been run, by the names that are shown, in the order in which they first were."""
+    shell = _shell()
+    if shell is None:
+        return []
+    known = list(linecache.cache)
+    return [shown_name(each) for each in known if shell.compile.format_code_name(each) is not None]
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
 
 
 def runs_cells(code: CodeType) -> bool:

@@ -15,6 +15,7 @@ from retrograd.anomaly.adapters.syntax import lines_of, tree_of
 from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, is_own_file, outwards
+from retrograd.core.notebooks import cells, shown_name
 
 _PARTS = (ast.expr, ast.keyword, ast.withitem, ast.arguments)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
@@ -71,12 +72,15 @@ def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]
     kind = type(optimizer).__name__
     for walked in (each for each in outwards(frame) if is_own(each.f_code)):
         names = {name for name, value in named_variables(walked) if value is optimizer}
-        made = [each for each in _constructions(walked.f_code.co_filename, kind) if each.is_given_to(names)]
+        filename = shown_name(walked.f_code.co_filename)
+        made = [each for each in _constructions(filename, kind) if each.is_given_to(names)]
         above = [each for each in made if walked.f_code.co_firstlineno <= each.statement.lineno <= walked.f_lineno]
         if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
             return (above or made)[-1]
     everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
     possible = [each for each in everywhere if each.may_have(options)]
+    if len(possible) > 1 and {each.filename for each in possible} <= set(cells()):
+        return possible[-1]  # a cell that was changed is run again
     return possible[0] if len(possible) == 1 else None
 
 
@@ -117,9 +121,9 @@ def _constructions(filename: str, kind: str) -> Iterator[Construction]:
 
 
 def _files(frame: FrameType) -> list[str]:
-    """The files of the program: those of its functions under way, and of what these import."""
+    """The files of the program: those of its functions under way, of what these import, and the cells of a notebook."""
     own = [each for each in outwards(frame) if is_own(each.f_code)]
-    files = dict.fromkeys(each.f_code.co_filename for each in own)
+    files = dict.fromkeys((*(shown_name(each.f_code.co_filename) for each in own), *cells()))
     waiting = [each.f_globals for each in own]
     for variables in waiting:
         for value in list(variables.values()):

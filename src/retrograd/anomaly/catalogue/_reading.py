@@ -100,7 +100,7 @@ def _before(made: Operation | None, user: Operation) -> Operation | None:
     """The operation, unless it stands below its user or in another function: the name means another tensor there."""
     if made is None or made.place is None or user.place is None:
         return made
-    return made if user.place.sees(made.place) and made.place.lineno < user.place.lineno else None
+    return made if user.place.sees(made.place) and user.place.follows(made.place) else None
 
 
 def producers(operations: Iterable[Operation], depth: int = _DEPTH) -> dict[int | str, Operation]:

@@ -270,7 +270,8 @@ class Scene:
         if place is None:
             return True
         others = ((each.place, each.code_line) for each in self.operations())
-        read = [text for other, text in others if other and text and place.sees(other) and other.lineno <= place.lineno]
+        known = [(other, text) for other, text in others if other and text and place.sees(other)]
+        read = [text for other, text in known if other == place or place.follows(other)]
         return may_stand_at(rewritten, (*read, self.model), place)
 
     def replaced(

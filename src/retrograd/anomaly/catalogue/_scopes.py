@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,6 +42,7 @@ class Scopes:
 
 
 _UNKNOWN = Scopes()
+_END = sys.maxsize  # a line behind all others
 
 
 def names_are_kept(names: Collection[str], made: Place | None, used: Place | None) -> bool:
@@ -48,6 +50,9 @@ def names_are_kept(names: Collection[str], made: Place | None, used: Place | Non
     if made is None or used is None:
         return True
     scopes = _scopes_in(_tree(made.filename or used.filename))
+    if not used.is_in_file_of(made):  # another cell of a notebook, which was run before
+        others = _scopes_in(_tree(used.filename))
+        return used.sees(made) and scopes.keep(names, made.lineno, _END) and others.keep(names, 0, used.lineno)
     return used.sees(made) and scopes.keep(names, made.lineno, used.lineno)
 
 
