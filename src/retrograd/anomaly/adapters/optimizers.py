@@ -46,7 +46,7 @@ def context_of_optimizer(
         What else is known of it.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
-    written = {} if frame is None else _text_of(optimizer, options, frame).context(plain, frame)
+    written = {} if frame is None else _text_of(optimizer, plain, frame).context(plain, frame)
     return {"optimizer": {"name": type(optimizer).__name__, **plain, **written, **more}}
 
 

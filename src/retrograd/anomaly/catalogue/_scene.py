@@ -269,7 +269,7 @@ class Scene:
         """
         if place is None:
             return True
-        others = ((each.place, each.code_line) for each in self.operations())
+        others = dict.fromkeys((each.place, each.code_line) for each in self.operations())
         known = [(other, text) for other, text in others if other and text and place.sees(other)]
         read = [text for other, text in known if other == place or place.follows(other)]
         return may_stand_at(rewritten, (*read, self.model), place)
