@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.refused import arguments_in
-from retrograd.anomaly.adapters.variables import variables_at
+from retrograd.anomaly.adapters.program.refused import arguments_in
+from retrograd.anomaly.adapters.program.variables import variables_at
 from retrograd.anomaly.libraries import frames_between, is_between, led_to, outwards, trace_of
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
