@@ -13,9 +13,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from types import CodeType, FrameType, TracebackType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -108,10 +108,28 @@ def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     return (each for each in outwards(frame) if not is_between(each.f_code))
 
 
-def led_to(frame: FrameType) -> tuple[CodeType, int] | None:
-    """The program's own innermost line around a frame, where that one is not the program's own."""
+Position = tuple[CodeType, int]  # an instruction of a function
+
+_MOST_CALLERS = 8
+
+
+def position_of(frame: FrameType) -> Position:
+    """The instruction that a frame is at."""
+    return frame.f_code, frame.f_lasti
+
+
+def callers_of(
+    frame: FrameType | None, position: Callable[[FrameType], Position] = position_of
+) -> tuple[Position, ...]:
+    """The program's own instructions that led to a frame, the innermost first, with no library in between.
+
+    The first one may have called a library, where the frame is not the program's own. ``position`` tells where a frame
+    was.
+    """
     own = next((each for each in outwards(frame) if is_own(each.f_code)), None)
-    return None if own is None or own is frame else (own.f_code, own.f_lasti)
+    first = None if own is None else own.f_back if own is frame else own
+    around = takewhile(lambda each: is_own(each.f_code), outwards(first))
+    return tuple(position(each) for each in islice(around, _MOST_CALLERS))
 
 
 def depth_of_user() -> int:

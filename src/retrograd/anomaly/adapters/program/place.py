@@ -6,28 +6,31 @@ import ast
 import contextlib
 import linecache
 import re
+import sys
 import tokenize
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise, takewhile
 from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.program.making import is_given_later_in_loop
+from retrograd.anomaly.libraries import Position, is_own, outwards
 from retrograd.anomaly.parsing import expression_of, module_of
 from retrograd.core import sites
 
 
-def place_fields(code: CodeType | None, at: int, led: tuple[CodeType, int] | None = None) -> dict[str, Any]:
+def place_fields(code: CodeType | None, at: int, callers: tuple[Position, ...] = ()) -> dict[str, Any]:
     """The file, the line with the columns of the instruction in it, and the function.
 
     A statement of several lines is given as one, the lines joined by spaces, without the comments and backslashes in
-    between. None is given where the file was edited since the program read it. ``led`` is the program's own instruction
-    that led there, where the other one is an installed package's.
+    between. None is given where the file was edited since the program read it. ``callers`` are the program's own
+    instructions that led there, the innermost first.
     """
     if code is None:
         return {}
-    if led is not None:
-        return {**place_fields(code, at), "called_from": own_line(*led)}
+    if callers:
+        return {**place_fields(code, at), "callers": _lines_of(callers, code, at)}
     site = sites.site(code, at)
     last = site.end_lineno or site.lineno
     lines = [linecache.getline(site.filename, number) for number in range(site.lineno, last + 1)]
@@ -85,9 +88,29 @@ def place_of(frame: FrameType | None) -> dict[str, Any]:
 
 
 def own_line(code: CodeType, at: int) -> dict[str, Any]:
-    """The program's own line that led to one of an installed package, as an event keeps it."""
+    """The program's own line that has called a function, as an event keeps it."""
     place = place_fields(code, at)
-    return {key: place[key] for key in ("filename", "lineno", "code_line") if key in place}
+    return {
+        key: place[key] for key in ("filename", "lineno", "function", "code_line", "col", "end_col") if key in place
+    }
+
+
+def _lines_of(callers: tuple[Position, ...], code: CodeType, at: int) -> tuple[dict[str, Any], ...]:
+    """The lines of callers as far as the function that has found the birth: what has called that one is no news.
+
+    A comprehension or a lambda is no further line.
+    """
+    running = {frame.f_code for frame in outwards(sys._getframe(1))}
+    if is_own(code) and code in running:
+        return ()
+    inside = len(list(takewhile(lambda each: each[0] not in running, callers)))
+    lines = [own_line(code, at), *(own_line(*each) for each in callers[: inside + 1])]
+    told = [line for before, line in pairwise(lines) if _number(before) != _number(line)]
+    return tuple(told)
+
+
+def _number(line: Mapping[str, Any]) -> tuple[Any, Any]:
+    return line.get("filename"), line.get("lineno")
 
 
 def written_where(code: CodeType | None, at: int) -> dict[str, Any]:

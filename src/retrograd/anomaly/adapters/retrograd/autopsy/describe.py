@@ -170,7 +170,7 @@ class Describer:
             ),
             **input_statistics(arguments.values()),
             **self.names.layer(birth.modules or module_of(node)),
-            **place_fields(birth.code, birth.at, birth.led),
+            **place_fields(birth.code, birth.at, birth.callers),
             **statistics(output),
             **fields,
         )
@@ -245,7 +245,7 @@ class Describer:
             ),
             **input_statistics([*rule.saved.values(), one]),
             **self.names.layer(module_of(ran)),
-            **place_fields(*sites.position_of(ran)),
+            **self.graph.place_of(ran),
             **statistics(output),
             **fields,
         )
@@ -295,7 +295,7 @@ class Describer:
             Operand(name=name, value=value_at(value, index, output.shape), producer=self.operations.of_node(source))
             for (name, value), source in zip(operands.items(), (*sources, *sources), strict=False)
         )
-        place = place_fields(*sites.position_of(sources[-1])) if sources else {}
+        place = self.graph.place_of(sources[-1]) if sources else {}
         operation = Operation(op=ADDITION, args=args, **line_fields(place))
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index),
@@ -328,7 +328,7 @@ class Describer:
                 context={**self.context, "unkept": True},
             ),
             **self.names.layer(module_of(node)),
-            **place_fields(*sites.position_of(node)),
+            **self.graph.place_of(node),
             **(statistics(data) if delivered else {}),
             **fields,
         )
@@ -368,7 +368,7 @@ class Describer:
                 library="retrograd",
                 context={**self.context, **context},
             ),
-            **place_fields(*at),
+            **({} if consumer is None else self.graph.place_of(consumer)),
             **statistics(data),
             **fields,
         )
@@ -377,17 +377,17 @@ class Describer:
         """The event of an operation that raised an error; where a Function's backward has called it, of that one."""
         inside = birth.inside
         if inside is not None and inside.op is not None:
-            inside.modules, inside.led = birth.modules, birth.led
+            inside.modules, inside.callers = birth.modules, birth.callers
             return self.failure(inside, error)
         arguments = named(birth.op, birth.operands)
         if birth.node is not None:
             operation = self.operations.of_node(birth.node, known=self.saved_by(birth, birth.node))
-            place = place_fields(*sites.position_of(birth.node))
+            place = self.graph.place_of(birth.node)
         else:
             operation = self.operations.of_call(
                 Call(birth.name, birth.op, list(arguments.values()), birth.code, birth.at)
             )
-            place = place_fields(birth.code, birth.at, birth.led)
+            place = place_fields(birth.code, birth.at, birth.callers)
         return NaNEvent(
             kind="error",
             op=birth.name,

@@ -466,7 +466,7 @@ class Inquest:
             path=tuple(node.name() for node in last[:1]),
             note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
-            **(place_fields(*sites.position_of(last[0])) if last else {}),
+            **(self.graph.place_of(last[0]) if last else {}),
             **statistics(data),
         )
 

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.program.place import place_fields
 from retrograd.anomaly.adapters.retrograd.autopsy.source import literal_operand, number_given
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.replay import Call, Recorder
+from retrograd.anomaly.libraries import Position
+from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
@@ -110,6 +113,15 @@ class Graph:
     def call(self, node: Node) -> Call | None:
         """The call that made a node, if somebody looked."""
         return None if self.recorder is None else self.recorder.by_node.get(node)
+
+    def callers_of(self, node: Node) -> tuple[Position, ...]:
+        """The program's own instructions that led to where a node was made, if somebody looked."""
+        call = self.call(node)
+        return () if call is None else call.callers
+
+    def place_of(self, node: Node) -> dict[str, Any]:
+        """Where the operation of a node was called, as the fields of an event."""
+        return place_fields(*sites.position_of(node), self.callers_of(node))
 
     def holder(self, node: Node | None) -> Node | None:
         """The node of this graph that stands for ``node``: itself, or that of the view which it wrote to."""

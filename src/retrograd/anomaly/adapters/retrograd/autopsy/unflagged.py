@@ -34,7 +34,7 @@ def without_flag(graph: Graph, node: Node) -> Birth | None:
     bad = next(filter(is_bad, results), None)
     if bad is None or any(each is UNKNOWN for each in operands) or not is_born(op, bad, operands):
         return None
-    return _birth(node, op, operands, bad)
+    return _birth(graph, node, op, operands, bad)
 
 
 def birth_in(graph: Graph, node: Node, held: ndarray | None) -> Birth | None:
@@ -44,7 +44,7 @@ def birth_in(graph: Graph, node: Node, held: ndarray | None) -> Birth | None:
     """
     made = _operation(graph, node)
     result = held if held is not None else next(iter(graph.results(node)), None)
-    return None if made is None or result is None else _birth(node, *made, result)
+    return None if made is None or result is None else _birth(graph, node, *made, result)
 
 
 def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
@@ -54,7 +54,7 @@ def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
         if made is not None and any(isinstance(each, float) and is_bad(each) for each in made[1]):
             results = graph.results(node)
             if is_bad(results):
-                yield node, _birth(node, *made, results[0])
+                yield node, _birth(graph, node, *made, results[0])
 
 
 def told_of_hooks(graph: Graph) -> str:
@@ -80,10 +80,11 @@ def _operation(graph: Graph, node: Node) -> tuple[Op, list[Any]] | None:
     return (node.op, list(graph.arguments(node).values())) if isinstance(node, OpNode) else None
 
 
-def _birth(node: Node, op: Op, operands: list[Any], result: Any) -> Birth:
+def _birth(graph: Graph, node: Node, op: Op, operands: list[Any], result: Any) -> Birth:
     code, at = sites.position_of(node)
     name = "setitem" if isinstance(written_at(code, at), ast.Subscript) else public_name(op)
     birth = Birth([], name, op=op, operands=operands, result=result, seq=node.seq, code=code, at=at)
+    birth.callers = graph.callers_of(node)
     birth.made = lambda: node
     birth.modules = module_of(node)
     return birth

@@ -257,7 +257,7 @@ class Describer:
                 context=context,
             ),
             **(self.names.layer(call.modules) or self._layer_of_weights(own)),
-            **place_fields(call.code, call.at, call.led),
+            **place_fields(call.code, call.at, call.callers),
             **statistics(output),
             **self._note(call),
             **fields,
@@ -357,8 +357,15 @@ class Describer:
         holder = self.names.holder(itself) if is_data else None
         if holder is not None:
             name = _name_for_the_user(*holder, call)
-        if is_data and call.led is not None and is_variable(call.led[0], name):  # given to the package that met it
-            call = replace(call, code=call.led[0], at=call.led[1], led=None)
+        if (
+            is_data
+            and call.callers
+            and call.code is not None
+            and not is_own(call.code)
+            and is_variable(call.callers[0][0], name)
+        ):
+            (code, at), *others = call.callers  # of what was given to the package that met it
+            call = replace(call, code=code, at=at, callers=tuple(others))
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
         if is_data:
@@ -380,7 +387,7 @@ class Describer:
                 context=context,
             ),
             **place,
-            **place_fields(call.code, call.at, call.led),
+            **place_fields(call.code, call.at, call.callers),
             **statistics(tensor),
             **fields,
         )

@@ -310,7 +310,7 @@ class Findings:
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event) or self._where_else(call.forward or call)
-        event = replace(event, called_from=event.called_from or self._called_from(event, call))
+        event = replace(event, callers=event.callers or self._callers_of_model(event, call))
         return with_note(event, doubt, where, self._note)
 
     def _is_state(self, argument: Argument) -> bool:
@@ -318,13 +318,14 @@ class Findings:
         tensor = argument.value if argument.leaf is None else argument.leaf
         return self.names.member(tensor if argument.original is None else argument.original) is not None
 
-    def _called_from(self, event: NaNEvent, call: Call) -> dict[str, Any] | None:
+    def _callers_of_model(self, event: NaNEvent, call: Call) -> tuple[dict[str, Any], ...]:
         """The program's own line that called the model, if an operation in it is not written in the program's code."""
         if event.filename is None or package_of(event.filename) is None:
-            return None
+            return ()
         seq = (call.forward or call).seq
         places = (each.place for each in reversed(self._calls.kept()) if seq is None or each.has_made(seq))
-        return next((own_line(*place) for place in places if place is not None and is_own(place[0])), None)
+        own = next((place for place in places if place is not None and is_own(place[0])), None)
+        return () if own is None else (own_line(*own),)
 
     def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:
         """The operation that has made the data which an origin is, if the line that did can be computed again.

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.program.place import line_fields, own_line, place_fields, variables_read
+from retrograd.anomaly.adapters.program.place import line_fields, place_fields, variables_read
 from retrograd.anomaly.adapters.program.refused import Refused
 from retrograd.anomaly.adapters.program.variables import members_of, named_variables, variables_left_by
 from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
@@ -19,7 +19,7 @@ from retrograd.anomaly.adapters.torch.boundaries.refusals import refusal
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.runtime.frames import MODULE_CALL
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import is_between, led_to, package_of, trace_of, with_causes
+from retrograd.anomaly.libraries import callers_of, is_between, package_of, trace_of, with_causes
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
@@ -107,7 +107,7 @@ def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], F
     if event is None and (held := refused.first_held()) is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
-        call.led = led_to(held.frame)
+        call.callers = callers_of(held.frame)
         event = findings_at(held.frame).of_argument(call)
     return None if event is None else replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
 
@@ -170,11 +170,10 @@ def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, Fram
 def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
     """The event of a matrix that linear algebra has refused for what it is, or an installed package that factorises."""
     user, frame, modules = _places_of(error)
-    place = {} if user is None else place_fields(user[0].f_code, user[1])
+    place = {} if user is None else place_fields(user[0].f_code, user[1], callers_of(user[0])[:1])
     said = _SAID.match(str(error)) if _is_about_matrix(error) else None
     if said is None and not (_is_of_package(error) and _FACTORISES.search(str(error))):
         return None
-    led = None if user is None else led_to(user[0])
     op = "cholesky" if said is None else canonical(said["op"])
     operation = Operation(op=op, **line_fields(place))
     return NaNEvent(
@@ -184,7 +183,6 @@ def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEv
         index=None if said is None or said["element"] is None else (int(said["element"]),),
         note=f"{_kind_of(error)}: {error}",
         surroundings=Surroundings(operation=operation, library="torch", context={**context, "error": str(error)}),
-        called_from=None if led is None else own_line(*led),
         **Names(model or (modules[-1] if modules else None), frame).layer(modules),
         **place,
     )

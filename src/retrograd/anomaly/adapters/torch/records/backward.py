@@ -153,7 +153,7 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
     if first is None:
         return
     call.modules = first.modules
-    call.code, call.at, call.led = first.code, first.at, first.led
+    call.code, call.at, call.callers = first.code, first.at, first.callers
     if is_python(node) and first.applied is not None:
         call.code, call.at = first.applied
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.places.elsewhere import place_of
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.libraries import Position
 
 
 @dataclass(eq=False)
@@ -73,8 +74,8 @@ class Call:
         For the work of a node in backward, the operation that made the node.
     code, at, modules
         The line that called it, and the modules around it, innermost first.
-    led
-        The program's own line that led to that line, where that is an installed package's.
+    callers
+        The program's own instructions that led to that line, the innermost first; see :func:`.libraries.callers_of`.
     applied
         The line that called the user's autograd Function inside which it happened.
     inside
@@ -101,7 +102,7 @@ class Call:
     code: CodeType | None = None
     at: int = 0
     modules: tuple[Any, ...] = ()
-    led: tuple[CodeType, int] | None = None
+    callers: tuple[Position, ...] = ()
     applied: tuple[CodeType, int] | None = None
     inside: Call | None = None
     variables: dict[str, Any] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Container, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.torch.records.graph import is_python
 from retrograd.anomaly.adapters.torch.records.parts import writes_to_part
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.frames import frame_in_backward, landmarks
+from retrograd.anomaly.libraries import Position, callers_of, position_of
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 MOST_CALLS = 1 << 17
@@ -70,7 +71,7 @@ class Recorder(TorchDispatchMode):
         self.paused = False
         self.thread = threading.current_thread()
         # Where a model is run again for a call of long ago: the user's frame now, and the line that called it then.
-        self.called_from: tuple[FrameType | None, tuple[CodeType, int]] | None = None
+        self.called_from: tuple[FrameType | None, Position] | None = None
         _recorders.add(self)
 
     @classmethod
@@ -117,9 +118,8 @@ class Recorder(TorchDispatchMode):
             thread=self.thread.name,
         )
         if around.user is not None:
-            call.code, call.at = self._line(around.user)
-        if around.own is not None:
-            call.led = self._line(around.own)
+            call.code, call.at = self._position(around.user)
+            call.callers = callers_of(around.user, self._position)
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
         self._put_into_node(call)
@@ -141,11 +141,11 @@ class Recorder(TorchDispatchMode):
         if writes and first.name == _CLONE and (first.code, first.at) == (call.code, call.at):
             noted[number] = call  # what it overwrites is saved by its node before, and has a node itself
 
-    def _line(self, frame: FrameType) -> tuple[CodeType, int]:
+    def _position(self, frame: FrameType) -> Position:
         """Where a frame is, or was when it made the call for which a model is run again."""
         if self.called_from is not None and frame is self.called_from[0]:
             return self.called_from[1]
-        return frame.f_code, frame.f_lasti
+        return position_of(frame)
 
     def _put_into_node(self, call: Call) -> None:
         """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
@@ -155,7 +155,8 @@ class Recorder(TorchDispatchMode):
         if first is None or is_python(node) or frame_in_backward(frame) is not None:
             return  # what a function of the user's own calls in backward stands on its own line
         call.name, call.is_backward, call.forward, call.applied = node.name(), True, first, None
-        call.code, call.at, call.led, call.modules = first.code, first.at, first.led, first.modules
+        call.code, call.at, call.callers = first.code, first.at, first.callers
+        call.modules = first.modules
 
     def _arguments(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Argument]:
         schema = func._schema.arguments

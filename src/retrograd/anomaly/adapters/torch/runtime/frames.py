@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
+from retrograd.anomaly.libraries import frames_between, is_between, outwards, user_frame
 
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
@@ -54,14 +54,13 @@ class Landmarks(NamedTuple):
     """What lies around a call, from the inside out."""
 
     user: FrameType | None
-    own: FrameType | None  # the program's, where the user's innermost one is an installed package's
     applied: FrameType | None  # the user's line that called the autograd Function it happened in
     modules: tuple[Any, ...]
 
 
 def landmarks(frame: FrameType | None) -> Landmarks:
     """The user's frame, and the modules whose calls are under way, innermost first."""
-    user = own = applied = None
+    user = applied = None
     within = False
     modules = []
     for each in outwards(frame):
@@ -70,10 +69,9 @@ def landmarks(frame: FrameType | None) -> Landmarks:
             modules.append(each.f_locals["self"])
         elif not is_between(code):
             user = user or each
-            own = own or (each if is_own(code) else None)
             applied = applied or (each if within else None)
         within = within or _is_of_function(code)
-    return Landmarks(user, None if own is user else own, applied, tuple(modules))
+    return Landmarks(user, applied, tuple(modules))
 
 
 class Steps:
