@@ -149,11 +149,27 @@ def test_the_message_has_the_innermost(library: str) -> None:
         run(library, text, True, policy="raise")
 
 
-def test_own_tensors_need_no_second_run(library: str) -> None:
-    if library == "torch":
-        pytest.skip("torch tells where nodes are made, and not from where that function was called")
+def test_no_second_run_is_needed_for_a_birth_in_forward(library: str) -> None:
     text = HELPER + "p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()"
     assert called(only_event(run(library, text, False))) == ["loss = entropy(p)"]
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_step_that_was_not_noted_itself(library: str, first: str) -> None:
+    second = "b" if first == "a" else "a"
+    text = HELPER + (
+        "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "b = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "for step in range(40):\n"
+        "    if step == 39:\n"
+        "        with torch.no_grad():\n"
+        "            b[0] = 0\n"
+        f"    loss = entropy({first})\n"
+        f"    loss = loss + entropy({second})\n"
+        "    loss.backward()"
+    )
+    (line,) = called(only_event(run(library, text, False)))
+    assert "entropy(b)" in line
 
 
 def test_decorated(library: str) -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import takewhile
 from types import CodeType, FrameType, TracebackType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -67,6 +67,16 @@ def is_own(code: CodeType) -> bool:
 
 def is_own_file(filename: str) -> bool:
     """Whether a file is the program's own."""
+    known = _own.get(filename)
+    if known is None:
+        known = _own[filename] = _is_written_by_user(filename)
+    return known
+
+
+_own: dict[str, bool] = {}  # by file
+
+
+def _is_written_by_user(filename: str) -> bool:
     if _is_between_file(filename) or package_of(filename) is not None or filename.startswith(_STANDARD):
         return False
     return not _is_generated(filename)
@@ -126,10 +136,16 @@ def callers_of(
     The first one may have called a library, where the frame is not the program's own. ``position`` tells where a frame
     was.
     """
-    own = next((each for each in outwards(frame) if is_own(each.f_code)), None)
-    first = None if own is None else own.f_back if own is frame else own
-    around = takewhile(lambda each: is_own(each.f_code), outwards(first))
-    return tuple(position(each) for each in islice(around, _MOST_CALLERS))
+    each = frame
+    while each is not None and not is_own_file(each.f_code.co_filename):
+        each = each.f_back
+    if each is frame and each is not None:
+        each = each.f_back
+    found: list[Position] = []
+    while each is not None and is_own_file(each.f_code.co_filename) and len(found) < _MOST_CALLERS:
+        found.append(position(each))
+        each = each.f_back
+    return tuple(found)
 
 
 def depth_of_user() -> int:

@@ -273,7 +273,7 @@ def written(w: Any, loss: Tensor) -> list[tuple[str, str]]:
     found = []
     for node in nodes_behind([loss.grad_fn]):
         if not hasattr(node, "variable"):
-            place = place_fields(*site_of(node._sequence_nr()))
+            place = place_fields(*site_of(node._sequence_nr())[0])
             found.append((node.name(), place["code_line"][place["col"] : place["end_col"]]))
     return found
 

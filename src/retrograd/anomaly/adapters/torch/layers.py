@@ -170,7 +170,7 @@ class TorchLayers:
         if self._recorder is not None:
             made = self._recorder.made_by(tensor)
             return [] if made is None else [made]
-        return [] if tensor.grad_fn is None else read_graph([tensor], lambda seq: None)
+        return [] if tensor.grad_fn is None else read_graph([tensor], lambda seq: ())
 
     def _is_meant(self, call: Call) -> bool:
         """Whether the watch was told that the infinities of an operation are meant."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.program.branches import same_in_other_branches
-from retrograd.anomaly.adapters.program.place import own_line, place_fields, place_of
+from retrograd.anomaly.adapters.program.place import place_fields, place_of
 from retrograd.anomaly.adapters.program.variables import under_way
 from retrograd.anomaly.adapters.torch.autopsy.again import Made, made_again, made_in_line
 from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
@@ -27,7 +27,6 @@ from retrograd.anomaly.adapters.torch.records.graph import leaves_behind, nodes_
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.event import NaNEvent, with_note
-from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
 
@@ -310,22 +309,12 @@ class Findings:
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event) or self._where_else(call.forward or call)
-        event = replace(event, callers=event.callers or self._callers_of_model(event, call))
         return with_note(event, doubt, where, self._note)
 
     def _is_state(self, argument: Argument) -> bool:
         """Whether it is a parameter or a buffer: what has written to it in the step before was not recorded."""
         tensor = argument.value if argument.leaf is None else argument.leaf
         return self.names.member(tensor if argument.original is None else argument.original) is not None
-
-    def _callers_of_model(self, event: NaNEvent, call: Call) -> tuple[dict[str, Any], ...]:
-        """The program's own line that called the model, if an operation in it is not written in the program's code."""
-        if event.filename is None or package_of(event.filename) is None:
-            return ()
-        seq = (call.forward or call).seq
-        places = (each.place for each in reversed(self._calls.kept()) if seq is None or each.has_made(seq))
-        own = next((place for place in places if place is not None and is_own(place[0])), None)
-        return () if own is None else (own_line(*own),)
 
     def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:
         """The operation that has made the data which an origin is, if the line that did can be computed again.

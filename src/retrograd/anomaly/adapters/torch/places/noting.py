@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import CodeType
+from types import FrameType
 from typing import Any
 
 from torch.overrides import (
@@ -15,13 +15,21 @@ from torch.overrides import (
 )
 
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.libraries import Position, callers_of, position_of, user_frame
 
 MOST = 1 << 17  # notes of one step
-_COST = 4e-6  # seconds that a call takes longer
+_COST = 5e-6  # seconds that a call takes longer
 
-# A sequence number, and the instruction that made the nodes from there on; no code where that is not known.
-Noted = tuple[float, CodeType | None, int]
+# The user's instruction that made a node, and the program's own ones that led to it; empty where that is not known.
+Place = tuple[Position, ...]
+
+# A sequence number, and where the nodes from there on were made.
+Noted = tuple[float, Place]
+
+
+def place_at(frame: FrameType) -> Place:
+    """Where a frame is that makes nodes."""
+    return (position_of(frame), *callers_of(frame))
 
 
 class FunctionNotes(TorchFunctionMode):
@@ -42,9 +50,9 @@ class FunctionNotes(TorchFunctionMode):
         if after != before and len(self.noted) < MOST:
             frame = user_frame(sys._getframe(1))
             if before != self._end:  # nodes that no function of torch has made, such as a Function's of the user's
-                self.noted.append((self._end, None, 0))
+                self.noted.append((self._end, ()))
             if frame is not None:
-                self.noted.append((before, frame.f_code, frame.f_lasti))
+                self.noted.append((before, place_at(frame)))
             self._end = after
         return result
 

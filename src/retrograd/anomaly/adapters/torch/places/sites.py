@@ -17,6 +17,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from operator import itemgetter
 from threading import get_ident
 from types import CodeType, FrameType
@@ -26,7 +27,7 @@ import torch
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.places import elsewhere
-from retrograd.anomaly.adapters.torch.places.noting import MOST, FunctionNotes, Noted
+from retrograd.anomaly.adapters.torch.places.noting import MOST, FunctionNotes, Noted, Place, place_at
 from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
 from retrograd.anomaly.adapters.torch.records.calls import Call, next_seq, seq_of
 from retrograd.anomaly.adapters.torch.records.graph import SiteOf, nodes_behind, nodes_made
@@ -103,7 +104,7 @@ class _Step(NamedTuple):
     seqs: list[float]
     noted: list[Noted]
 
-    def site(self, index: int) -> tuple[CodeType, int] | None:
+    def place(self, index: int) -> Place:
         """Where a node was made."""
         return _found(self.noted, self.seqs[index])
 
@@ -265,7 +266,7 @@ class SiteLog:
         self._derivatives.append(_Derivative(place, begin, frame.f_code, frame.f_lasti))
         if self._notes.on:
             noted = self._notes.noted
-            noted.insert(bisect_right(noted, place, key=itemgetter(0)), (place, frame.f_code, frame.f_lasti))
+            noted.insert(bisect_right(noted, place, key=itemgetter(0)), (place, place_at(frame)))
 
     def is_looked_up(self, call: Call) -> bool:
         """Whether the line of an operation is that of another step, with the same operations, in which it was noted."""
@@ -315,7 +316,7 @@ class SiteLog:
     def _keep(self, roots: Iterable[Any]) -> None:
         """Keep the notes of the step that has ended."""
         names, seqs = _named(roots)
-        noted = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
+        noted = [(seq - self._base, place) for seq, place in self._notes.noted]
         others = [each for each in self._noted if (each.called, each.names) != (self._called, names)]
         self._noted = [*others[1 - _KINDS :], _Step(self._called, names, [seq - self._base for seq in seqs], noted)]
 
@@ -332,17 +333,17 @@ class SiteLog:
         Those of an ``unfinished`` step, which has come to no loss, are a part of another one's, at the same places.
         """
         if not self._is_here:
-            return lambda seq: None
+            return lambda seq: ()
         names, seqs = _named(roots)
         present = self._notes.noted
         part = _part(names, [seq - self._base for seq in seqs], self._noted) if unfinished else None
         known = part or _places(names, [step for step in self._noted if unfinished or step.called == self._called])
         numbers = {seq: number for number, seq in enumerate(seqs)}
 
-        def site_of(seq: float) -> tuple[CodeType, int] | None:
+        def site_of(seq: float) -> Place:
             if present and present[0][0] <= seq:
                 return _found(present, seq)
-            return known[numbers[seq]] if seq in numbers else None
+            return known[numbers[seq]] if seq in numbers else ()
 
         return site_of
 
@@ -371,29 +372,34 @@ def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[float]]:
     return tuple(sys.intern(node.name()) for node in nodes), [seq_of(node) for node in nodes]
 
 
-def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[tuple[CodeType, int] | None]:
-    """Where the nodes of a step that was not noted were made, by those that were; None where they do not tell."""
+def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[Place]:
+    """Where the nodes of a step that was not noted were made, by those that were, as far as these agree."""
     same = next((step for step in steps if step.names == names), None)
     if same is not None:
-        return [same.site(number) for number in range(len(names))]
-    known: dict[tuple[str, ...], tuple[CodeType, int] | None] = {}
+        return [same.place(number) for number in range(len(names))]
+    known: dict[tuple[str, ...], Place] = {}
     for step in steps:
         for number, around in enumerate(_surroundings(step.names)):
-            site = step.site(number)
-            if known.setdefault(around, site) != site:
-                known[around] = None
-    return [known.get(around) for around in _surroundings(names)]
+            place = step.place(number)
+            known[around] = _common(known.get(around, place), place)
+    return [known.get(around, ()) for around in _surroundings(names)]
 
 
-def _part(
-    names: tuple[str, ...], seqs: Sequence[float], steps: Sequence[_Step]
-) -> Sequence[tuple[CodeType, int] | None] | None:
+def _common(one: Place, other: Place) -> Place:
+    """What two places have in common, from the inside out."""
+    if one == other:
+        return one
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return tuple(position for position, _ in alike)
+
+
+def _part(names: tuple[str, ...], seqs: Sequence[float], steps: Sequence[_Step]) -> Sequence[Place] | None:
     """Where nodes were made of which a step that was noted has the like at the same places; None if none has."""
     for step in reversed(steps):
         there = {seq: (name, number) for number, (seq, name) in enumerate(zip(step.seqs, step.names, strict=True))}
         found = [there.get(seq, ("", 0)) for seq in seqs]
         if tuple(name for name, _ in found) == names:
-            return [step.site(number) for _, number in found]
+            return [step.place(number) for _, number in found]
     return None
 
 
@@ -403,9 +409,6 @@ def _surroundings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [padded[start : start + 2 * _ALIKE + 1] for start in range(len(names))]
 
 
-def _found(calls: list[Noted], seq: float) -> tuple[CodeType, int] | None:
-    place = bisect_right(calls, seq, key=itemgetter(0))
-    if place == 0:
-        return None
-    _, code, at = calls[place - 1]
-    return None if code is None else (code, at)
+def _found(calls: list[Noted], seq: float) -> Place:
+    number = bisect_right(calls, seq, key=itemgetter(0))
+    return calls[number - 1][1] if number else ()

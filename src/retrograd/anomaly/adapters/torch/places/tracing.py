@@ -15,11 +15,11 @@ from threading import get_ident
 from types import CodeType
 from typing import Any
 
-from retrograd.anomaly.adapters.torch.places.noting import MOST, Noted
+from retrograd.anomaly.adapters.torch.places.noting import MOST, Noted, place_at
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
-from retrograd.anomaly.libraries import is_between, outwards, user_frame
+from retrograd.anomaly.libraries import callers_of, is_between, outwards, user_frame
 
-_COST = 0.6e-6  # seconds for an event
+_COST = 1.5e-6  # seconds for an event, at most
 _TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
 _CALLING = ("CALL", "BINARY_", "UNARY_", "STORE_SUBSCR", "STORE_SLICE", "GET_ITER", "UNPACK_", "LIST_EXTEND")
 _LEAVING = ("RETURN_", "YIELD_VALUE")
@@ -124,16 +124,16 @@ class InstructionNotes:
         if not self.on or get_ident() != self._thread:
             return None
         self._count += 1
-        if leaving:
-            frame = user_frame(sys._getframe(1).f_back)
-            if frame is None:
-                return None
-            code, at = frame.f_code, frame.f_lasti
+        frame = sys._getframe(1)
+        outer = user_frame(frame.f_back) if leaving else None
+        if leaving and outer is None:
+            return None
+        place = ((code, at), *callers_of(frame)) if outer is None else place_at(outer)
         seq = next_seq()
         if self.noted and self.noted[-1][0] == seq:
-            self.noted[-1] = seq, code, at
+            self.noted[-1] = seq, place
         elif len(self.noted) < MOST:
-            self.noted.append((seq, code, at))
+            self.noted.append((seq, place))
         return None
 
 

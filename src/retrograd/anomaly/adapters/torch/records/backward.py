@@ -143,7 +143,7 @@ class Backward:
         _place(total, self._recorder.call_of(node), node)
         inside = self._recorder.born_inside
         if name == "gradient_hook" and inside is not None:
-            total.inside, total.code, total.at = inside, inside.code, inside.at
+            total.inside, total.code, total.at, total.callers = inside, inside.code, inside.at, inside.callers
         self._recorder.add(total)
         return Argument("grad", grad, total, 0)
 
@@ -155,7 +155,7 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
     call.modules = first.modules
     call.code, call.at, call.callers = first.code, first.at, first.callers
     if is_python(node) and first.applied is not None:
-        call.code, call.at = first.applied
+        (call.code, call.at), call.callers = first.applied, ()
 
 
 def saved_arguments(saved: Mapping[str, Any], forward: Call | None) -> list[Argument]:

@@ -30,10 +30,10 @@ from retrograd.anomaly.adapters.torch.records.entries import (
 from retrograd.anomaly.adapters.torch.records.numbers import read_numbers
 from retrograd.anomaly.adapters.torch.records.packed import may_be_read
 from retrograd.anomaly.adapters.torch.records.parts import certain_part, writes_to_part, written_by
-from retrograd.anomaly.libraries import is_between
+from retrograd.anomaly.libraries import Position, is_between
 from retrograd.anomaly.names import canonical
 
-SiteOf = Callable[[float], "tuple[CodeType, int] | None"]
+SiteOf = Callable[[float], tuple[Position, ...]]
 
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
 _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
@@ -90,7 +90,8 @@ def read(
     roots
         Tensors with a history that has not been freed.
     site_of
-        Tells for a sequence number where the operation was called.
+        Tells for a sequence number where the operation was called: the user's instruction, and those of the program
+        that led to it.
     held
         Other results that are at hand, such as those in the program's variables. One that was written to may be
         another by now than its node has made, and is left out; so is one with infinities and no NaN, which may be a
@@ -188,8 +189,9 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         pointwise=overload is not None and torch.Tag.pointwise in overload.tags,
         seq=seq,
     )
-    if site is not None:
-        call.code, call.at = site
+    if site:
+        (call.code, call.at), *callers = site
+        call.callers = tuple(callers)
     elif is_python(node) and (body := body_of(node, "forward")) is not None and not is_between(body[0]):
         (call.code, call.at), call.applied = body, body
     with contextlib.suppress(Exception):  # nested tensors have no shape

@@ -116,11 +116,11 @@ class Tail:
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]
-        code, at = forward.code, forward.at
+        code, at, callers = forward.code, forward.at, forward.callers
         applied = body_of(node, "backward") if is_python(node) else None
         is_known = code is not None and not forward.is_unseen
         if not is_known and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
-            code, at = applied
+            (code, at), callers = applied, ()
         return Call(
             node.name(),
             grads + saved_arguments(with_numbers(node, self._saved[node]), forward),
@@ -130,6 +130,7 @@ class Tail:
             forward=None if is_python(node) else forward,
             code=code,
             at=at,
+            callers=callers,
             applied=applied,
             is_backward=True,
             thread=forward.thread,
