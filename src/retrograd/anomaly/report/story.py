@@ -180,10 +180,12 @@ def _shortened(filename: str) -> str:
 
 def callers(event: NaNEvent) -> tuple[str, ...]:
     """The program's own lines that led there, the innermost first: "train.py:9  loss = model(ids).loss"."""
-    return tuple(
-        f"{_shortened(own['filename'])}:{own['lineno']}  {_calling(own)}".rstrip()
-        for own in event.callers[:_MOST_CALLERS]
-    )
+    return tuple(f"{_line_of(own, event)}  {_calling(own)}".rstrip() for own in event.callers[:_MOST_CALLERS])
+
+
+def _line_of(own: Mapping[str, Any], event: NaNEvent) -> str:
+    same = own["filename"] == event.filename
+    return f"line {own['lineno']}" if same else f"{_shortened(own['filename'])}:{own['lineno']}"
 
 
 def _calling(own: Mapping[str, Any]) -> str:
