@@ -19,25 +19,26 @@ SMALL = 1 << 12  # elements of a gradient that are looked at in every step
 LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
 
 
-class Told:
-    """Gradients that were told of, and are no news until the next update; it keeps none of them alive."""
+class Marked:
+    """Gradients that leaves have, marked for as long as they have them; it keeps none of them alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, weakref.ref[Tensor]] = {}
+        self._grads: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._grads)
 
     def add(self, leaves: Iterable[Tensor]) -> None:
-        """Remember the gradients that leaves have now."""
-        new = [leaf._grad for leaf in leaves if leaf._grad is not None]
-        self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
-        self._known.update((id(grad), weakref.ref(grad)) for grad in new)
+        """Mark the gradients that leaves have now."""
+        self._grads.update((id(leaf._grad), leaf._grad) for leaf in leaves if leaf._grad is not None)
 
     def has(self, leaf: Tensor) -> bool:
         """Whether the gradient that a leaf has is one of them."""
-        ref = self._known.get(id(leaf._grad))
-        return ref is not None and ref() is leaf._grad
+        return leaf._grad is not None and self._grads.get(id(leaf._grad)) is leaf._grad
+
+    def remove(self, leaf: Tensor) -> None:
+        """Take the mark from the gradient that a leaf has."""
+        self._grads.pop(id(leaf._grad), None)
 
 
 def may_tell_no_flags(node: Node) -> bool:

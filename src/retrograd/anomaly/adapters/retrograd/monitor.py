@@ -39,7 +39,7 @@ from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import (
-    Told,
+    Marked,
     leaves_behind,
     loss_of,
     may_tell_no_flags,
@@ -129,9 +129,9 @@ class RetrogradMonitor(Monitor):
         """Know of no tensor, to begin with and in the end."""
         self._suspects = Suspects()
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
-        self._withheld: dict[int, Tensor] = {}  # the leaves whose gradients have been made zero
+        self._withheld = Marked()  # the gradients that have been made zero
         self._tangent_withheld = False
-        self._told = Told()  # of the bad gradients
+        self._told = Marked()  # the bad gradients that were told of, which are no news until the next update
         self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
         self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
         self._snapshot: Snapshot | None = None  # of the step that may be run again
@@ -485,7 +485,9 @@ class RetrogradMonitor(Monitor):
                 return False
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
-        withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
+        withheld = [each for each in params if self._withheld.has(each)]
+        for each in withheld:
+            self._withheld.remove(each)
         return not withheld and self._may_be_used(params)
 
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
@@ -505,7 +507,7 @@ class RetrogradMonitor(Monitor):
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         if self._told:
-            self._told = Told()
+            self._told = Marked()
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
@@ -513,13 +515,13 @@ class RetrogradMonitor(Monitor):
     def _withhold(self, edges: Sequence[Edge]) -> None:
         """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
         self.watch.withheld = True
-        for leaf in leaves_behind(edges):
-            variable = leaf.variable
+        variables = [leaf.variable for leaf in leaves_behind(edges)]
+        for variable in variables:
             if self.watch.replaying and self._snapshot is not None:
                 self._snapshot.withhold_grad(variable)
             else:
                 variable._grad = wrap(np.zeros_like(variable._data))
-            self._withheld[id(variable)] = variable
+        self._withheld.add(variables)
 
     def _keep_weights(self, edges: Sequence[Edge]) -> None:
         if self.watch.replaying:
