@@ -115,7 +115,7 @@ class Update:
 
     def _copy(self) -> None:
         self._weights = [(param, param._data.copy()) for _, param, _ in _parameters(self.optimizer)]
-        self._state = {param: copy.deepcopy(state) for param, state in self.optimizer.state.items()}
+        self._state = {param: _copied(state) for param, state in self.optimizer.state.items()}
 
     def flag(self, kind: str, function: str, birth: Birth | None = None) -> None:
         """Take note of a flag."""
@@ -385,9 +385,19 @@ def _parameters(optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensor, int]]:
             position += 1
 
 
-def _arrays(state: Mapping[str, Any]) -> Iterator[tuple[str, ndarray]]:
-    """The floating-point arrays among what is remembered of a parameter."""
-    for key, value in state.items():
+def _copied(state: Any) -> Any:
+    """A copy of what is remembered of a parameter; what cannot be copied, such as a lock, is kept as it is."""
+    if type(state) is dict:
+        return {key: _copied(value) for key, value in state.items()}
+    try:
+        return copy.deepcopy(state)
+    except Exception:
+        return state
+
+
+def _arrays(state: Any) -> Iterator[tuple[str, ndarray]]:
+    """The floating-point arrays among what is remembered of a parameter, which an optimizer of the user's may keep."""
+    for key, value in state.items() if isinstance(state, Mapping) else [("state", state)]:
         if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
             yield key, value._data
 
