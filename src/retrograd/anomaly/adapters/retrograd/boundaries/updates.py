@@ -39,6 +39,7 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor, bump
+from retrograd.nn.parameter import is_lazy
 from retrograd.optim._elementwise import ElementwiseOptimizer
 
 if TYPE_CHECKING:
@@ -367,7 +368,8 @@ def _may_divide_by_zero(optimizer: Any) -> bool:
             continue
         for number in eps if isinstance(eps, (tuple, list)) else (eps,):
             if isinstance(number, (int, float)) and number < _ENOUGH:
-                types = {param._data.real.dtype for param in group["params"] if param._data.dtype.kind in "fc"}
+                params = (param for param in group["params"] if not is_lazy(param))
+                types = {param._data.real.dtype for param in params if param._data.dtype.kind in "fc"}
                 if any(number < np.finfo(dtype).smallest_normal for dtype in types):
                     return True
     return False
@@ -377,11 +379,12 @@ _ENOUGH = float(np.finfo(np.float16).smallest_normal)  # in any type
 
 
 def _parameters(optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensor, int]]:
-    """The parameters with their groups, numbered."""
+    """The parameters that have elements, with their groups and their numbers among all."""
     position = 0
     for group in optimizer.param_groups:
         for param in group["params"]:
-            yield group, param, position
+            if not is_lazy(param):
+                yield group, param, position
             position += 1
 
 
