@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor
+from retrograd.anomaly import AnomalyError
 
 
 def zeroed(optimizer: Any) -> None:
@@ -75,3 +77,110 @@ def test_leaves_that_no_optimizer_updates_are_not_kept() -> None:
 
     with rg.anomaly.watch(policy="skip_step"):
         assert bad_step()() is None
+
+
+# --- what is left of a backward that did not end ----------------------------------------------------------------------
+
+
+def fails(gradient: Tensor) -> None:
+    raise ArithmeticError("the hook fails")
+
+
+def test_a_bad_gradient_after_a_backward_that_failed_with_a_bad_loss() -> None:
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as watch:
+        logarithm = rg.log(x)
+        logarithm.register_hook(fails)
+        with pytest.raises(ArithmeticError):
+            logarithm.sum().backward()
+        rg.sqrt(x).sum().backward()
+    assert [(each.op, each.harmed) for each in watch.events] == [
+        ("log", "loss"),
+        ("SqrtBackward0", "the gradient of x"),
+    ]
+
+
+def test_gradients_that_are_asked_for_after_some_that_were_withheld() -> None:
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step"):
+        logarithm = rg.log(x)
+        logarithm.register_hook(fails)
+        with pytest.raises(ArithmeticError):
+            rg.autograd.grad(logarithm.sum(), x)
+        (gradient,) = rg.autograd.grad((3 * x).sum(), x)
+    assert gradient.tolist() == [3.0, 3.0]
+
+
+def test_gradients_that_two_threads_ask_for_at_once() -> None:
+    found: dict[str, list[float]] = {}
+    is_under_way, may_go_on = threading.Event(), threading.Event()
+
+    def wait(gradient: Tensor) -> None:
+        is_under_way.set()
+        assert may_go_on.wait(60)
+
+    def bad() -> None:
+        x = rg.tensor([1.0, 0.0], requires_grad=True)
+        logarithm = rg.log(x)
+        logarithm.register_hook(wait)
+        found["bad"] = rg.autograd.grad(logarithm.sum(), x)[0].tolist()
+
+    def good() -> None:
+        x = rg.tensor([1.0, 0.0], requires_grad=True)
+        assert is_under_way.wait(60)
+        found["good"] = rg.autograd.grad((3 * x).sum(), x)[0].tolist()
+        may_go_on.set()
+
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        threads = [threading.Thread(target=each) for each in (bad, good)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {"bad": [0.0, 0.0], "good": [3.0, 3.0]}
+    assert len(watch.events) == 1
+
+
+def test_gradients_that_are_asked_for_within_a_backward_whose_own_are_withheld() -> None:
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    within: list[list[float]] = []
+
+    def ask(gradient: Tensor) -> None:
+        with rg.enable_grad():
+            within.append(rg.autograd.grad((3 * x).sum(), x)[0].tolist())
+
+    with rg.anomaly.watch(policy="skip_step"):
+        logarithm = rg.log(x)
+        logarithm.register_hook(ask)
+        (gradient,) = rg.autograd.grad(logarithm.sum(), x)
+    assert (within, gradient.tolist()) == ([[3.0, 3.0]], [0.0, 0.0])
+
+
+# --- an error that the program catches --------------------------------------------------------------------------------
+
+
+def test_bad_gradients_that_an_error_was_raised_about_are_not_used_when_that_is_caught() -> None:
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=1.0)
+    with rg.anomaly.watch() as watch:
+        with pytest.raises(AnomalyError):
+            rg.sqrt(x).sum().backward()
+        with pytest.raises(AnomalyError, match="SqrtBackward0"):
+            optimizer.step()
+        assert x.tolist() == [1.0, 0.0]
+        optimizer.zero_grad()
+        x.sum().backward()
+        optimizer.step()
+    assert x.tolist() == [0.0, -1.0]
+    assert {each.step for each in watch.events} == {1}
+
+
+def test_gradients_that_the_program_has_mended_are_used() -> None:
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=1.0)
+    with rg.anomaly.watch():
+        with pytest.raises(AnomalyError):
+            rg.sqrt(x).sum().backward()
+        x.grad.nan_to_num_(posinf=1.0)
+        optimizer.step()
+    assert x.tolist() == [0.5, -1.0]

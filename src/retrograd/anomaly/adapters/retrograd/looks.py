@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,28 +16,6 @@ from retrograd.core.tensor import Edge, Tensor
 
 SMALL = 1 << 12  # elements of a gradient that are looked at in every step
 LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
-
-
-class Marked:
-    """Gradients that leaves have, marked for as long as they have them; it keeps none of them alive."""
-
-    def __init__(self) -> None:
-        self._grads: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-
-    def __bool__(self) -> bool:
-        return bool(self._grads)
-
-    def add(self, leaves: Iterable[Tensor]) -> None:
-        """Mark the gradients that leaves have now."""
-        self._grads.update((id(leaf._grad), leaf._grad) for leaf in leaves if leaf._grad is not None)
-
-    def has(self, leaf: Tensor) -> bool:
-        """Whether the gradient that a leaf has is one of them."""
-        return leaf._grad is not None and self._grads.get(id(leaf._grad)) is leaf._grad
-
-    def remove(self, leaf: Tensor) -> None:
-        """Take the mark from the gradient that a leaf has."""
-        self._grads.pop(id(leaf._grad), None)
 
 
 def may_tell_no_flags(node: Node) -> bool:
