@@ -156,6 +156,26 @@ def test_gradients_that_are_asked_for_within_a_backward_whose_own_are_withheld()
     assert (within, gradient.tolist()) == ([[3.0, 3.0]], [0.0, 0.0])
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("op", ["SqrtBackward0", "unknown"])
+def test_a_backward_within_one_is_judged_by_its_own_leaves(op: str, is_first: bool) -> None:
+    x, y, z = (rg.tensor([1.0, 0.0], requires_grad=True) for _ in range(3))
+    if op == "unknown":
+        x.register_hook(lambda gradient: gradient * float("nan"))
+    root = rg.sqrt(x) if op == "SqrtBackward0" else x * 2
+
+    @y.register_post_accumulate_grad_hook
+    def again(leaf: Tensor) -> None:
+        with rg.enable_grad():
+            (z * 2).sum().backward()
+
+    with rg.anomaly.watch(policy="record") as watch:
+        loss = root.sum() + (y * 3).sum() if is_first else (y * 3).sum() + root.sum()
+        loss.backward()
+    assert [(each.op, each.harmed) for each in watch.events] == [(op, "the gradient of x")]
+    assert z.grad.tolist() == [2.0, 2.0]
+
+
 # --- an error that the program catches --------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,3 +83,9 @@ def leaves_behind(edges: Sequence[Edge]) -> list[AccumulateGrad]:
                 seen.add(edge[0])
                 stack.append(edge[0])
     return found
+
+
+def among_leaves_behind(leaves: Iterable[Tensor], edges: Sequence[Edge]) -> list[Tensor]:
+    """Those of some leaves that lie behind some edges."""
+    behind = {id(node.variable) for node in leaves_behind(edges)}
+    return [leaf for leaf in leaves if id(leaf) in behind]

@@ -27,19 +27,14 @@ from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
-from retrograd.anomaly.adapters.retrograd.births import (
-    Birth,
-    all_samples,
-    birth_at,
-    in_helper_thread,
-    ran_by,
-)
+from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.boundaries.held_back import HeldBack, Marked
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import (
+    among_leaves_behind,
     leaves_behind,
     loss_of,
     may_tell_no_flags,
@@ -348,6 +343,8 @@ class RetrogradMonitor(Monitor):
         Returns whether bad ones were let pass.
         """
         if results is None:
+            if state.local.graph_task is not None:  # the backward around it looks at what else that has reached
+                reached = among_leaves_behind(reached, [edge for edge, _ in roots])
             leaves = [leaf for leaf in reached if leaf._grad is not None and leaf.requires_grad]
             grads: Returned = [leaf._grad for leaf in leaves]
         else:
@@ -369,8 +366,9 @@ class RetrogradMonitor(Monitor):
                 return True
         if self._now.is_scaled:  # the scaler leaves the update out and scales by less
             return False
-        nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
-        if results is not None:
+        if results is None:
+            nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
+        else:
             nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
         passes = self._bad_gradients(roots, nodes, arrays, asked=results is not None)
