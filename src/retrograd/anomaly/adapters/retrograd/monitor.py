@@ -248,7 +248,7 @@ class RetrogradMonitor(Monitor):
             self.watch.remember_loss(losses[0])
         elif not self._rehearsing:
             self._asked.begin(outputs, losses[0])
-        if not bad or expected.depth:
+        if not bad or expected.depth or (self._now.is_scaled and self._now.was_finite):  # the scaler scales by less
             return True
         goes_on = False
         try:
@@ -467,8 +467,11 @@ class RetrogradMonitor(Monitor):
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.tell_once(event)
 
-    def scaling(self, is_scaled: bool) -> None:
-        self._now.is_scaled = is_scaled
+    def scaling(self, loss: Tensor | None) -> None:
+        now = self._now
+        is_first, now.is_scaled = not now.is_scaled, loss is not None
+        if loss is not None:
+            now.was_finite = is_finite(all_samples(loss._data)) and (is_first or now.was_finite)
 
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):

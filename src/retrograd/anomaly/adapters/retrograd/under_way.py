@@ -16,6 +16,8 @@ class UnderWay(threading.local):
         Whether the gradients that it returns belong to an update that may change nothing.
     is_scaled
         Whether a gradient scaler has multiplied the loss, and looks at the gradients until it is done.
+    was_finite
+        Whether it was finite before.
     of_number, value
         Of gradients that are asked for: whether what is differentiated is a single number, with vmap around one for
         each sample; and that number, if it is known.
@@ -26,6 +28,7 @@ class UnderWay(threading.local):
     is_told = False
     is_withheld = False
     is_scaled = False
+    was_finite = True
     of_number = False
     value: float | None = None
     is_step = False
