@@ -94,7 +94,8 @@ def _can_be_asked(value: Any) -> bool:
 
 def _first_of(value: list[Any] | tuple[Any, ...]) -> Any:
     """The first items of a sequence as they lie in it, whatever its own class makes of them when it is asked."""
-    return (list if isinstance(value, list) else tuple).__getitem__(value, slice(_MOST))  # type: ignore[arg-type]
+    first = slice(_MOST)
+    return list.__getitem__(value, first) if isinstance(value, list) else tuple.__getitem__(value, first)
 
 
 def _first_entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:

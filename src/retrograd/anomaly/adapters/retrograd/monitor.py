@@ -113,14 +113,17 @@ class RetrogradMonitor(Monitor):
         while inner is not None and inner is not self and inner._outer is not self:
             inner = inner._outer
         if inner is self:
-            self._flags.restore()
-            state.local.listens = Flags.are_listened_to()
+            self._stop_listening()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
             inner._outer = self._outer
             inner._flags.replace_outer(self._flags)
         self._outer = None
         self._clear()
+
+    def _stop_listening(self) -> None:
+        self._flags.restore()
+        state.local.listens = Flags.are_listened_to()
 
     def _clear(self) -> None:
         """Know of no tensor, to begin with and in the end."""
@@ -285,6 +288,9 @@ class RetrogradMonitor(Monitor):
     def after_backward(
         self, roots: Sequence[Root], results: Returned | None, leaves: Sequence[Tensor], inputs: Sequence[Edge] = ()
     ) -> None:
+        if not self._running:  # a hook has stopped it
+            self._stop_listening()
+            return
         # what is done in every step, however short it is, comes first
         now = self._now
         if results is not None:
@@ -366,9 +372,8 @@ class RetrogradMonitor(Monitor):
                 return True
         if self._now.is_scaled:  # the scaler leaves the update out and scales by less
             return False
-        if results is None:
-            nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
-        else:
+        nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
+        if results is not None:
             nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
         passes = self._bad_gradients(roots, nodes, arrays, asked=results is not None)
@@ -380,7 +385,11 @@ class RetrogradMonitor(Monitor):
         """Gradients are finite: tell of births that did no harm, and of gradients that have grown."""
         self._report_passing(edges)
         if leaves and not self._rehearsing and self.watch.listens_to("spike"):
-            self._measure(edges, leaves)
+            names = self._leaf_names.names(leaves, self._find_name)
+            ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
+            norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
+            if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
+                self._withhold(edges)
 
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
         """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
@@ -411,14 +420,6 @@ class RetrogradMonitor(Monitor):
             return True
         self._withhold(edges)
         return False
-
-    def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
-        """Have it judged how large gradients and the last update are."""
-        names = self._leaf_names.names(leaves, self._find_name)
-        ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
-        norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
-        if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
-            self._withhold(edges)
 
     def inquest(
         self,
