@@ -16,12 +16,14 @@ class Marked:
 
     def __init__(self) -> None:
         self._grads: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+        self._is_used = False  # asked in every step, which takes less time than the length of that
 
     def __bool__(self) -> bool:
-        return bool(self._grads)
+        return self._is_used and bool(self._grads)
 
     def add(self, leaves: Iterable[Tensor]) -> None:
         """Mark the gradients that leaves have now."""
+        self._is_used = True
         self._grads.update((id(leaf._grad), leaf._grad) for leaf in leaves if leaf._grad is not None)
 
     def has(self, leaf: Tensor) -> bool:
