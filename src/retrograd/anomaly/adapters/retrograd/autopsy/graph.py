@@ -167,8 +167,8 @@ class Graph:
     def constants(self) -> Iterator[tuple[Node, str, ndarray]]:
         """The arrays among the arguments that no gradient flows to, with the node and the name there."""
         for node in self.nodes:
-            writer = node.fn if isinstance(node, CopySlices) else node  # whose first argument is what was there before
-            for param, value in list(self.arguments(writer).items())[writer is not node :]:
+            writer, first = (node.fn, 1) if isinstance(node, CopySlices) else (node, 0)  # not what was there before
+            for param, value in list(self.arguments(writer).items())[first:]:
                 items = value if isinstance(value, list) else [value]
                 for item, edge in zip_longest(items, self.edges(writer, param)):
                     if edge is None and isinstance(item, ndarray):
