@@ -64,7 +64,9 @@ def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> 
     """Those of some variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
     for node in graph.nodes:
         writer = node.fn if isinstance(node, CopySlices) else None
-        for param in graph.lost_by(writer) if isinstance(writer, OpNode) else ():
+        if not isinstance(writer, OpNode):
+            continue
+        for param in graph.lost_by(writer):
             written = text_given(writer, param)
             for name, data in suspects:
                 if name == written and is_bad(graph.supposing(writer, param, data).results(node)):
