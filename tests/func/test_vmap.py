@@ -331,6 +331,54 @@ def test_bags_of_every_sample(lib: Any) -> Any:
     ]
 
 
+@parity
+def test_bags_of_every_kind_of_every_sample(lib: Any) -> Any:
+    bag, tables = lib.nn.functional.embedding_bag, lib.stack([lib.tensor(A), lib.tensor(A) * 2])
+    bags, vectors = lib.tensor([[[0, 1], [4, 4]], [[2, 4], [3, 0]]]), lib.tensor([[0, 1, 4, 4], [2, 4, 3, 0]])
+    offsets, weights = lib.tensor([[0, 1], [0, 3]]), lib.tensor(A[:2, :2])
+    loss = lambda table, bags, **options: (bag(bags, table, **options) ** 2).sum()  # noqa: E731
+    report = []
+    for options in (
+        {"mode": "max"},
+        {"padding_idx": 4},
+        {"mode": "sum", "padding_idx": 4},
+        {"mode": "max", "padding_idx": 4},
+    ):
+        for dims in ((0, 0), (0, None), (None, 0)):
+            args = [x if dim == 0 else x[0] for x, dim in zip((tables, bags), dims, strict=True)]
+            report += [
+                lib.vmap(lambda table, bags: bag(bags, table, **options), in_dims=dims)(*args),  # noqa: B023
+                lib.vmap(lambda *args: lib.func.grad(loss)(*args, **options), in_dims=dims)(*args),  # noqa: B023
+            ]
+    with_offsets = lambda x, offsets: bag(x, tables[0], offsets, mode="sum", include_last_offset=True)  # noqa: E731
+    return [
+        report,
+        lib.vmap(with_offsets, in_dims=(None, 0))(vectors[0], offsets),
+        lib.vmap(with_offsets)(vectors, offsets),
+        lib.vmap(lambda x, w: bag(x, tables[0], mode="sum", per_sample_weights=w, padding_idx=4))(
+            bags, weights.expand(2, 2, 2)
+        ),
+        attempt(lambda: lib.vmap(with_offsets)(vectors, offsets + 1)),
+        attempt(lambda: lib.vmap(with_offsets)(vectors, offsets.flip(1))),
+    ]
+
+
+@parity
+def test_rows_of_every_sample_are_scaled_down_in_place(lib: Any) -> Any:
+    f, tables = lib.nn.functional, lib.stack([lib.tensor(A), lib.tensor(A) * 2])
+    indices = lib.tensor([[0, 1, 1], [4, 4, 2]])
+    report = []
+    for dims in ((0, 0), (0, None), (None, 0)):
+        for look_up in (
+            lambda table, x: f.embedding(x, table, max_norm=1.0),
+            lambda table, x: f.embedding_bag(x[None], table, max_norm=1.0, norm_type=1.0),
+        ):
+            written = tables.clone() if dims[0] == 0 else tables[0].clone()
+            args = (written, indices if dims[1] == 0 else indices[0])
+            report += [attempt(lambda: lib.vmap(look_up, in_dims=dims)(*args)), written]  # noqa: B023
+    return report
+
+
 def test_indices_of_either_sign_in_one_batch() -> None:
     """That some samples count from the end, and others do not, is no condition that they disagree about."""
     i = np.array([0, -1, 1, -3, 2])

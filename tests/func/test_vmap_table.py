@@ -28,7 +28,6 @@ UNSUPPORTED = {
     "as_strided_scatter": "vmap",  # it writes
     "batch_norm": "vmapped over",  # running statistics
     "ctc_loss": "no memory of its own",
-    "embedding_bag": "vmap",
     "equal": "disagree about a condition",
     "index_put": DEPENDS,  # the gradient of values put where a mask is true
     "instance_norm": "vmapped over",  # running statistics
