@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import unbatched
 from retrograd.core.errors import no_tensor
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
@@ -24,6 +25,12 @@ def check_tensors(name: str, **operands: Any) -> None:
     for position, (argument, value) in enumerate(operands.items(), 1):
         if not isinstance(value, Tensor):
             raise no_tensor(name, f"argument '{argument}' (position {position})", value)
+
+
+def first_where(mask: Any, values: Any) -> Any:
+    """The first of the values, in a batch of any sample, at which a condition on them holds; None if at none."""
+    found = unbatched(np.where(mask, values, 0))[unbatched(mask)]
+    return found.flat[0] if found.size else None
 
 
 def check_constant(name: str, **constants: Any) -> None:

@@ -13,9 +13,9 @@ from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import take_within
-from retrograd.ops._checks import check_tensors
+from retrograd.ops._checks import check_tensors, first_where
 from retrograd.ops._fused import sample_by_sample
-from retrograd.ops._rules import everywhere, keep
+from retrograd.ops._rules import everywhere, keep, somewhere
 from retrograd.ops.indexing import add_at, index_
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -154,32 +154,28 @@ def embedding(
 
 def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int]:
     """The bag of every index, and how many bags there are."""
-    if offsets.size and not everywhere(offsets[0] == 0):
+    first = first_where(offsets[:1] != 0, offsets[:1])
+    if first is not None:
         raise RuntimeError(
             "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {_any_of(offsets[0], offsets[0] != 0)}"
+            f"position 0. However, got {first}"
         )
-    if offsets.size and not everywhere(offsets[-1] <= count):
+    last = first_where(offsets[-1:] > count, offsets[-1:])
+    if last is not None:
         raise RuntimeError(
-            f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
-            f"{_any_of(offsets[-1], offsets[-1] > count)}"
+            f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}"
         )
-    lengths = offsets[1:] - offsets[:-1]
-    if not everywhere(lengths >= 0):
-        bag = np.argwhere(unbatched(lengths < 0))[0][-1]
+    decreases = offsets[1:] < offsets[:-1]
+    if somewhere(decreases):
         raise RuntimeError(
-            f"embedding_bag: offsets must not decrease, but {_any_of(offsets[1:], lengths < 0)} follows "
-            f"{_any_of(offsets[:-1], lengths < 0)}, the offset of bag {bag}; sort them"
+            f"embedding_bag: offsets must not decrease, but {first_where(decreases, offsets[1:])} follows "
+            f"{first_where(decreases, offsets[:-1])}, the offset of bag {np.argwhere(unbatched(decreases))[0][-1]}; "
+            "sort them"
         )
     starts = offsets[:-1] if include_last_offset else offsets  # what lies behind the last one belongs to the bag before
     # of several bags with one start, all but the last are empty; of no bags, nobody sees bag 0
     bag_of = np.searchsorted(starts, np.arange(count, like=offsets), side="right") - 1
     return np.maximum(bag_of, 0), len(starts)
-
-
-def _any_of(numbers: Any, mask: Any) -> Any:
-    """The first of the numbers, in a batch of any sample, where ``mask`` is true."""
-    return unbatched(numbers)[unbatched(mask)].flat[0]
 
 
 @sample_by_sample
