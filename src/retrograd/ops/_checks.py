@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
-from retrograd.core.errors import no_tensor
+from retrograd.core.errors import no_derivative, no_tensor
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
@@ -31,6 +31,21 @@ def first_where(mask: Any, values: Any) -> Any:
     """The first of the values, in a batch of any sample, at which a condition on them holds; None if at none."""
     found = unbatched(np.where(mask, values, 0))[unbatched(mask)]
     return found.flat[0] if found.size else None
+
+
+def check_number(name: str, argument: str, value: Any) -> Any:
+    """A number, which may have come in a tensor without dimensions.
+
+    Raises
+    ------
+    TypeError
+        If that requires grad, because there is no derivative by it.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value.requires_grad:
+        raise no_derivative(name, f"argument '{argument}'")
+    return value if value.ndim else value.item()
 
 
 def check_constant(name: str, **constants: Any) -> None:

@@ -75,7 +75,13 @@ def _pinv_gradient(g: Any, A: Any, result: Any) -> Any:
     node_name="LinalgPinvBackward0",
     A=_pinv_gradient,
 )
-def pinv(A, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None):
+def pinv(
+    A,
+    rcond: float | TensorOrArray | None = None,
+    hermitian: bool = False,
+    atol: float | TensorOrArray | None = None,
+    rtol: float | TensorOrArray | None = None,
+):
     """Return the Moore-Penrose pseudo-inverse.
 
     Parameters
