@@ -924,6 +924,9 @@ def argwhere(input: Tensor) -> Tensor: ...
 def as_strided(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
 ) -> Tensor: ...
+def as_strided_(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor: ...
 def as_strided_copy(
     input: Tensor,
     size: Sequence[_int],

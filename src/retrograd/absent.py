@@ -44,7 +44,6 @@ ABSENT = {
     "_inductor": _COMPILED,
     "ao": _QUANTISED,
     "array": "use retrograd.tensor(data)",
-    "as_strided_": "use x = x.as_strided(size, stride)",
     "channels_last": _STRIDED,
     "channels_last_3d": _STRIDED,
     "complex32": "NumPy has no such dtype; use complex64",
@@ -116,7 +115,6 @@ ABSENT = {
 
 # What tensors do not have, and what to do.
 OF_TENSORS = {
-    "as_strided_": "use x = x.as_strided(size, stride)",
     "as_subclass": "operations return plain tensors; keep a tensor in an object of your own",
     "chalf": "NumPy has no such dtype; use x.cfloat()",
     "eig": "use retrograd.linalg.eig(x)",

@@ -281,6 +281,8 @@ class Methods(ArrayFace):
         storage_offset
             By default that of ``input``.
         """
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """In-place form of :func:`retrograd.as_strided`: only the shape, the strides and the offset change."""
     def as_strided_scatter(
         self, src: TensorOrArray, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
     ) -> Tensor:
