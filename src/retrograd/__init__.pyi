@@ -387,6 +387,8 @@ __all__ = [
     "expand_copy",
     "expm1",
     "eye",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
     "fft",
     "fill",
     "finfo",
@@ -437,6 +439,7 @@ __all__ = [
     "heaviside",
     "histc",
     "histogram",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
@@ -1244,6 +1247,25 @@ def exp_(input: Tensor) -> Tensor: ...
 def expand_copy(input: Tensor, size: Sequence[_int], *, out: Tensor | None = None) -> Tensor: ...
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def expm1_(input: Tensor) -> Tensor: ...
+def fake_quantize_per_channel_affine(
+    input: TensorOrArray,
+    scale: TensorOrArray,
+    zero_point: TensorOrArray,
+    axis: _int,
+    quant_min: _int,
+    quant_max: _int,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def fake_quantize_per_tensor_affine(
+    input: Tensor,
+    scale: _float | TensorOrArray,
+    zero_point: _int | TensorOrArray,
+    quant_min: _int,
+    quant_max: _int,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
 def fill(input: TensorOrArray, value: Number, *, out: Tensor | None = None) -> Tensor: ...
 def fill_(input: TensorOrArray, value: Number) -> Tensor: ...
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -1313,6 +1335,14 @@ def histogram(
     *,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.histogram: ...
+def histogramdd(
+    input: Tensor,
+    bins: _int | Sequence[_int] | Sequence[TensorOrArray],
+    *,
+    range: Sequence[_float] | None = None,
+    weight: TensorOrArray | None = None,
+    density: _bool = False,
+) -> return_types.histogramdd: ...
 def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
 def hstack(tensors: Sequence[TensorOrArray], *, out: Tensor | None = None) -> Tensor: ...
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor: ...

@@ -64,7 +64,6 @@ ABSENT = {
     "grad": "use retrograd.func.grad(function), or retrograd.autograd.grad(outputs, inputs)",
     "hessian": "use retrograd.func.hessian(function)",
     "hash_tensor": "use hashlib.sha256(x.numpy().tobytes()).hexdigest()",
-    "histogramdd": "use numpy.histogramdd, which takes tensors",
     "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
     "library": "an operation of your own is a retrograd.autograd.Function",

@@ -65,6 +65,14 @@ def no_derivative(function: str, argument: str) -> TypeError:
     )
 
 
+def not_differentiable(function: str, argument: str) -> RuntimeError:
+    """The complaint about a tensor that requires grad in a place by which there is no derivative."""
+    return RuntimeError(
+        f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot "
+        f"have requires_grad True; pass {argument}.detach()."
+    )
+
+
 def to_be_made(value: Any) -> str:
     """How to make a tensor of what was given in the place of one, for the end of a complaint; empty if it cannot be."""
     return "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"

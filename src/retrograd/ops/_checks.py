@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
-from retrograd.core.errors import no_derivative, no_tensor
+from retrograd.core.errors import no_derivative, no_tensor, not_differentiable
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
@@ -54,10 +54,7 @@ def check_constant(name: str, **constants: Any) -> None:
         return
     for argument, value in constants.items():
         if isinstance(value, Tensor) and value.requires_grad:
-            raise RuntimeError(
-                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot "
-                f"have requires_grad True; pass {argument}.detach()."
-            )
+            raise not_differentiable(name, argument)
 
 
 _KINDS = {"b": "bool", "i": "integers", "f": "real floating-point numbers", "c": "complex numbers"}
