@@ -259,6 +259,9 @@ from retrograd.ops.joining import (
     stack,
     tensor_split,
     unbind,
+    unsafe_chunk,
+    unsafe_split,
+    unsafe_split_with_sizes,
     vsplit,
     vstack,
 )
@@ -512,10 +515,10 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold", "threshold_",
     "tile", "to_dlpack", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz", "triangular_solve",
     "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind",
-    "unbind_copy", "unflatten", "unfold_copy", "unique", "unique_consecutive", "unravel_index", "unsqueeze",
-    "unsqueeze_copy", "use_deterministic_algorithms", "vander", "var", "var_mean", "vdot", "view_as_complex",
-    "view_as_complex_copy", "view_as_real", "view_as_real_copy", "view_copy", "vmap", "vsplit", "vstack", "where",
-    "xlogy", "zeros", "zeros_like",
+    "unbind_copy", "unflatten", "unfold_copy", "unique", "unique_consecutive", "unravel_index", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "use_deterministic_algorithms", "vander",
+    "var", "var_mean", "vdot", "view_as_complex", "view_as_complex_copy", "view_as_real", "view_as_real_copy",
+    "view_copy", "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 
 _keep_freed_memory()

@@ -113,6 +113,30 @@ def test_retained_gradients_follow_views(lib: Any) -> Any:
     return report
 
 
+# --- parts that are no views --------------------------------------------------------------------------------------
+
+
+@parity
+def test_parts_that_may_be_written_to(lib: Any) -> Any:
+    report = []
+    for cut in (
+        lambda y: y.unsafe_chunk(2),
+        lambda y: lib.unsafe_split(y, 1),
+        lambda y: y.unsafe_split_with_sizes([1, 1]),
+    ):
+        x = matrix(lib)
+        first, second = cut(x * 3)
+        first.mul_(second)
+        report += [first, attempt(lambda: first.sum().backward()), x.grad]  # noqa: B023
+        x = matrix(lib)
+        first, second = cut(x * 3)
+        first.exp_()
+        second.add_(1).sqrt_()
+        (first * second).sum().backward()
+        report += [first, second, x.grad]
+    return report
+
+
 # --- dimensions changed in place ----------------------------------------------------------------------------------
 
 
