@@ -1339,7 +1339,7 @@ def histogram(
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.histogram: ...
 def histogramdd(
-    input: Tensor,
+    input: TensorOrArray,
     bins: _int | Sequence[_int] | Sequence[TensorOrArray],
     *,
     range: Sequence[_float] | None = None,

@@ -100,7 +100,7 @@ def histogramdd(
     bins: int | Sequence[int] | Sequence[TensorOrArray],
     *,
     range: Sequence[float] | None = None,
-    weight: TensorOrArray | None = None,
+    weight=None,
     density: bool = False,
 ) -> return_types.histogramdd:
     """Return how many points fall into each bin of a grid, and its edges along each dimension, as a named tuple.

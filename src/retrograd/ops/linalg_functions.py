@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_number
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -107,7 +108,7 @@ def pinv(
 @composite()
 def pinverse(input, rcond: float = 1e-15) -> Tensor:
     """Return the Moore-Penrose pseudo-inverse; :func:`linalg.pinv` is newer and has a safer default."""
-    return pinv(input, rcond)
+    return pinv(input, check_number("pinverse", "rcond", rcond))
 
 
 # --- least squares ----------------------------------------------------------------------------------------------------
