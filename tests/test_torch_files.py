@@ -84,6 +84,16 @@ def test_every_protocol_of_pickle(protocol: int) -> None:
     assert alike(from_torch(thing, pickle_protocol=protocol), thing)
 
 
+@pytest.mark.parametrize(
+    "options", [{"pickle_protocol": 4}, {"_use_new_zipfile_serialization": False}, {"pickle_module": pickle}]
+)
+def test_options_of_pickles_are_accepted(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Scripts give them; what is written is the one format that there is."""
+    rg.save({"x": rg.ones(2)}, tmp_path / "x.pt", **options)
+    assert torch.load(tmp_path / "x.pt")["x"].tolist() == [1.0, 1.0]
+    assert rg.load(tmp_path / "x.pt", pickle_module=pickle, encoding="latin1")["x"].tolist() == [1.0, 1.0]
+
+
 def test_a_training_run_goes_on_here_and_there(tmp_path: Path) -> None:
     """Model and optimizer begin in torch, go on here, and end in torch, as if they had stayed there."""
 

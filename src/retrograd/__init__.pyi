@@ -387,6 +387,8 @@ __all__ = [
     "expand_copy",
     "expm1",
     "eye",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
     "fft",
     "fill",
     "finfo",
@@ -437,6 +439,7 @@ __all__ = [
     "heaviside",
     "histc",
     "histogram",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
@@ -726,6 +729,9 @@ __all__ = [
     "unique",
     "unique_consecutive",
     "unravel_index",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
     "unsqueeze",
     "unsqueeze_copy",
     "use_deterministic_algorithms",
@@ -922,6 +928,9 @@ def argsort(
 ) -> Tensor: ...
 def argwhere(input: Tensor) -> Tensor: ...
 def as_strided(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor: ...
+def as_strided_(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
 ) -> Tensor: ...
 def as_strided_copy(
@@ -1241,6 +1250,25 @@ def exp_(input: Tensor) -> Tensor: ...
 def expand_copy(input: Tensor, size: Sequence[_int], *, out: Tensor | None = None) -> Tensor: ...
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def expm1_(input: Tensor) -> Tensor: ...
+def fake_quantize_per_channel_affine(
+    input: TensorOrArray,
+    scale: TensorOrArray,
+    zero_point: TensorOrArray,
+    axis: _int,
+    quant_min: _int,
+    quant_max: _int,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def fake_quantize_per_tensor_affine(
+    input: Tensor,
+    scale: _float | TensorOrArray,
+    zero_point: _int | TensorOrArray,
+    quant_min: _int,
+    quant_max: _int,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
 def fill(input: TensorOrArray, value: Number, *, out: Tensor | None = None) -> Tensor: ...
 def fill_(input: TensorOrArray, value: Number) -> Tensor: ...
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -1310,6 +1338,14 @@ def histogram(
     *,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.histogram: ...
+def histogramdd(
+    input: TensorOrArray,
+    bins: _int | Sequence[_int] | Sequence[TensorOrArray],
+    *,
+    range: Sequence[_float] | None = None,
+    weight: TensorOrArray | None = None,
+    density: _bool = False,
+) -> return_types.histogramdd: ...
 def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
 def hstack(tensors: Sequence[TensorOrArray], *, out: Tensor | None = None) -> Tensor: ...
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor: ...
@@ -2663,6 +2699,18 @@ def unique_consecutive(
     input: Tensor, *, return_inverse: _bool, return_counts: _bool = False, axis: _int | None
 ) -> Any: ...
 def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]: ...
 @overload
 def unsqueeze(input: Tensor, dim: _int) -> Tensor: ...
 @overload

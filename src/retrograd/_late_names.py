@@ -36,6 +36,7 @@ NAMES = {
         "ops.linalg_triangular": "cholesky_inverse cholesky_solve triangular_solve",
         "ops.pool": "avg_pool1d max_pool1d max_pool2d max_pool3d",
         "ops.special": "digamma erf erfc erfinv i0 igamma igammac lgamma logit mvlgamma polygamma xlogy",
+        "ops.quantizing": "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
         "ops.segments": "segment_reduce",
         "ops.spectrogram": "istft stft",
         "ops.unfold": "channel_shuffle pixel_shuffle pixel_unshuffle",

@@ -44,7 +44,6 @@ ABSENT = {
     "_inductor": _COMPILED,
     "ao": _QUANTISED,
     "array": "use retrograd.tensor(data)",
-    "as_strided_": "use x = x.as_strided(size, stride)",
     "channels_last": _STRIDED,
     "channels_last_3d": _STRIDED,
     "complex32": "NumPy has no such dtype; use complex64",
@@ -65,7 +64,6 @@ ABSENT = {
     "grad": "use retrograd.func.grad(function), or retrograd.autograd.grad(outputs, inputs)",
     "hessian": "use retrograd.func.hessian(function)",
     "hash_tensor": "use hashlib.sha256(x.numpy().tobytes()).hexdigest()",
-    "histogramdd": "use numpy.histogramdd, which takes tensors",
     "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
     "library": "an operation of your own is a retrograd.autograd.Function",
@@ -83,11 +81,13 @@ ABSENT = {
     "onnx": "models are not exported; load the weights into the torch model and export that",
     "optim.SparseAdam": f"{_DENSE}; use Adam",
     "profiler": "use retrograd.autograd.profiler.profile",
+    "overrides": "operations return plain tensors, whatever is in a subclass; wrap functions of your own instead",
     "qint32": _QUANTISED,
     "qint8": _QUANTISED,
     "quantization": _QUANTISED,
     "quantize_per_channel": _QUANTISED,
     "quantize_per_tensor": _QUANTISED,
+    "quasirandom": "use scipy.stats.qmc.Sobol(d).random(n), which retrograd.from_numpy makes a tensor of",
     "quint8": _QUANTISED,
     "solve": "use retrograd.linalg.solve(A, B), whose operands come the other way round",
     "sparse": _DENSE,
@@ -116,7 +116,6 @@ ABSENT = {
 
 # What tensors do not have, and what to do.
 OF_TENSORS = {
-    "as_strided_": "use x = x.as_strided(size, stride)",
     "as_subclass": "operations return plain tensors; keep a tensor in an object of your own",
     "chalf": "NumPy has no such dtype; use x.cfloat()",
     "eig": "use retrograd.linalg.eig(x)",

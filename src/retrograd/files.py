@@ -33,7 +33,13 @@ Arrays = dict[str, Any]
 _STRUCTURE = "__structure__"  # the name of the description
 
 
-def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = None,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Store tensors in a file: one by name, or nested in dicts, lists and the like, with numbers and strings.
 
     Parameters
@@ -49,6 +55,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
         In torch's format tensors that share memory, such as a tensor and a part of it, still do so when they are
         loaded, one object comes back as one, and attributes of tensors are stored with them. The other formats hold
         what each tensor contains.
+    pickle_module, pickle_protocol, _use_new_zipfile_serialization
+        Accepted; what is written is what torch writes where none of these is given.
 
     Raises
     ------
@@ -108,6 +116,8 @@ def load(
     *,
     weights_only: bool | None = True,
     mmap: bool | None = None,
+    pickle_module: Any = None,
+    encoding: str | None = None,
 ) -> Any:
     """Return what :func:`save`, ``torch.save`` or another program stored.
 
@@ -124,6 +134,8 @@ def load(
         as a whole cannot be loaded; save its state dict.
     mmap
         Accepted; files are read at once.
+    pickle_module, encoding
+        Accepted; nothing is unpickled here.
 
     Returns
     -------

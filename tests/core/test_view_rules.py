@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -112,6 +113,30 @@ def test_retained_gradients_follow_views(lib: Any) -> Any:
     return report
 
 
+# --- parts that are no views --------------------------------------------------------------------------------------
+
+
+@parity
+def test_parts_that_may_be_written_to(lib: Any) -> Any:
+    report = []
+    for cut in (
+        lambda y: y.unsafe_chunk(2),
+        lambda y: lib.unsafe_split(y, 1),
+        lambda y: y.unsafe_split_with_sizes([1, 1]),
+    ):
+        x = matrix(lib)
+        first, second = cut(x * 3)
+        first.mul_(second)
+        report += [first, attempt(lambda: first.sum().backward()), x.grad]  # noqa: B023
+        x = matrix(lib)
+        first, second = cut(x * 3)
+        first.exp_()
+        second.add_(1).sqrt_()
+        (first * second).sum().backward()
+        report += [first, second, x.grad]
+    return report
+
+
 # --- dimensions changed in place ----------------------------------------------------------------------------------
 
 
@@ -130,6 +155,80 @@ def test_views_of_a_base_whose_dimensions_change(lib: Any) -> Any:
             ((y * y).sum() + (view * weights).sum() + (later * later * later).sum()).backward()
             report += [y, view, later, x.grad]
     return report
+
+
+@parity
+def test_views_of_a_base_whose_strides_change(lib: Any) -> Any:
+    report = []
+    weights = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64)
+    writes = (lambda y, v: None, lambda y, v: y.t().mul_(2), lambda y, v: v.mul_(weights), lambda y, v: v.exp_())
+    for size, stride, offset, several in (
+        ((2, 3), (3, 1), None, writes),
+        ((3, 2), (1, 3), 0, writes),
+        ((2, 2), (2, 1), 0, writes[:2]),  # without all elements of its views: a write to those has no derivative
+        ((2, 2), (1, 1), 0, writes[:1]),  # with one element at two places
+    ):
+        for write in several:
+            x = matrix(lib)
+            y = x * 1
+            view = y[0]
+            report.append(y.as_strided_(size, stride, offset) is y)
+            later = y[..., 0]
+            write(y, view)
+            ((y * y).sum() + (view * weights).sum() + (later * later * later).sum()).backward()
+            report += [y, view, later, x.grad, y.stride(), y.storage_offset(), y._version]
+    return report
+
+
+@parity
+def test_elements_that_share_their_memory(lib: Any) -> Any:
+    """What arrives at a place in the storage is shared out, also in the second derivative."""
+    report = []
+    for size, stride in (((2, 2), (1, 1)), ((2, 2, 2), (2, 1, 1)), ((3, 2), (0, 1)), ((4,), (0,))):
+        x = (lib.arange(6, dtype=lib.float64) + 1).requires_grad_()
+        y = x.as_strided(size, stride)
+        z = y.as_strided((3,), (1,), 0)
+        (g,) = lib.autograd.grad((z * z).sum() + (y * y * y).sum(), x, create_graph=True)
+        report += [g, *lib.autograd.grad((g * lib.arange(6, dtype=lib.float64)).sum(), x)]
+        (g,) = lib.autograd.grad((y.as_strided((3,), (1,), 0) ** 3).sum(), y, create_graph=True)
+        report += [g, *lib.autograd.grad((g * g).sum(), x)]
+    return report
+
+
+@parity
+def test_strides_of_views_change(lib: Any) -> Any:
+    x = matrix(lib)
+    y = x * 1
+    view = y.t()
+    view.as_strided_((2,), (4,), 0)
+    view.mul_(3)
+    with lib.no_grad():
+        again = y[0].as_strided_((2,), (2,))
+    return [view, y, again, again.storage_offset(), *lib.autograd.grad((y * y).sum() + view.sum(), x)]
+
+
+@parity
+def test_strides_cannot_be_changed(lib: Any) -> Any:
+    x = lib.ones(6)
+    return [
+        attempt(lambda: matrix(lib).as_strided_((2,), (1,))),
+        attempt(lambda: x.as_strided_((7,), (1,))),
+        attempt(lambda: x.as_strided_((2,), (-1,))),
+        attempt(lambda: x.as_strided_((2, 2), (1,))),
+        attempt(lambda: lib.as_strided_(3, (2,), (1,))),
+        x,
+        lib.as_strided_(x, (2,), (3,)),
+        lib.func.jvp(lambda x: x.clone().as_strided_((2,), (2,)), (lib.arange(6.0),), (lib.arange(6.0) * 2,)),
+    ]
+
+
+def test_strides_of_every_sample() -> None:
+    """torch has no rule for it, and returns the samples as they were."""
+    x = rg.arange(6.0).view(2, 3)
+    assert rg.vmap(lambda x: x.clone().as_strided_((2,), (2,)))(x).tolist() == [[0.0, 2.0], [3.0, 5.0]]
+    got = rg.vmap(rg.func.grad(lambda x: (x**2).as_strided_((2, 2), (1, 1)).prod()))(x + 1)
+    expected = rg.stack([rg.func.grad(lambda x: (x[:2] ** 2).prod() * (x[1:] ** 2).prod())(row + 1) for row in x])
+    np.testing.assert_allclose(got.numpy(), expected.numpy())
 
 
 @parity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import defaultdict, deque
 from typing import Any, NamedTuple
@@ -329,6 +330,138 @@ def test_bags_of_every_sample(lib: Any) -> Any:
         lib.vmap(lib.func.grad(loss), in_dims=(None, 0))(table, bags),
         attempt(lambda: lib.vmap(bag, in_dims=(0, None))(bags + 1, table)),
     ]
+
+
+@parity
+def test_bags_of_every_kind_of_every_sample(lib: Any) -> Any:
+    bag, tables = lib.nn.functional.embedding_bag, lib.stack([lib.tensor(A), lib.tensor(A) * 2])
+    bags, vectors = lib.tensor([[[0, 1], [4, 4]], [[2, 4], [3, 0]]]), lib.tensor([[0, 1, 4, 4], [2, 4, 3, 0]])
+    offsets, weights = lib.tensor([[0, 1], [0, 3]]), lib.tensor(A[:2, :2])
+    loss = lambda table, bags, **options: (bag(bags, table, **options) ** 2).sum()  # noqa: E731
+    report = []
+    for options in (
+        {"mode": "max"},
+        {"padding_idx": 4},
+        {"mode": "sum", "padding_idx": 4},
+        {"mode": "max", "padding_idx": 4},
+    ):
+        for dims in ((0, 0), (0, None), (None, 0)):
+            args = [x if dim == 0 else x[0] for x, dim in zip((tables, bags), dims, strict=True)]
+            report += [
+                lib.vmap(lambda table, bags: bag(bags, table, **options), in_dims=dims)(*args),  # noqa: B023
+                lib.vmap(lambda *args: lib.func.grad(loss)(*args, **options), in_dims=dims)(*args),  # noqa: B023
+            ]
+    with_offsets = lambda x, offsets: bag(x, tables[0], offsets, mode="sum", include_last_offset=True)  # noqa: E731
+    return [
+        report,
+        lib.vmap(with_offsets, in_dims=(None, 0))(vectors[0], offsets),
+        lib.vmap(with_offsets)(vectors, offsets),
+        lib.vmap(lambda x, w: bag(x, tables[0], mode="sum", per_sample_weights=w, padding_idx=4))(
+            bags, weights.expand(2, 2, 2)
+        ),
+        attempt(lambda: lib.vmap(with_offsets)(vectors, offsets + 1)),
+        attempt(lambda: lib.vmap(with_offsets)(vectors, offsets.flip(1))),
+    ]
+
+
+@parity
+def test_rows_of_every_sample_are_scaled_down_in_place(lib: Any) -> Any:
+    f, tables = lib.nn.functional, lib.stack([lib.tensor(A), lib.tensor(A) * 2])
+    indices = lib.tensor([[0, 1, 1], [4, 4, 2]])
+    report = []
+    for dims in ((0, 0), (0, None), (None, 0)):
+        for look_up in (
+            lambda table, x: f.embedding(x, table, max_norm=1.0),
+            lambda table, x: f.embedding_bag(x[None], table, max_norm=1.0, norm_type=1.0),
+        ):
+            written = tables.clone() if dims[0] == 0 else tables[0].clone()
+            args = (written, indices if dims[1] == 0 else indices[0])
+            report += [attempt(lambda: lib.vmap(look_up, in_dims=dims)(*args)), written]  # noqa: B023
+    return report
+
+
+def ctc(x: rg.Tensor, targets: rg.Tensor, frames: rg.Tensor, lengths: rg.Tensor) -> rg.Tensor:
+    losses = rg.nn.functional.ctc_loss(x.log_softmax(-1), targets, frames, lengths, reduction="none")
+    return (losses * rg.tensor([1.0, 2.0], dtype=rg.float64)).sum()
+
+
+@pytest.mark.parametrize("dims", [dims for dims in itertools.product((0, None), repeat=4) if 0 in dims])
+def test_sequences_of_every_sample(dims: tuple[int | None, ...]) -> None:
+    """Frames, labels and their lengths, each the same for all samples or not, with two derivatives."""
+    x = rg.tensor(np.random.default_rng(0).normal(size=(2, 5, 2, 4)))
+    targets, frames = rg.tensor([[[1, 2], [3, 3]], [[2, 2], [3, 1]]]), rg.tensor([[5, 4], [3, 5]])
+    every = (x, targets, frames, rg.tensor([[2, 1], [2, 0]]))
+    args = [value if dim == 0 else value[0] for value, dim in zip(every, dims, strict=True)]
+    squares = lambda *args: (rg.func.grad(ctc)(*args) ** 2).sum()  # noqa: E731
+    for function in (ctc, rg.func.grad(ctc), rg.func.grad(squares)):
+        got = rg.vmap(function, in_dims=dims)(*args)
+        for k in range(2):
+            expected = function(*[value if dim is None else value[k] for value, dim in zip(args, dims, strict=True)])
+            np.testing.assert_allclose(got[k].numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@parity
+def test_repeats_of_every_sample(lib: Any) -> Any:
+    x, times = lib.tensor(A[:2, :3]), lib.tensor([[1, 0, 2], [0, 3, 0]])
+    repeat = lib.repeat_interleave
+    weights = lib.tensor([1.0, 2.0, 3.0])
+    return [
+        lib.vmap(repeat)(x, times),
+        lib.vmap(repeat)(times),
+        lib.vmap(lambda x, times: repeat(x, times, dim=1, output_size=3))(lib.stack([x, x * 2]), times),
+        lib.vmap(lambda times: repeat(x, times, dim=1))(times),
+        lib.vmap(lambda x, times: repeat(x, times, dim=0))(x, lib.tensor([[2], [2]])),
+        lib.vmap(lib.func.grad(lambda x, times: (repeat(x, times) ** 2 * weights).sum()))(x, times),
+        attempt(lambda: lib.vmap(repeat)(x, times - 1)),
+        attempt(lambda: lib.vmap(repeat)(x, times[:, :2])),
+        attempt(lambda: lib.vmap(lambda x, times: repeat(x, times, output_size=4))(x, times)),
+        attempt(lambda: lib.vmap(repeat)(x, times.double())),
+    ]
+
+
+def test_repeats_that_do_not_add_up_to_as_many() -> None:
+    with pytest.raises(RuntimeError, match="shape of what repeat returns depends on the data"):
+        rg.vmap(rg.repeat_interleave)(rg.tensor(A[:2, :2]), rg.tensor([[1, 0], [1, 1]]))
+    with pytest.raises(RuntimeError, match="shape of what repeat returns depends on the data"):
+        rg.vmap(rg.repeat_interleave)(rg.ones(0, 2), rg.ones(0, 2).long())
+
+
+@parity
+def test_numbers_between_the_bounds_of_every_sample(lib: Any) -> Any:
+    starts, ends = lib.tensor([0.0, 1.5, -3.0]), lib.tensor([2.0, -1.0, 4.5])
+    report = []
+    for options in ({}, {"dtype": lib.float64}):
+        for steps in (1, 2, 5):  # of 0 steps, torch makes integers
+            for dims in ((0, 0), (0, None), (None, 0)):
+                args = [x if dim == 0 else x[1] for x, dim in zip((starts, ends), dims, strict=True)]
+                report += [
+                    lib.vmap(lambda a, b: lib.linspace(a, b, steps, **options), in_dims=dims)(*args),  # noqa: B023
+                    lib.vmap(lambda a, b: lib.logspace(a, b, steps, 2.0, **options), in_dims=dims)(*args),  # noqa: B023
+                ]
+    return [
+        report,
+        lib.vmap(lambda a: lib.linspace(a, 1, 3))(lib.tensor([3, 7])),
+        lib.vmap(lambda a: lib.linspace(0, a, 3))(lib.tensor([1 + 2j, 3j])),
+        lib.vmap(lambda a: lib.vmap(lambda b: lib.linspace(a, b, 3))(ends))(starts),
+        lib.vmap(lambda a: lib.linspace(a, 1.0, 3))(lib.tensor([3.0, 7.0], requires_grad=True)).requires_grad,
+        attempt(lambda: lib.vmap(lambda a: lib.linspace(a, 1, 3))(lib.ones(2, 1))),
+    ]
+
+
+def test_integers_between_the_bounds_of_every_sample() -> None:
+    """Fractions of the bounds are cut off, as without a batch; torch cuts them off there only."""
+    starts, ends = rg.tensor([0.0, 1.5, -3.0]), rg.tensor([2.0, 4.5, 4.5])
+    for function in (rg.linspace, lambda a, b, **options: rg.logspace(a, b, base=2.0, **options)):
+        got = rg.vmap(lambda a, b: function(a, b, steps=5, dtype=rg.int64))(starts, ends)  # noqa: B023
+        assert got.tolist() == [
+            function(a, b, steps=5, dtype=rg.int64).tolist() for a, b in zip(starts, ends, strict=True)
+        ]
+
+
+def test_bounds_of_every_sample_must_fit() -> None:
+    assert rg.vmap(lambda a: rg.linspace(a, 1, 0))(rg.ones(3)).shape == (3, 0)
+    with pytest.raises(RuntimeError, match=r"start=300\.0 does not fit into uint8"):
+        rg.vmap(lambda a: rg.linspace(a, 1, 3, dtype=rg.uint8))(rg.tensor([3.0, 300.0]))
 
 
 def test_indices_of_either_sign_in_one_batch() -> None:

@@ -27,18 +27,14 @@ UNSUPPORTED = {
     "argwhere": DEPENDS,
     "as_strided_scatter": "vmap",  # it writes
     "batch_norm": "vmapped over",  # running statistics
-    "ctc_loss": "no memory of its own",
-    "embedding_bag": "vmap",
     "equal": "disagree about a condition",
     "index_put": DEPENDS,  # the gradient of values put where a mask is true
     "instance_norm": "vmapped over",  # running statistics
     "is_nonzero": "item",
-    "masked_scatter": DEPENDS,  # the gradient of its source
     "masked_select": DEPENDS,
     "narrow": "item",  # of the start
     "nonzero": DEPENDS,
     "one_hot": "item",  # of the largest class
-    "repeat_interleave": "no memory of its own",
     "segment_reduce": "no memory of its own",  # the lengths
     "tensor_split": "item",
     "unique": DEPENDS,
@@ -49,7 +45,7 @@ UNSUPPORTED = {
 NEED_A_LAYOUT = ("as_strided", "as_strided_copy", "view", "view_as_complex", "view_as_complex_copy")
 UNSUPPORTED.update(dict.fromkeys(NEED_A_LAYOUT, "contiguous"))
 # Without samples, the shape of a result is that for ones and zeros, which these refuse, or would count.
-NEED_VALUES = ("linalg.ldl_solve", "bincount")
+NEED_VALUES = ("linalg.ldl_solve", "bincount", "repeat_interleave")
 
 # Their results are unique only up to something that NumPy code, which runs on arrays only, takes away.
 COMPARED_OUTSIDE = ("linalg.eig", "linalg.eigvals")

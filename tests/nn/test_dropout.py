@@ -56,9 +56,9 @@ def test_ends_and_modes(m: Any) -> Any:
 
 @parity
 def test_a_tensor_as_the_probability(m: Any) -> Any:
-    names = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
-    layers = [getattr(m.nn, name)(m.tensor(0.5)) for name in names]
-    values = [layer(m.ones(2, 100, 2, 2)[..., 0] if "1d" in repr(layer) else m.ones(2, 100, 2, 2)) for layer in layers]
+    shapes = {"Dropout": (200,), "Dropout1d": (2, 100, 2), "Dropout2d": (2, 100, 2, 2), "Dropout3d": (1, 100, 2, 2, 2)}
+    shapes.update({"AlphaDropout": (200,), "FeatureAlphaDropout": (2, 100, 2)})
+    values = [getattr(m.nn, name)(m.tensor(0.5))(m.ones(shape)) for name, shape in shapes.items()]
     alpha = m.nn.functional.alpha_dropout(m.ones(3), m.tensor(1.0), training=True)
     return [[value.unique() for value in values], alpha, attempt(lambda: m.nn.functional.dropout(alpha, m.tensor(2.0)))]
 

@@ -101,6 +101,31 @@ def test_padding_gets_no_gradient_even_of_infinities(library: Any) -> Any:
 
 
 @parity
+def test_padding_has_no_part_in_bags_even_if_it_is_infinite(library: Any) -> Any:
+    report = []
+    for mode in ("sum", "mean", "max"):
+        weight = library.tensor([[1.0, 2.0], [3.0, -4.0], [float("inf"), float("nan")]], requires_grad=True)
+        weights = library.tensor([[0.5, 2.0], [3.0, 1.0]], requires_grad=True)
+        options = {"per_sample_weights": weights} if mode == "sum" else {}
+        bags = library.nn.functional.embedding_bag(
+            library.tensor([[0, 2], [2, 1]]), weight, mode=mode, padding_idx=2, **options
+        )
+        (bags * library.tensor([1.0, 3.0])).sum().backward()
+        report += [bags, weight.grad[:2], weights.grad]
+    return report
+
+
+def test_offsets_of_no_bags() -> None:
+    for options in (
+        {"offsets": rg.tensor([], dtype=rg.int64)},
+        {"offsets": rg.tensor([0]), "include_last_offset": True},
+    ):
+        for mode in ("sum", "mean", "max"):
+            bags = F.embedding_bag(rg.tensor([1, 2]), rg.ones(5, 3), mode=mode, **options)
+            assert bags.shape == (0, 3)
+
+
+@parity
 def test_one_hot(library: Any) -> Any:
     f = library.nn.functional
     return f.one_hot(library.tensor([[0, 2], [1, 1]])), f.one_hot(library.tensor(1), 4)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -459,11 +460,99 @@ def test_what_a_backward_hook_must_not_return(kind: str, returned: Any, error: t
         net(rg.ones(1, 1, requires_grad=True)).sum().backward()
 
 
-def test_the_older_name_of_backward_hooks_of_all_modules() -> None:
+def of_last_node(m: Any, function: Any, *args: Any, hook: Any = None) -> list[Any]:
+    """What a hook of the older kind sees of a module that computes ``function``, its warnings, and the gradients."""
     seen: list[Any] = []
-    with rg.nn.modules.module.register_module_backward_hook(lambda module, inputs, outputs: seen.append(inputs)):
-        layer(rg)(rg.ones(1, 1, requires_grad=True)).sum().backward()
-    assert [grad.tolist() for (grad,) in seen] == [[[3.0]]]
+
+    class Computes(m.nn.Module):  # type: ignore[misc]
+        def forward(self, *args: Any) -> Any:
+            return function(*args)
+
+    def note(module: Any, grad_input: Any, grad_output: Any) -> Any:
+        seen.append([type(module).__name__, grad_input, grad_output])
+        return None if hook is None else hook(grad_input, grad_output)
+
+    module = Computes()
+    module.register_backward_hook(note)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = module(*args)
+    inputs = [arg for arg in args if isinstance(arg, m.Tensor) and arg.requires_grad]
+    flat = result.values() if isinstance(result, dict) else [result] if isinstance(result, m.Tensor) else result
+    total = sum((k + 2) * value.sum() for k, value in enumerate(flat) if isinstance(value, m.Tensor))
+    gradients = m.autograd.grad(total, inputs) if inputs else ()
+    return [seen, [warning.category.__name__ for warning in caught], gradients]
+
+
+@parity
+def test_what_hooks_of_the_last_node_see(m: Any) -> Any:
+    def leaf(*numbers: float) -> Any:
+        return m.tensor(numbers, requires_grad=True)
+
+    x, y = leaf(1.0, 2.0), leaf(3.0, -4.0)
+    return {
+        "one node": of_last_node(m, m.relu, x * 1),
+        "of a leaf": of_last_node(m, m.relu, x),
+        "of two": of_last_node(m, lambda a, b: a * b, x * 1, y * 2),
+        "the last of several": of_last_node(m, lambda a: (a * 3).square(), x),
+        "two that make outputs": of_last_node(m, lambda a: (a * 3, a.square()), x),
+        "the node of the first": of_last_node(m, lambda a, b: (a, b), x * 1, y * 2),
+        "a dictionary": of_last_node(m, lambda a: {"what": None, "first": a.square(), "second": a * 3}, x),
+        "a list": of_last_node(m, lambda a: [a.square()], x),
+        "a number among the inputs": of_last_node(m, lambda a, number: a * number, x, 3.0),
+        "without a gradient": of_last_node(m, m.relu, m.ones(2)),
+        "one that replaces": of_last_node(m, m.relu, x * 1, hook=lambda gi, go: (gi[0] * 10,)),
+        "one that replaces some": of_last_node(
+            m, lambda a, b: a * b, x * 1, y, hook=lambda gi, go: (gi[0] * 10, gi[1])
+        ),
+    }
+
+
+@parity
+def test_guided_backpropagation(m: Any) -> Any:
+    """Negative gradients are held back at every ReLU, as tutorials of the time did it."""
+    net = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh(), m.nn.ReLU())
+    for module in net:
+        if isinstance(module, m.nn.ReLU):
+            module.register_backward_hook(lambda module, grad_input, grad_output: (grad_input[0].clamp(min=0),))
+    x = m.tensor([-1.0, 0.5, 2.0], requires_grad=True)
+    (net(x) * m.tensor([1.0, -2.0, 3.0])).sum().backward()
+    return x.grad
+
+
+@parity
+def test_what_hooks_of_the_last_node_must_return(m: Any) -> Any:
+    def returned(what: Any) -> Any:
+        return lambda: of_last_node(m, m.relu, m.ones(2, requires_grad=True), hook=lambda gi, go: what)
+
+    return [attempt(returned(what)) for what in (3, (m.ones(2), m.ones(2)), (m.ones(3),), ())]
+
+
+def test_hooks_of_the_last_node_say_what_they_miss() -> None:
+    layer = rg.nn.Linear(2, 2)
+    layer.register_backward_hook(lambda *args: None)
+    with pytest.warns(FutureWarning, match="register_backward_hook of Linear: .* grad_input.*_full_backward_hook"):
+        layer(rg.ones(1, 2))
+    # a layer is one node here: its input and its parameters
+    seen: list[Any] = []
+    with pytest.warns(FutureWarning):
+        layer.register_backward_hook(lambda module, gi, go: seen.append([tuple(grad.shape) for grad in gi]))
+        layer(rg.ones(1, 2, requires_grad=True)).sum().backward()
+    assert seen == [[(1, 2), (2, 2), (2,)]]
+
+
+@parity
+def test_hooks_of_the_last_nodes_of_all_modules(m: Any) -> Any:
+    net, seen = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh()), []
+    modules = m.nn.modules.module
+    for module in net:
+        module.register_backward_hook(lambda module, gi, go: seen.append(("own", type(module).__name__, gi, go)))
+    with (
+        mock.patch.object(torch.nn.modules.module, "_global_is_full_backward_hook", None),  # it remembers for ever
+        modules.register_module_backward_hook(lambda module, *grads: seen.append((type(module).__name__, *grads))),
+    ):
+        net(m.tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    return seen
 
 
 @parity

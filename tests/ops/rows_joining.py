@@ -115,6 +115,9 @@ ROWS = [
         view=True,
     ),
     Row("split", every_layout(2, 1), dtypes=("float64",)),
+    Row("unsafe_split", each(((5, 2), (2,)), ((2, 5), (3, -1))), dtypes=ALL),
+    Row("unsafe_split_with_sizes", each(((5, 2), ([1, 4],)), ((2, 5), ((2, 0, 3), 1))), dtypes=ALL),
+    Row("unsafe_chunk", each(((5, 2), (2,)), ((2, 5), (3, -1)), ((0, 2), (2,))), dtypes=ALL),
     Row("split_with_sizes", each(((5, 2), ([1, 4],)), ((2, 5), ((2, 0, 3), 1))), dtypes=ALL, view=True),
     Row(
         "chunk",

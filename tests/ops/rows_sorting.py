@@ -198,6 +198,19 @@ def histograms(make: Make) -> Iterator[Sample]:
     yield call(np.full(3, 2, make.dtype), 5)
 
 
+def grids(make: Make) -> Iterator[Sample]:
+    yield call(make.uniform(20, 2), [3, 4])
+    yield call(make.uniform(4, 5, 3), bins=3)
+    yield call(make.uniform(20, 2), [3, 4], range=(0.2, 0.8, 0.0, 0.5), density=True)
+    yield call(make.uniform(20, 2), [2, 2], weight=make.uniform(20))
+    edges = [np.array([0, 0.1, 0.5, 1], make.dtype), np.array([0.3, 0.5], make.dtype)]
+    yield call(make.uniform(20, 2), edges)
+    yield call(make.uniform(20, 2), edges, weight=make.uniform(20), density=True)
+    yield call(np.full((3, 2), 2, make.dtype), [5, 1])
+    yield call(np.array([[0, 1], [0.5, NAN], [1, 0]], make.dtype), [2, 2], range=(0.0, 1.0, 0.0, 1.0))
+    yield call(make.uniform(0, 2), [3, 4])
+
+
 def flat(results: Any) -> list[Any]:
     return flatten(results)
 
@@ -233,4 +246,5 @@ ROWS = [
     Row("histc", bins, dtypes=FLOATS, gradients=False),
     Row("histc", lambda make: [call(np.array([1, 2, 2, 4], make.dtype), 3)], dtypes=("float16",), gradients=False),
     Row("histogram", histograms, dtypes=FLOATS, gradients=False),
+    Row("histogramdd", grids, dtypes=FLOATS, gradients=False, method=False),
 ]

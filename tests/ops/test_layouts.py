@@ -111,6 +111,7 @@ MORE_VIEWS = {
     "fft.*": "dimensions that were transformed come last in MKL's results",
     "where addcmul addcdiv addr normalize": "in torch the first operand decides, in NumPy all together",
     "select_scatter slice_scatter diagonal_scatter as_strided_scatter": "torch keeps gaps between the elements",
+    "unsafe_*": "copies here, and in torch views that it does not count as such",
     "unravel_index": "torch's are the columns of one tensor",
     "rot90 pad cdist kron einsum": "torch takes apart in how many steps it is computed",
 }

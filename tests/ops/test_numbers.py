@@ -80,7 +80,15 @@ CONSTANT = [
     "F.hardshrink(x, n)", "F.softshrink(x, n)", "F.threshold(x, n, 0)", "m.logit(x, n)", "m.linalg.vector_norm(x, n)",
     "F.smooth_l1_loss(x, x, beta=n)", "F.huber_loss(x, x, delta=n)", "F.layer_norm(x, (3,), eps=n)",
     "m.addmv(x, x.outer(x), x, alpha=n)", "m.add(x, x, alpha=n)", "x.sub_(x, alpha=n)", "m.addcmul(x, x, x, value=n)",
-    "x.addcdiv_(x, x, value=n)",
+    "x.addcdiv_(x, x, value=n)", "m.pinverse(x.outer(x), n)",
+    "F.dropout(x, n)", "F.dropout(x, n, training=False)", "F.dropout1d(x[None, :, None], n)", "F.alpha_dropout(x, n)",
+    "F.feature_alpha_dropout(x[None], n)", "m.nn.Dropout(n)(x)",
+    "F.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=n)",
+    "F.batch_norm(x[None].expand(2, 3), m.zeros(3), m.ones(3), training=True, momentum=n)",
+    "F.instance_norm(x.expand(1, 2, 3), m.zeros(2), m.ones(2), momentum=n)",
+    "F.avg_pool2d(x.expand(1, 1, 3, 3), 2, divisor_override=n)",
+    "m.nn.init.trunc_normal_(x, n, 1.0)", "m.nn.init.trunc_normal_(x, 0.0, n)", "m.nn.init.normal_(x, n)",
+    "m.nn.init.uniform_(x, 0.0, n)", "m.full((2,), n)", "m.arange(n)",
 ]  # fmt: skip
 
 
@@ -89,5 +97,22 @@ def test_no_gradient_is_lost_in_silence(expression: str) -> None:
     """There is no derivative by these: a tensor that requires grad is refused there."""
     for library in (torch, rg):
         x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
-        with pytest.raises(TypeError, match=r"must be (Number|float|a number)"):
+        with pytest.raises(TypeError, match=r"must be (Number|float|int|a number)"):
             eval(expression, {"m": library, "F": library.nn.functional, "x": x, "n": n})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "F.interpolate(x.expand(1, 1, 3), scale_factor=n, mode='linear')",
+        "F.interpolate(x.expand(1, 1, 3), scale_factor=[n], mode='linear')",
+        "m.linalg.pinv(x.outer(x), rtol=n)", "m.linalg.pinv(x.outer(x), atol=n.expand(1))",
+        "m.linalg.pinv(x.outer(x), atol=n, rtol=0.5)",
+    ],
+)  # fmt: skip
+def test_tolerances_and_scales_have_no_derivative(expression: str) -> None:
+    for library in (torch, rg):
+        x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
+        names = {"m": library, "F": library.nn.functional, "x": x, "n": n}
+        with pytest.raises((TypeError, RuntimeError)):
+            eval(expression, names)

@@ -57,6 +57,22 @@ def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False)
     return TypeError(f"{function}(): {argument} must be {expected}{to_be_made(value)}")
 
 
+def no_derivative(function: str, argument: str) -> TypeError:
+    """The complaint about a tensor that requires grad where a number belongs, whose gradient would be lost."""
+    return TypeError(
+        f"{function}(): {argument} must be a number, not a tensor that requires grad, because there is no derivative "
+        "by it; pass its item()"
+    )
+
+
+def not_differentiable(function: str, argument: str) -> RuntimeError:
+    """The complaint about a tensor that requires grad in a place by which there is no derivative."""
+    return RuntimeError(
+        f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot "
+        f"have requires_grad True; pass {argument}.detach()."
+    )
+
+
 def to_be_made(value: Any) -> str:
     """How to make a tensor of what was given in the place of one, for the end of a complaint; empty if it cannot be."""
     return "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"

@@ -281,6 +281,8 @@ class Methods(ArrayFace):
         storage_offset
             By default that of ``input``.
         """
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """In-place form of :func:`retrograd.as_strided`: only the shape, the strides and the offset change."""
     def as_strided_scatter(
         self, src: TensorOrArray, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
     ) -> Tensor:
@@ -2437,6 +2439,21 @@ class Methods(ArrayFace):
     ) -> Any: ...
     @overload
     def unique_consecutive(self, *, return_inverse: _bool, return_counts: _bool = False, axis: _int | None) -> Any: ...
+    @overload
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """Return what :func:`chunk` does as tensors of their own, which may be written to in place."""
+    @overload
+    def unsafe_chunk(self, chunks: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
+    @overload
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """Return what :func:`split` does as tensors of their own, which may be written to in place."""
+    @overload
+    def unsafe_split(self, split_size: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
+    @overload
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """Return what :func:`split_with_sizes` does as tensors of their own, which may be written to in place."""
+    @overload
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]: ...
     @overload
     def unsqueeze(self, dim: _int) -> Tensor:
         """Return a view with a new dimension of length 1 at position ``dim``."""

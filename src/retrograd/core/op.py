@@ -52,7 +52,9 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 # What parameters that are one number are annotated with.
-_NUMBERS = frozenset(("bool", "int", "int | None", "float", "float | None", "complex"))
+_NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | None")).union(
+    f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
+)
 
 # Parameters that a result tells by its shape and dtype, and such as have no influence on it.
 _TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))

@@ -17,7 +17,15 @@ from retrograd.array_methods import ArrayMethods
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.errors import check_plain, explain, is_torchs, kind_name, no_tensor
+from retrograd.core.errors import (
+    check_plain,
+    explain,
+    is_torchs,
+    kind_name,
+    no_derivative,
+    no_tensor,
+    not_differentiable,
+)
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
 from retrograd.core.looking import show
@@ -81,12 +89,14 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
 
 
 def _check_constant(op: Op, position: int, value: Tensor) -> None:
-    """Raise for a tensor that requires grad where a number belongs, which has no derivative."""
-    if value.requires_grad:
-        raise TypeError(
-            f"{op.name}(): argument '{op.params[position]}' (position {position + 1}) must be a number, not a tensor "
-            "that requires grad, because there is no derivative by it; pass its item()"
-        )
+    """Raise for a tensor that requires grad where a number belongs, or one for each of several, without derivative."""
+    if not value.requires_grad:
+        return
+    name = op.params[position]
+    if "TensorOrArray" not in op.function.__annotations__[name]:
+        raise no_derivative(op.name, f"argument '{name}' (position {position + 1})")
+    if local.grad_enabled:
+        raise not_differentiable(op.label, name)
 
 
 def _is_array_of_others(value: Any) -> bool:

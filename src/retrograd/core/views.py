@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrograd.core.state import local, set_grad_enabled
@@ -86,7 +87,10 @@ class View:
 
     def steps_from_base(self) -> tuple[Step, ...]:
         """The steps that lead here from the base as it is now."""
-        return Moves.of(self.base).back + self.steps
+        there, back = Moves.of(self.base)
+        if there and len(self.steps) >= len(there) and all(map(operator.is_, self.steps, there)):
+            return self.steps[len(there) :]  # made of the base as it is now
+        return back + self.steps
 
     def last_edge(self, tensor: Tensor) -> Edge | None:
         """The edge of the view: the last one it had, if it is lost."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from retrograd.batching import BatchedArray, unbatched
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Options, Request, as_int, as_number, as_real
@@ -186,12 +187,12 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, options: Options) -> tu
                     f"{name} only supports 0-dimensional start and end tensors, but got {argument} with {value.ndim} "
                     "dimension(s)."
                 )
-            value = value.item()
-        bounds.append(as_number(name, argument, value))
+            value = value._data if type(value._data) is BatchedArray else value.item()
+        bounds.append(value if type(value) is BatchedArray else as_number(name, argument, value))
     count = as_int(name, "steps", steps)
     if count < 0:
         raise RuntimeError(f"{name}(): number of steps must be non-negative, got {count}")
-    is_complex = any(isinstance(bound, complex) for bound in bounds)
+    is_complex = any(np.iscomplexobj(bound) for bound in bounds)
     request = Request(name, options, default_complex() if is_complex else default_float())
     if request.dtype.kind == "b":
         raise NotImplementedError(f'"{name}" not implemented for bool')
@@ -201,11 +202,19 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, options: Options) -> tu
             f"{request.dtype.name}"
         )
     for argument, bound in zip(("start", "end"), bounds, strict=True):
-        if not fits(bound, request.dtype):
-            raise RuntimeError(f"{name}(): {argument}={bound} does not fit into {request.dtype.name}")
-    if request.dtype.kind in "iu":
-        bounds = [int(bound) for bound in bounds]
-    return request, bounds[0], bounds[1], count
+        for number in unbatched(bound).ravel().tolist() if type(bound) is BatchedArray else [bound]:
+            if not fits(number, request.dtype):
+                raise RuntimeError(f"{name}(): {argument}={number} does not fit into {request.dtype.name}")
+    first, last = (_in_double(bound, request.dtype) for bound in bounds)
+    return request, first, last, count
+
+
+def _in_double(bound: Any, dtype: NumpyDType) -> Any:
+    """A bound to compute with: one of integers without its fraction, those of a batch in double precision."""
+    if type(bound) is BatchedArray:
+        bound = bound.astype(np.complex128 if bound.dtype.kind == "c" else np.float64)
+        return np.trunc(bound) if dtype.kind in "iu" else bound
+    return int(bound) if dtype.kind in "iu" else bound
 
 
 def _even(xp: Any, first: Any, last: Any, steps: int) -> Any:

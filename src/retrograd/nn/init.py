@@ -13,6 +13,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import float16
+from retrograd.ops._checks import check_number
 from retrograd.random import Generator, randperm
 from retrograd.random.generator import generator_of
 from retrograd.random.sampling import module_of
@@ -135,6 +136,7 @@ def trunc_normal_(
     RuntimeError
         If ``a`` is above ``b``.
     """
+    mean, std = check_number("trunc_normal_", "mean", mean), check_number("trunc_normal_", "std", std)
     if a > b:
         raise RuntimeError(f"trunc_normal_ expects an interval [a, b], but got a={a:g} > b={b:g}")
     rng: Any = generator_of("trunc_normal_", generator).on(module_of(tensor._data))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.errors import no_tensor
+from retrograd.batching import unbatched
+from retrograd.core.errors import no_derivative, no_tensor, not_differentiable
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
@@ -26,16 +27,34 @@ def check_tensors(name: str, **operands: Any) -> None:
             raise no_tensor(name, f"argument '{argument}' (position {position})", value)
 
 
+def first_where(mask: Any, values: Any) -> Any:
+    """The first of the values, in a batch of any sample, at which a condition on them holds; None if at none."""
+    found = unbatched(np.where(mask, values, 0))[unbatched(mask)]
+    return found.flat[0] if found.size else None
+
+
+def check_number(name: str, argument: str, value: Any) -> Any:
+    """A number, which may have come in a tensor without dimensions.
+
+    Raises
+    ------
+    TypeError
+        If that requires grad, because there is no derivative by it.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    if value.requires_grad:
+        raise no_derivative(name, f"argument '{argument}'")
+    return value if value.ndim else value.item()
+
+
 def check_constant(name: str, **constants: Any) -> None:
     """Raise for tensors that require grad where there is no derivative, if one is recorded."""
     if not local.grad_enabled:
         return
     for argument, value in constants.items():
         if isinstance(value, Tensor) and value.requires_grad:
-            raise RuntimeError(
-                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot "
-                f"have requires_grad True; pass {argument}.detach()."
-            )
+            raise not_differentiable(name, argument)
 
 
 _KINDS = {"b": "bool", "i": "integers", "f": "real floating-point numbers", "c": "complex numbers"}

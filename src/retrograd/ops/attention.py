@@ -19,7 +19,7 @@ from retrograd.core.blocks import block_size, share_out, threads_for
 from retrograd.core.fit import sum_to
 from retrograd.core.layout import dense_like
 from retrograd.core.op import op
-from retrograd.ops._checks import check_tensors
+from retrograd.ops._checks import check_number, check_tensors
 from retrograd.ops._fused import gradients_of, samples_in_front
 from retrograd.ops._rows import row_sums
 from retrograd.ops.activations import softmax
@@ -363,7 +363,7 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
             f"scaled_dot_product_attention: {shapes}: query and key must have the same last dimension, key and value "
             "the same number of rows"
         )
-    if not 0 <= dropout_p <= 1:
+    if not 0 <= check_number("scaled_dot_product_attention", "dropout_p", dropout_p) <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if attn_mask is None:
         return

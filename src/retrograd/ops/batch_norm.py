@@ -18,7 +18,7 @@ from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import DeviceArray
 from retrograd.gpu.fused import one_kernel
-from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._checks import check_constant, check_kind, check_number, check_tensors
 from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._reducing import sum_per_channel
 from retrograd.ops._rows import over_blocks, summed_over_blocks
@@ -271,8 +271,7 @@ def _normalized(
     if input.ndim < 2:
         raise IndexError(f"batch_norm: expected an input of shape [N, C, ...], got {list(input.shape)}")
     channels = input.shape[1]
-    if isinstance(momentum, Tensor) and not momentum.ndim:
-        momentum = momentum.item()
+    momentum = check_number("batch_norm", "momentum", momentum)
     if not isinstance(momentum, Real):
         raise TypeError(f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}")
     check_kind("batch_norm", "f", input)

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.batching import BatchedArray, unbatched
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._checks import check_kind, check_tensors
-from retrograd.ops._fused import gradient_of
+from retrograd.ops._checks import check_kind, check_tensors, first_where
+from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._losses import check_reduction, reduce_losses
+from retrograd.ops.indexing import index_
 from retrograd.ops.reductions import logsumexp
 
 # The logarithm of the probability of what cannot be; minus infinity would have no derivative.
@@ -43,6 +45,7 @@ class _States(NamedTuple):
     last: Any
 
 
+@sample_by_sample
 def _states(targets: Any, target_lengths: Any, blank: int) -> _States:
     count, longest = targets.shape
     labels = np.full_like(targets, blank, shape=(count, 2 * longest + 1), order="C")
@@ -98,8 +101,8 @@ def _alphas(emissions: Any, states: _States) -> Any:
 def _ends(at_end: Any, states: _States) -> Any:
     """The logarithm of the probability to be in the last blank or the last label."""
     samples = np.arange(len(states.last))
-    in_label = np.where(states.last > 0, at_end[samples, np.maximum(states.last - 1, 0)], NEVER)
-    return _any_of(at_end[samples, states.last], in_label)
+    in_label = np.where(states.last > 0, index_(at_end, [samples, np.maximum(states.last - 1, 0)]), NEVER)
+    return _any_of(index_(at_end, [samples, states.last]), in_label)
 
 
 def _posteriors(emissions: Any, alphas: Any, losses: Any, states: _States, input_lengths: Any) -> Any:
@@ -134,7 +137,7 @@ def _losses(alphas: Any, states: _States, input_lengths: Any) -> Any:
     """Minus the logarithm of the probability of the labels; infinite, where there is no path."""
     samples = np.arange(len(input_lengths))
     empty = np.where(states.last > 0, NEVER, 0.0).astype(alphas.dtype)  # no frames
-    at_end = alphas[np.maximum(input_lengths - 1, 0), samples]
+    at_end = index_(alphas, [np.maximum(input_lengths - 1, 0), samples])
     losses = -np.where(input_lengths > 0, _ends(at_end, states), empty)
     return np.where(losses >= -NEVER / 2, np.inf, losses)
 
@@ -173,23 +176,26 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int, zer
 
 
 def _lengths(name: str, lengths: Any, count: int, most: int) -> Any:
-    values = np.atleast_1d(lengths.numpy(force=True) if isinstance(lengths, Tensor) else np.asarray(lengths))
+    if isinstance(lengths, Tensor):
+        lengths = lengths._data if type(lengths._data) is BatchedArray else lengths.numpy(force=True)
+    values = np.atleast_1d(lengths)
     if values.dtype.kind not in "iu":
         raise RuntimeError(f"ctc_loss: {name} must be integral, got {values.dtype}")
     if values.shape != (count,):
         raise RuntimeError(f"ctc_loss: {name} must be of size batch_size, {count}, got {list(values.shape)}")
-    wrong = values[(values < 0) | (values > most)]
-    if wrong.size:
-        limit = f"at least 0, but got value {wrong[0]}" if wrong[0] < 0 else f"at most {most}, but got value {wrong[0]}"
+    wrong = first_where((values < 0) | (values > most), values)
+    if wrong is not None:
+        limit = f"at least 0, but got value {wrong}" if wrong < 0 else f"at most {most}, but got value {wrong}"
         raise RuntimeError(f"ctc_loss: Expected {name} to have value {limit}")
     return values.astype(np.int64)
 
 
 def _padded(targets: Any, lengths: Any) -> Any:
     """Targets that were joined into a vector, as one row per sample."""
-    rows = np.zeros((len(lengths), int(lengths.max())), np.int64, like=targets)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets
-    return rows
+    places = np.arange(int(unbatched(lengths).max(initial=0)))
+    used = places < lengths[:, None]
+    starts = np.cumsum(lengths) - lengths
+    return np.where(used, index_(targets, [np.where(used, starts[:, None] + places, 0)]), 0)
 
 
 @composite(method=False)
@@ -252,19 +258,23 @@ def ctc_loss(
     inputs = _lengths("input_lengths", input_lengths, count, frames)
     lengths = _lengths("target_lengths", target_lengths, count, longest)
     if labels.ndim == 1:
-        if labels.size != lengths.sum() and not single:
+        joined = lengths.sum()
+        wrong = first_where(joined != labels.size, joined)
+        if wrong is not None and not single:
             raise RuntimeError(
-                f"ctc_loss: Expected targets to have size {lengths.sum()}, the sum of target_lengths, at dimension 0, "
-                f"but got size {labels.size}"
+                f"ctc_loss: Expected targets to have size {wrong}, the sum of target_lengths, at dimension 0, but got "
+                f"size {labels.size}"
             )
-        labels = _padded(labels[: lengths.sum()], lengths)
+        labels = _padded(labels, lengths)
     elif labels.ndim != 2 or len(labels) != count:
         raise RuntimeError(f"ctc_loss: targets must be of shape [{count}, S] or a vector, got {list(labels.shape)}")
-    used = labels[np.arange(labels.shape[1]) < lengths[:, None]]
-    wrong = used[(used < 0) | (used >= classes)]
-    if wrong.size:
-        raise RuntimeError(f"ctc_loss: target out of range: {wrong[0]}, for {classes} classes")
-    inputs, lengths = (np.asarray(values, like=x._data) for values in (inputs, lengths))
+    used = np.arange(labels.shape[1]) < lengths[:, None]
+    wrong = first_where(used & ((labels < 0) | (labels >= classes)), labels)
+    if wrong is not None:
+        raise RuntimeError(f"ctc_loss: target out of range: {wrong}, for {classes} classes")
+    inputs, lengths = (
+        values if type(values) is BatchedArray else np.asarray(values, like=x._data) for values in (inputs, lengths)
+    )
     # a matrix of targets is given as the tensor that it is, so that a write to it before the backward is noticed
     losses = _ctc_loss(x, targets if labels is targets._data else labels, inputs, lengths, blank, zero_infinity)
     if reduction == "mean":

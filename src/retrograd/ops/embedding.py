@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
-from retrograd.core.op import linear
+from retrograd.core.calls import inplace
+from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.tensor import Tensor
 from retrograd.gpu import take_within
-from retrograd.ops._checks import check_tensors
-from retrograd.ops._rules import everywhere, keep
+from retrograd.ops._checks import check_tensors, first_where
+from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._rules import everywhere, keep, somewhere
 from retrograd.ops.indexing import add_at, index_
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -47,19 +49,33 @@ def _check_padding(padding_idx: int | None, rows: int, kind: type[Exception]) ->
     return padding_idx % rows
 
 
-def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are looked up down to a norm, in place."""
+def _scale_rows(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
     used = np.unique(indices)
-    rows = weight._data[used]
+    rows = weight[used]
     norms = np.linalg.norm(rows, norm_type, axis=1, keepdims=True)
     large = norms[:, 0] > max_norm
     if large.any():
-        recorded = set_grad_enabled(False)
-        try:
-            scaled = rows[large] * (max_norm / (norms[large] + 1e-7)).astype(rows.dtype)
-            weight[wrap(used[large])] = wrap(scaled)
-        finally:
-            set_grad_enabled(recorded)
+        weight[used[large]] = rows[large] * (max_norm / (norms[large] + 1e-7)).astype(rows.dtype)
+
+
+@op(name="embedding_renorm", public=False, method=False, inplace=_scale_rows)
+def _rows_scaled(weight, indices, max_norm: float, norm_type: float):
+    """``weight`` with the rows that are looked up scaled down to a norm."""
+    scaled = weight.copy()
+    _scale_rows(scaled, indices, max_norm, norm_type)
+    return scaled
+
+
+_scale_rows_in_place = inplace(_rows_scaled.op, "embedding_renorm_")
+
+
+def _renormalize(weight: Tensor, indices: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are looked up down to a norm, in place; the history knows nothing of it."""
+    recorded = set_grad_enabled(False)
+    try:
+        _scale_rows_in_place(weight, indices, max_norm, norm_type)
+    finally:
+        set_grad_enabled(recorded)
 
 
 # --- embedding --------------------------------------------------------------------------------------------------------
@@ -138,37 +154,45 @@ def embedding(
 
 def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int]:
     """The bag of every index, and how many bags there are."""
-    if offsets.size and offsets[0] != 0:
+    first = first_where(offsets[:1] != 0, offsets[:1])
+    if first is not None:
         raise RuntimeError(
             "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {offsets[0]}"
+            f"position 0. However, got {first}"
         )
-    if offsets.size and offsets[-1] > count:
+    last = first_where(offsets[-1:] > count, offsets[-1:])
+    if last is not None:
         raise RuntimeError(
-            f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
-            f"{offsets[-1]}"
+            f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}"
         )
-    ends = np.append(offsets[1:], count)
-    if include_last_offset:  # what lies behind the last one belongs to the bag before it
-        offsets, ends = offsets[:-1], np.append(ends[:-2], count)
-    lengths = ends - offsets
-    if not everywhere(lengths >= 0):
-        bag = int(np.argmax(lengths < 0))
+    decreases = offsets[1:] < offsets[:-1]
+    if somewhere(decreases):
         raise RuntimeError(
-            f"embedding_bag: offsets must not decrease, but {ends[bag]} follows {offsets[bag]}, the offset of "
-            f"bag {bag}; sort them"
+            f"embedding_bag: offsets must not decrease, but {first_where(decreases, offsets[1:])} follows "
+            f"{first_where(decreases, offsets[:-1])}, the offset of bag {np.argwhere(unbatched(decreases))[0][-1]}; "
+            "sort them"
         )
-    return np.repeat(np.arange(len(offsets), like=offsets), lengths), len(offsets)
+    starts = offsets[:-1] if include_last_offset else offsets  # what lies behind the last one belongs to the bag before
+    # of several bags with one start, all but the last are empty; of no bags, nobody sees bag 0
+    bag_of = np.searchsorted(starts, np.arange(count, like=offsets), side="right") - 1
+    return np.maximum(bag_of, 0), len(starts)
 
 
+@sample_by_sample
 def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
-    """For every bag and column the position of the largest row, the first of several, and which bags have one."""
+    """For every bag and column the position of the largest row, the first of several, and which bags have one.
+
+    Rows of bag ``number`` are left out.
+    """
+    counted = np.flatnonzero(bag_of < number)
+    rows, bag_of = rows[counted], bag_of[counted]
     present, starts = np.unique(bag_of, return_index=True)
     first = np.zeros((number, rows.shape[1]), np.int64, like=bag_of)
     if present.size:
         largest = np.maximum.reduceat(rows, starts, 0)
         is_largest = (rows == np.repeat(largest, np.diff(np.append(starts, len(rows))), 0)) | np.isnan(rows)
-        first[present] = np.minimum.reduceat(np.where(is_largest, np.arange(len(rows))[:, None], len(rows)), starts, 0)
+        position = np.where(is_largest, np.arange(len(rows))[:, None], len(rows))
+        first[present] = counted[np.minimum.reduceat(position, starts, 0)]
     return first, np.isin(np.arange(number), present)
 
 
@@ -267,22 +291,25 @@ def embedding_bag(
         bag_of, number = _bags(offsets._data, len(indices), include_last_offset)
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    factors = None if per_sample_weights is None else per_sample_weights.reshape((-1, 1))
-    if padding_idx is not None:
-        counted = np.flatnonzero(indices != padding_idx)
-        indices, bag_of = indices[counted], bag_of[counted]
-        index = wrap(indices)
-        factors = None if factors is None else index_(factors, [counted])
+    counted = None
+    if padding_idx is not None:  # padding is in a bag of its own, which nobody sees
+        counted = indices != padding_idx
+        bag_of = np.where(counted, bag_of, number)
     if mode == "max":
-        first, present = _largest(weight._data[indices], bag_of, number)
-        picked = indices[first] if indices.size else first
+        first, present = _largest(index_(weight._data, [indices]), bag_of, number)
+        picked = index_(indices, [first]) if indices.size else first
         largest = index_(weight, [picked, np.broadcast_to(np.arange(weight.shape[1]), picked.shape)])
         return np.where(present[:, None], largest, 0.0)  # type: ignore[return-value]
     rows = _embedding(weight, index, None, scale_grad_by_freq)
-    sums = add_at(rows if factors is None else rows * factors, (number, weight.shape[1]), [bag_of])
+    if per_sample_weights is not None:
+        if counted is not None:
+            rows = keep(rows, counted[:, None])
+        rows = rows * per_sample_weights.reshape((-1, 1))
+    sums = add_at(rows, (number + 1, weight.shape[1]), [bag_of])[:number]
     if mode == "sum":
         return sums
-    return sums / np.maximum(np.bincount(bag_of, minlength=number), 1).astype(weight._data.dtype)[:, None]
+    sizes = add_at(np.ones_like(bag_of), (number + 1,), [bag_of])[:number]
+    return sums / np.maximum(sizes, 1).astype(weight._data.dtype)[:, None]
 
 
 # --- one-hot vectors --------------------------------------------------------------------------------------------------

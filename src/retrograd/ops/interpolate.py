@@ -17,7 +17,7 @@ import numpy as np
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._checks import check_kind, check_tensor
+from retrograd.ops._checks import check_kind, check_number, check_tensor
 from retrograd.ops._fused import samples_in_front
 from retrograd.ops._positions import along
 from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -259,6 +259,7 @@ def _target(
         raise ValueError(f"{only} should be defined")
     given = scale_factor if size is None else size
     wanted = list(given) if isinstance(given, Sequence) else [given] * n
+    wanted = [check_number("interpolate", "scale_factor", number) for number in wanted] if size is None else wanted
     if len(wanted) != n:
         what = "scale_factor of shape" if size is None else "output size of"
         raise ValueError(

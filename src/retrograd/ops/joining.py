@@ -347,6 +347,28 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split_with_sizes(input, [0] * chunks, dim) if length == 0 else split(input, -(-length // chunks), dim)
 
 
+def _apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple([part.clone() for part in parts])
+
+
+@composite()
+def unsafe_chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return what :func:`chunk` does as tensors of their own, which may be written to in place."""
+    return _apart(chunk(input, chunks, dim))
+
+
+@composite()
+def unsafe_split(tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return what :func:`split` does as tensors of their own, which may be written to in place."""
+    return _apart(split(tensor, split_size, dim))
+
+
+@composite()
+def unsafe_split_with_sizes(input, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Return what :func:`split_with_sizes` does as tensors of their own, which may be written to in place."""
+    return _apart(split_with_sizes(input, split_sizes, dim))
+
+
 @composite()
 def tensor_split(input, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut a tensor along ``dim`` into that many views of nearly equal length, or at the given positions."""

@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_number
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -75,7 +76,13 @@ def _pinv_gradient(g: Any, A: Any, result: Any) -> Any:
     node_name="LinalgPinvBackward0",
     A=_pinv_gradient,
 )
-def pinv(A, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None):
+def pinv(
+    A,
+    rcond: float | TensorOrArray | None = None,
+    hermitian: bool = False,
+    atol: float | TensorOrArray | None = None,
+    rtol: float | TensorOrArray | None = None,
+):
     """Return the Moore-Penrose pseudo-inverse.
 
     Parameters
@@ -101,7 +108,7 @@ def pinv(A, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: 
 @composite()
 def pinverse(input, rcond: float = 1e-15) -> Tensor:
     """Return the Moore-Penrose pseudo-inverse; :func:`linalg.pinv` is newer and has a safer default."""
-    return pinv(input, rcond)
+    return pinv(input, check_number("pinverse", "rcond", rcond))
 
 
 # --- least squares ----------------------------------------------------------------------------------------------------

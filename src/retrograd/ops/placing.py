@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
@@ -17,7 +18,7 @@ from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import is_tensor, normalize_dim
 from retrograd.ops.arithmetic import as_alpha
 from retrograd.ops.copying import fill_value
-from retrograd.ops.indexing import blank_at, index_, place
+from retrograd.ops.indexing import add_at, blank_at, index_, place
 from retrograd.ops.scatter import reduced_at
 from retrograd.ops.selecting import check_mask, check_vector, flat_elements_at, rows_at, same_dtype
 
@@ -214,9 +215,15 @@ def _scatter_masked(input: Any, mask: Any, source: Any) -> None:
 
 
 def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> Any:
-    picked = index_(g, (np.broadcast_to(mask, g.shape),))
     size = int(np.prod(source_shape))
-    return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
+    mask = np.broadcast_to(mask, g.shape)
+    if type(mask) is not BatchedArray:
+        picked = index_(g, (mask,))
+        return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
+    # samples pick different numbers of elements: the others, too, give theirs to a place, which is behind the end
+    mask = mask.reshape(-1)
+    places = np.where(mask, np.cumsum(mask) - 1, size)
+    return add_at(g.reshape(-1), (size + 1,), [places])[:size].reshape(source_shape)
 
 
 @linear(

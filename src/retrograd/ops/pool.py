@@ -13,7 +13,7 @@ from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import spread_windows, sums
-from retrograd.ops._checks import check_kind, check_tensor
+from retrograd.ops._checks import check_kind, check_number, check_tensor
 from retrograd.ops._fused import samples_in_front
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows, count_windows, each_element
@@ -358,6 +358,7 @@ def _avg_pool(
     name = f"avg_pool{n}d"
     axes = _windows(name, input, n, kernel_size, stride, padding, 1, ceil_mode)
     check_kind(name, "iuf", input)
+    divisor_override = check_number(name, "divisor_override", divisor_override)
     if divisor_override == 0:
         raise RuntimeError(f"{name}(): divisor must be not zero")
     divisor = divisor_override

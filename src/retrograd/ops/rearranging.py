@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
-from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops._rules import everywhere, normalize_dim, normalize_dims
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
 
@@ -102,10 +103,10 @@ def repeat_interleave(
     elif not input.ndim:
         input = input.reshape(1)
     dim = normalize_dim(dim, input.ndim)
-    times = repeats.numpy(force=True) if isinstance(repeats, Tensor) else np.asarray(repeats)
+    times = _times(repeats)
     if times.dtype.kind not in "iu":
         raise NotImplementedError(f'"repeat_interleave" not implemented for repeats of dtype {times.dtype}')
-    if times.size and times.min() < 0:
+    if not everywhere(times >= 0):
         raise RuntimeError("repeat_interleave: Repeats must be non-negative")
     length = input.shape[dim]
     if times.ndim > 1 or times.size not in (1, length):
@@ -113,12 +114,24 @@ def repeat_interleave(
             "repeat_interleave: repeats must have the same size as input along dim, but got "
             f"repeats of shape {list(times.shape)} and input.size({dim}) = {length}"
         )
-    total = int(times.sum()) * (length if times.size == 1 != length else 1)
+    is_batched = type(times) is BatchedArray
+    each = int(times.reshape(())) if times.size == 1 and not is_batched else None
+    if each is None:
+        # a batch must be in the first argument, by which alone NumPy chooses who answers
+        positions = np.repeat(np.arange(length) + np.zeros_like(times, np.int64), times)
+    total = len(positions) if each is None else each * length
     if output_size is not None and output_size != total:
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats add up to {total}")
-    if times.size == 1:
-        return _repeat_each(input, int(times.reshape(())), dim)
-    return index_select(input, dim, wrap(np.asarray(np.repeat(np.arange(length), times), like=input._data)))
+    if each is not None:
+        return _repeat_each(input, each, dim)
+    return index_select(input, dim, wrap(positions if is_batched else np.asarray(positions, like=input._data)))
+
+
+def _times(repeats: Any) -> Any:
+    """How often to repeat, as an array on the CPU, which says how large the result is."""
+    if not isinstance(repeats, Tensor):
+        return np.asarray(repeats)
+    return repeats._data if type(repeats._data) is BatchedArray else repeats.numpy(force=True)
 
 
 # --- rolling and flipping -----------------------------------------------------------------------------------------

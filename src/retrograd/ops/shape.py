@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -20,7 +20,7 @@ from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
-from retrograd.core.views import Moves, move_retained, shares_memory
+from retrograd.core.views import Moves, Step, move_retained, shares_memory
 from retrograd.dtypes import as_dtype
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim, normalize_dims
@@ -491,40 +491,50 @@ def atleast_3d(*tensors: Any):
 # --- in place -----------------------------------------------------------------------------------------------------
 
 
+def become_view(input: Tensor, name: str, look: Callable[[], Tensor], back: Callable[[Step], Step]) -> Tensor:
+    """Make a tensor the view of it that ``look`` returns; ``back`` tells from the last step there how to undo it."""
+    check_writable(input, name, elements=False)
+    has_views = input._cell is not None
+    result = look()
+    input._data = result._data
+    bump(input)
+    if local.tangents is not None:
+        local.tangents.move(result, input)
+    view = None if result._meta is None else result._meta.view
+    former = None if input._meta is None else input._meta.view
+    if view is not None and former is not None:
+        input._meta.view = view  # type: ignore[union-attr]
+        view.forbidden = former.forbidden
+        # not recorded: the edge is made anew from the base when next asked for
+        unrecorded = view.edge is None and former.edge is not None
+        view.version = -1 if unrecorded else input._version
+        if view.edge is None:
+            view.edge = former.edge
+        else:
+            move_retained(input, former.edge, view.edge)
+    elif view is not None:
+        if has_views:
+            step = view.steps[-1]
+            input._own_meta().moved = Moves.of(input).then(step, back(step))
+        if view.edge is not None:
+            move_retained(input, input._edge, view.edge)
+            input._edge = view.edge
+        elif input._meta is not None:
+            input._meta.accumulator = None  # it would make gradients fit the old shape
+    return input
+
+
 def _in_place(function: Any, name: str) -> None:
     """Register ``x.t_()`` for ``t``: the tensor takes on the shape and strides of its view."""
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_writable(input, name, elements=False)
-        shape, has_views = input.shape, input._cell is not None
-        result = function(*function.op.bind((input, *args), kwargs, name))
-        input._data = result._data
-        bump(input)
-        if local.tangents is not None:
-            local.tangents.move(result, input)
-        view = None if result._meta is None else result._meta.view
-        former = None if input._meta is None else input._meta.view
-        if view is not None and former is not None:
-            input._meta.view = view  # type: ignore[union-attr]
-            view.forbidden = former.forbidden
-            # not recorded: the edge is made anew from the base when next asked for
-            unrecorded = view.edge is None and former.edge is not None
-            view.version = -1 if unrecorded else input._version
-            if view.edge is None:
-                view.edge = former.edge
-            else:
-                move_retained(input, former.edge, view.edge)
-        elif view is not None:
-            if has_views:
-                step = view.steps[-1]
-                back = step if function in (t, transpose) else (_view_shape.op, [shape], None)
-                input._own_meta().moved = Moves.of(input).then(step, back)
-            if view.edge is not None:
-                move_retained(input, input._edge, view.edge)
-                input._edge = view.edge
-            elif input._meta is not None:
-                input._meta.accumulator = None  # it would make gradients fit the old shape
-        return input
+        shape = input.shape if isinstance(input, Tensor) else ()
+        return become_view(
+            input,
+            name,
+            lambda: function(*function.op.bind((input, *args), kwargs, name)),
+            lambda step: step if function in (t, transpose) else (_view_shape.op, [shape], None),
+        )
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place form of :func:`retrograd.{function.op.name}`: only the shape and the strides change."

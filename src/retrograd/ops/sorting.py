@@ -1,4 +1,4 @@
-"""Sorting, searching in sorted values, distinct values, and counting.
+"""Sorting, searching in sorted values, and distinct values.
 
 NaN sorts behind everything else.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from retrograd.batching import as_array
 from retrograd.core.layout import laid_out_as, row_major
-from retrograd.core.op import linear, op, without_warnings
+from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import from_numpy_dtype
@@ -289,80 +289,9 @@ def unique_consecutive(
     return _wanted(_unique_consecutive(input, dim), return_inverse, return_counts)
 
 
-# --- counting ---------------------------------------------------------------------------------------------------------
-
-
-@linear(weights=lambda g, input: g[input])
-def bincount(input, weights=None, minlength: int = 0):
-    """Return how often each of 0, 1, ... occurs in the vector ``input``, or the sum of the ``weights`` of each."""
-    if input.dtype.kind not in "iu":
-        raise NotImplementedError(f'"bincount" not implemented for {from_numpy_dtype(input.dtype)}; it counts integers')
-    if input.ndim != 1 or (input.size and input.min() < 0):
-        raise RuntimeError("bincount(): only supports 1-d non-negative integral inputs.")
-    if minlength < 0:
-        raise RuntimeError(f"bincount(): minlength should be >= 0, but is {minlength}")
-    if weights is None:
-        return np.bincount(input, minlength=minlength)
-    if weights.shape != input.shape:
-        raise RuntimeError(
-            "bincount(): weights should be 1-d and have the same length as input, "
-            f"but their shapes are {list(weights.shape)} and {list(input.shape)}"
-        )
-    counts = np.bincount(input, weights, minlength)
-    return counts.astype(np.float32) if weights.dtype == np.float32 else counts
-
-
-@without_warnings(op)()
-def histc(input, bins: int = 100, min: float = 0, max: float = 0):
-    """Return how many elements fall into each of ``bins`` intervals of equal width from ``min`` to ``max``.
-
-    If these are equal, they are the extremes of the elements.
-    """
-    if input.dtype.kind != "f":
-        raise NotImplementedError(
-            f'"histc" not implemented for {from_numpy_dtype(input.dtype)}; it takes real floating-point tensors'
-        )
-    if bins <= 0:
-        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
-    if max < min:
-        raise RuntimeError(f"histc(): max must be larger than min, but got {max} and {min}")
-    counts, _ = np.histogram(input, bins, None if min == max else (min, max))
-    return counts.astype(input.dtype)
-
-
-@without_warnings(op)(outputs=("hist", "bin_edges"))
-def histogram(input, bins=100, range: tuple[float, float] | None = None, weight=None, density: bool = False):
-    """Return how many elements fall into each bin, and the edges of the bins, as a named tuple ``(hist, bin_edges)``.
-
-    ``bins`` is the number of bins of equal width (over ``range``, if given) or a sorted vector of their edges.
-    """
-    if input.dtype.kind != "f":
-        raise NotImplementedError(
-            f'"histogram" not implemented for {from_numpy_dtype(input.dtype)}; it takes real floating-point tensors'
-        )
-    if np.ndim(bins) > 1:
-        raise RuntimeError(f"histogram(): bins tensor should have one dimension, but got {np.ndim(bins)} dimensions")
-    if np.ndim(bins) and np.any(bins[1:] < bins[:-1]):
-        place = int(np.argmax(bins[1:] < bins[:-1]))
-        raise RuntimeError(
-            f"histogram(): the edges of the bins must increase, but edge {place} is {bins[place]:.6g} and edge "
-            f"{place + 1} is {bins[place + 1]:.6g}; sort them first, as in bins.sort().values"
-        )
-    if weight is not None and weight.dtype != input.dtype:
-        raise RuntimeError(
-            "histogram(): if weight tensor is provided, input tensor and weight tensor should have the same dtype, "
-            f"but got {from_numpy_dtype(input.dtype)} and {from_numpy_dtype(weight.dtype)}"
-        )
-    counts, edges = np.histogram(input, bins, range, density, weight)
-    return counts.astype(input.dtype), edges.astype(input.dtype)
-
-
 __all__ = [
     "argsort",
-    "bincount",
     "bucketize",
-    "histc",
-    "histogram",
     "isin",
     "msort",
     "searchsorted",

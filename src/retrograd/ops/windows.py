@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +10,13 @@ import numpy as np
 from retrograd.batching import BatchedArray
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.op import kernel, view
-from retrograd.core.registry import composite
+from retrograd.core.registry import composite, method
 from retrograd.core.tensor import Tensor
+from retrograd.core.views import Step
 from retrograd.gpu import as_strided as strided
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim
+from retrograd.ops.shape import become_view
 
 # --- sliding windows ----------------------------------------------------------------------------------------------
 
@@ -93,18 +94,29 @@ def restride(grad, source: Layout, target: Layout):
     """Put ``grad`` into a storage of zeros as ``source`` says, adding up what overlaps; read it as ``target`` says."""
     storage = np.zeros_like(grad, shape=max(_extent(source), _extent(target), 1), order="C")
     np.add.at(storage, _positions(source).reshape(-1), grad.reshape(-1))
-    shape, strides, _ = target
-    shared = math.prod(n for n, step in zip(shape, strides, strict=True) if step == 0 and n > 1)
-    result = storage.take(_positions(target))
-    return result / shared if shared > 1 else result
+    return storage.take(_positions(target))
 
 
-@view(
-    name="as_strided",
-    public=False,
-    method=False,
-    input=lambda g, input_layout, layout: restride(g, layout, input_layout),
-)
+def _may_overlap(layout: Layout) -> bool:
+    """Whether elements may share a place in the storage."""
+    reach = 0
+    for step, length in sorted(zip(layout[1], layout[0], strict=True)):
+        if length > 1 and step <= reach:
+            return True
+        reach += (length - 1) * step
+    return False
+
+
+def _as_strided_rule(g: Any, layout: Layout, input_layout: Layout) -> Any:
+    """The gradient of a place in the storage is shared out among the elements of the input that lie there."""
+    result = restride(g, layout, input_layout)
+    if 0 in input_layout[0] or not _may_overlap(input_layout):
+        return result
+    places = _positions(input_layout)
+    return result / np.bincount(places.reshape(-1))[places].astype(g.dtype)
+
+
+@view(name="as_strided", public=False, method=False, input=_as_strided_rule)
 def _as_strided(input, layout: Layout, input_layout: Layout):
     if type(input) is BatchedArray:
         return _each_strided(input, layout, input_layout)
@@ -168,6 +180,17 @@ def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset
     if type(data) is BatchedArray:
         _check_sample(layout, own)
     return _as_strided(input, layout, own)
+
+
+@method
+def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """In-place form of :func:`retrograd.as_strided`: only the shape, the strides and the offset change."""
+    return become_view(input, "as_strided_", lambda: as_strided(input, size, stride, storage_offset), _undone)
+
+
+def _undone(step: Step) -> Step:
+    op, (layout, own), number = step
+    return op, [own, layout], number
 
 
 @composite()

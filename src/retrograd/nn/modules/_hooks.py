@@ -13,6 +13,7 @@ from retrograd.core.hooks import Hooks, RemovableHandle, register
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules._backward_hooks import BackwardHooks
+from retrograd.nn.modules._node_hooks import hook_last_node
 
 
 class ForwardHook:
@@ -117,9 +118,9 @@ def _register_backward_hook(hook: Callable[..., Any], is_full: bool) -> Removabl
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+    """Call ``hook(module, grad_input, grad_output)`` after the node that made a module's output, for every module.
 
-    As there, a program has hooks of one of the two kinds.
+    Deprecated, as in torch: see :meth:`Module.register_backward_hook`. A program has hooks of one of the two kinds.
     """
     return _register_backward_hook(hook, is_full=False)
 
@@ -224,9 +225,17 @@ class Hooked:
         return register(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+        """Call ``hook(module, grad_input, grad_output)`` after the node of the graph that made the output.
 
-        As there, a module has hooks of one of the two kinds.
+        Deprecated, as in torch, because the gradients are those of that node, and not of the module: of several
+        outputs it is the node of the first one, and ``grad_input`` goes to whatever that node was given, parameters
+        among it. What the hook returns replaces ``grad_input``. Use :meth:`register_full_backward_hook`. A module has
+        hooks of one of the two kinds.
+
+        Warns
+        -----
+        FutureWarning
+            In a call whose inputs and outputs are not those of one node.
         """
         _check_kind(self._backward_hooks, self._is_full_backward_hook, False, "on a single Module")
         self._is_full_backward_hook = False
@@ -244,12 +253,10 @@ class Hooked:
         for pre_hook in (*forward_pre.values(), *self._forward_pre_hooks.values()):
             call.replace_arguments(pre_hook, _run(pre_hook, self, call.args, call.kwargs))
         gradients = None
-        if self._backward_pre_hooks or self._backward_hooks or backward_pre or backward:
-            gradients = BackwardHooks(
-                self,
-                [*backward_pre.values(), *self._backward_pre_hooks.values()],
-                [*backward.values(), *self._backward_hooks.values()],
-            )
+        pre_hooks = [*backward_pre.values(), *self._backward_pre_hooks.values()]
+        hooks, of_node = self._backward_hooks_by_kind()
+        if pre_hooks or hooks:
+            gradients = BackwardHooks(self, pre_hooks, hooks)
             call.args = gradients.watch_inputs(call.args)
         call.result = self.forward(*call.args, **call.kwargs)
         for key, hook, _ in self._hooks_after_forward():
@@ -262,7 +269,17 @@ class Hooked:
                     f"but received {type(call.result)}"
                 )
             call.result = gradients.watch_outputs(call.result)
+        if of_node:
+            hook_last_node(self, of_node, call.args, call.result)
         return call.result
+
+    def _backward_hooks_by_kind(self) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
+        """The full backward hooks, and those of the node that makes the output; those of all modules first."""
+        full: list[Callable[..., Any]] = []
+        of_node: list[Callable[..., Any]] = []
+        for hooks, are_full in ((backward, _backward_are_full), (self._backward_hooks, self._is_full_backward_hook)):
+            (of_node if are_full is False else full).extend(hooks.values())
+        return full, of_node
 
     def _hooks_after_forward(self) -> Iterator[tuple[int, Callable[..., Any], str]]:
         for scope, hooks in (("global module", forward), ("module", self._forward_hooks)):

@@ -12,7 +12,7 @@ from retrograd.batching import BatchedArray
 from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import DeviceArray
-from retrograd.ops import cumulative, sorting
+from retrograd.ops import cumulative, histograms, sorting
 from retrograd.ops._picking import take_along
 from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
@@ -260,4 +260,4 @@ for _name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
 @implements(np.bincount)
 def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     weights = weights if weights is None or isinstance(weights, Tensor) else wrap(np.asarray(weights))
-    return sorting.bincount(x if isinstance(x, Tensor) else wrap(np.asarray(x)), weights, minlength)
+    return histograms.bincount(x if isinstance(x, Tensor) else wrap(np.asarray(x)), weights, minlength)
