@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue import (
     domain,
     exponentials,
     half_precision,
+    inverses,
     library,
     likelihoods,
     limits,
@@ -34,6 +35,7 @@ from retrograd.anomaly.catalogue import (
 )
 from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._together import mended_together
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -45,6 +47,7 @@ CAUSES: tuple[Cause, ...] = (
     *library.CAUSES,
     *half_precision.CAUSES,
     *safeguards.CAUSES,
+    *inverses.CAUSES,
     *overflow.CAUSES,
     *logarithms.CAUSES,
     *likelihoods.CAUSES,
@@ -60,6 +63,8 @@ CAUSES: tuple[Cause, ...] = (
     *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
+
+_BY_THEMSELVES = (*logarithms.CAUSES, *likelihoods.CAUSES, *limits.CAUSES, *domain.CAUSES)
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,9 @@ def _diagnosed(scene: Scene) -> Diagnosis:
         if finding is not None:
             finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
             place = scene.birth.place if finding.place is None else finding.place
+            if finding.rewritten is not None and place == scene.birth.place:
+                together = mended_together(scene, finding.rewritten, _BY_THEMSELVES)
+                finding = replace(finding, rewritten=together if _holds(scene, together, place) else finding.rewritten)
             if finding.rewritten is not None and not _holds(scene, finding.rewritten, place):
                 finding = replace(finding, rewritten=None)
             earlier = _earlier(scene, finding)

@@ -500,7 +500,8 @@ def atom(text: str) -> str:
         body = expression_of(text)
     except SyntaxError:
         return f"({text})"
-    return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text
+    is_enclosed = text.startswith("(") and body.col_offset > 0
+    return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) and not is_enclosed else text
 
 
 def _in_place(target: str, new: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -20,8 +21,17 @@ from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _DEPTH = 12
-_MOVING = TRANSPARENT | {"gather", "index_select", "take_along_dim", "transpose", "movedim", "diagonal", "flatten"}
-_POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0"))
+_MOVING = TRANSPARENT | {
+    "gather",
+    "index_select",
+    "take_along_dim",
+    "transpose",
+    "movedim",
+    "diagonal",
+    "flatten",
+    "flip",
+}
+_POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0", "cosh"))
 _LOG_2 = 0.6931471805599453
 _ROOT_2 = "1.4142135623730951"
 _SHIFTS = ("T", "mT")
@@ -212,6 +222,29 @@ class _Parts:
     def _softmax(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         return Logarithm(written.renamed("log_softmax"), gained=True)
 
+    def _softplus(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        """Far below 0 it is ``exp(x)``, and its logarithm ``x``."""
+        x = written.text(0, "input")
+        if x is None or len(written.parts()) > 1:
+            return None
+        low, spelling = "-10" if self._scene.half else "-40", self._spelling
+        near = spelling.call("log", spelling.functional("softplus", replace(spelling, methods=False).clamp(x, low)))
+        return Logarithm(spelling.where(f"{atom(x)} < {low}", x, near), gained=True)
+
+    def _cosh(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return (
+            None if x is None else Logarithm(self._spelling.call("logaddexp", x, f"-{atom(x)}"), -_LOG_2, gained=True)
+        )
+
+    def _sinh(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return None if x is None else self._minus(x, f"-2 * {atom(x)}", -_LOG_2, is_zero=self._is_zero(x))
+
+    def _expm1(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return None if x is None else self._minus(x, f"-{atom(x)}", is_zero=self._is_zero(x))
+
     def _ndtr(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         return None if x is None else Logarithm(self._log_ndtr(x), gained=True)
@@ -262,25 +295,40 @@ class _Parts:
             if number_written(one.node) == 1 and (found := self.of_one_plus(other, depth)) is not None:
                 return found
         a, b = self.of(left, depth), self.of(right, depth)
-        if a is None or b is None or a.is_number or b.is_number:
+        if a is None or b is None or (a.is_number and b.is_number):
             return None
-        return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
+        if not a.is_number and not b.is_number:
+            return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
+        known, large = (a, b) if a.is_number else (b, a)
+        shifted = self._joined(large, known, sign="-")
+        if shifted is None or not large.gained:
+            return None
+        softplus = Logarithm(self._spelling.functional("softplus", shifted.whole), gained=True)
+        return self._joined(softplus, known, sign="+")
 
     def _sub(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         left, right = (expression.at(each) for each in written.arguments[:2])
         if number_written(left.node) == 1:
             return self._of_one_minus(right, depth)
-        one, other = self._spelled_out(left), self._spelled_out(right)
-        if one is None or other is None or one.op != other.op:
+        one, other, less = self._spelled_out(left), self._spelled_out(right), number_written(right.node)
+        a = None if one is None or one.op not in ("exp", "sigmoid") else one.text(0, "input")
+        if one is None or a is None:
             return None
-        a, b = one.text(0, "input"), other.text(0, "input")
-        if a is None or b is None or one.op not in ("exp", "sigmoid"):
+        if one.op == "exp" and less is not None:
+            difference = f"-{atom(a)}" if less == 1 else f"{math.log(less)!r} - {atom(a)}" if less > 0 else None
+            return None if difference is None else self._minus(a, difference, is_zero=less == 1 and self._is_zero(a))
+        b = other.text(0, "input") if other is not None and other.op == one.op else None
+        if b is None:
             return None
-        slope = self._of_negative_expm1(f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
         if one.op == "exp":
-            return Logarithm(f"{_term(a)} + {slope}", gained=True)
+            return self._minus(a, f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
+        slope = self._of_negative_expm1(f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
         both = (self._spelling.functional("logsigmoid", each) for each in (a, f"-{atom(b)}"))
         return Logarithm(" + ".join((*both, slope)), gained=True)
+
+    def _minus(self, a: str, difference: str, offset: float = 0.0, *, is_zero: bool) -> Logarithm:
+        """Of ``exp(a) - exp(b)``, given the difference ``b - a``."""
+        return Logarithm(f"{_term(a)} + {self._of_negative_expm1(difference, is_zero=is_zero)}", offset, gained=True)
 
     def of_one_plus(self, expression: _Expression, depth: int = _DEPTH) -> Logarithm | None:
         """Of one more than an expression; None if that is nothing special."""
@@ -288,11 +336,16 @@ class _Parts:
             return self._of_one_minus(expression.at(expression.node.operand), depth)
         written = self._spelled_out(expression)
         x = written.text(0, "input") if written is not None else None
-        if written is None or x is None:
-            return None
-        if written.op == "exp":
+        if written is not None and x is not None and written.op == "exp":
             return Logarithm(self._spelling.functional("softplus", x), gained=True)
-        return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True) if written.op == "erf" else None
+        if written is not None and x is not None and written.op == "tanh":
+            return Logarithm(self._spelling.functional("logsigmoid", f"2 * {atom(x)}"), _LOG_2, gained=True)
+        if written is not None and x is not None and written.op == "erf":
+            return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True)
+        found = self.of(expression, depth - 1) if depth > 0 else None
+        if found is None or not found.gained:
+            return None
+        return Logarithm(self._spelling.functional("softplus", found.whole), gained=True)
 
     def _of_one_minus(self, expression: _Expression, depth: int) -> Logarithm | None:
         """Of one less an expression; None if that is nothing special."""
@@ -301,10 +354,11 @@ class _Parts:
         if written is None or x is None:
             return None
         if written.op == "exp":
-            known = [each.value for each in self._known.get(x, [])]
-            return Logarithm(self._of_negative_expm1(x, is_zero=0 in known), gained=True)
+            return Logarithm(self._of_negative_expm1(x, is_zero=self._is_zero(x)), gained=True)
         if written.op == "sigmoid":
             return Logarithm(self._spelling.functional("logsigmoid", f"-{atom(x)}"), gained=True)
+        if written.op == "tanh":
+            return Logarithm(self._spelling.functional("logsigmoid", f"-2 * {atom(x)}"), _LOG_2, gained=True)
         if written.op == "ndtr":
             return Logarithm(self._log_ndtr(f"-{atom(x)}"), gained=True)
         return (
@@ -325,25 +379,58 @@ class _Parts:
             "log", self._spelling.clamp(difference, self._scene.floor) if is_zero else difference
         )
 
+    def _is_zero(self, text: str) -> bool:
+        return 0 in [each.value for each in self._known.get(text, [])]
+
     def _are_equal(self, one: str, other: str) -> bool:
         a, b = ([each.value for each in self._known.get(text, [])] for text in (one, other))
         return any(each is not None and each in b for each in a)
 
     def _sum(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        if isinstance(getattr(written.node, "func", None), ast.Name):
+            return self._sum_of_list(expression, written, depth) if written.arguments else None
+        found = self._reduced(expression, written, depth)
+        return None if found is None else Logarithm(self._spelling.tensor_call("logsumexp", *found), gained=True)
+
+    def _mean(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self._reduced(expression, written, depth)
+        if found is None:
+            return None
+        total, where = found
+        dim = re.match(r"dim=(-?\d+)", where)
+        count = f"{atom(total)}.shape[{dim[1]}]" if dim is not None else f"{atom(total)}.numel()"
+        module = next(iter((*imported("math"), *imported("numpy"))), None)
+        if module is None or not (dim or written.argument(1, "dim", "axis") is None):
+            zeros = self._spelling.tensor_call("zeros_like", total)
+            log_count = self._spelling.tensor_call("logsumexp", zeros, where)
+        else:
+            log_count = f"{module}.log({count})"
+        return Logarithm(f"{self._spelling.tensor_call('logsumexp', total, where)} - {log_count}", gained=True)
+
+    def _cumsum(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self._reduced(expression, written, depth)
+        return None if found is None else Logarithm(self._spelling.tensor_call("logcumsumexp", *found), gained=True)
+
+    def _reduced(self, expression: _Expression, written: Written, depth: int) -> tuple[str, str] | None:
+        """The logarithm of what a reduction adds up, and the dimensions."""
         if not written.arguments or self._spelling.numpy:
             return None
-        if isinstance(getattr(written.node, "func", None), ast.Name):
-            return self._sum_of_list(expression, written, depth)
         found = self.of(expression.at(written.arguments[0], summed=True), depth)
         if found is None or not found.gained:
             return None
         shapes = [each.shape for each in self._known.get(expression.line.text(written.arguments[0]), [])]
         summed = next((Operand(name="input", shape=shape) for shape in shapes if shape is not None), None)
         where = dims(Site(expression.line, written.node, written, expression.place), summed)
-        text = found.whole
-        if not where:
-            text, where = f"{atom(text)}.flatten()", "dim=0"
-        return Logarithm(self._spelling.tensor_call("logsumexp", text, where), gained=True)
+        return (found.whole, where) if where else (f"{atom(found.whole)}.flatten()", "dim=0")
+
+    def _prod(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
+        if found is None or not found.gained:
+            return None
+        site = Site(expression.line, written.node, written, expression.place)
+        where = dims(site, None, numpy=self._spelling.numpy)
+        total = "cumsum" if written.op == "cumprod" else "sum"
+        return Logarithm(f"{atom(found.whole)}.{total}({where})", gained=True)
 
     def _matmul(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         """Of a matrix times a vector, or a vector times a matrix: a sum of products, each with its own logarithm."""
@@ -412,6 +499,10 @@ _RULES: dict[str, _Rule] = {
     "exp": _Parts._exp,
     "sigmoid": _Parts._sigmoid,
     "softmax": _Parts._softmax,
+    "softplus": _Parts._softplus,
+    "cosh": _Parts._cosh,
+    "sinh": _Parts._sinh,
+    "expm1": _Parts._expm1,
     "ndtr": _Parts._ndtr,
     "erfc": _Parts._erfc,
     "i0": _Parts._i0,
@@ -423,6 +514,10 @@ _RULES: dict[str, _Rule] = {
     "add": _Parts._add,
     "sub": _Parts._sub,
     "sum": _Parts._sum,
+    "mean": _Parts._mean,
+    "cumsum": _Parts._cumsum,
+    "prod": _Parts._prod,
+    "cumprod": _Parts._prod,
     "matmul": _Parts._matmul,
     "dot": _Parts._matmul,
     "stack": _Parts._stack,

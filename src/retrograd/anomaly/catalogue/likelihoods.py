@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, maker, number, second, value
+from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, made_from, maker, number, second, value
 from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -127,7 +127,11 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
     )
 
 
-_WAYS = ("exp", "add", "mul", "div", "sub", "sum", "cumsum", "pow", "square", "sqrt", "i0", "neg", "where")
+_WAYS = (
+    *("exp", "expm1", "cosh", "sinh", "i0", "pow", "square", "sqrt", "reciprocal"),
+    *("add", "mul", "div", "sub", "neg", "where", "flip"),
+    *("sum", "mean", "prod", "cumsum", "cumprod", "matmul", "dot"),
+)
 
 
 @cause(None, "log of what underflowed or overflowed before")
@@ -149,8 +153,12 @@ def _lost_before(scene: Scene, log: Operation) -> str | None:
     """What was lost in the argument of a logarithm; None if nothing was."""
     known, edge = value(first(log)), -1 if log.op == "log1p" else 0
     if log is not scene.birth:
-        overflowed = scene.kind == "overflow" and not scene.backward
-        return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log." if overflowed else None
+        if scene.backward:
+            return None
+        if scene.kind == "overflow":
+            return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log."
+        divided = denominator(scene.birth) is not None and scene.kind in ("divide", "invalid")
+        return f"{scene.gave(scene.op)}, before the log: what it divides by has been rounded to 0." if divided else None
     if known == edge:
         return (
             f"The argument of the {log.op} is exactly {edge}, and the result -inf: a part of it has been rounded, an "
