@@ -180,7 +180,7 @@ for _ in range(3):
 loss = v @ A @ v
 """, x("[[0.0, 0.0], [0.0, 0.0]]", "A")),
     # recurrences, depth, size
-    Found("matmul", (0,), 51, "h = rg.tanh(w @ h)", """
+    Found("matmul", (0,), 51, "h = (h := w @ h) / h.norm()", """
 h = torch.ones(2)
 for _ in range(60):
     h = w @ h  # born here

@@ -95,6 +95,10 @@ FORMULAS = {
     "joint density": Formula(
         "y = torch.log(torch.exp(-(x**2)).prod(0) * 0.5)", [20.0, 2.0], lambda x: -(x**2).sum() + np.log(0.5)
     ),
+    "running product": Formula(
+        "y = torch.log(torch.cumprod(x, 0))", [1e20, 1e15, 1e10], lambda x: np.cumsum(np.log(x))
+    ),
+    "product by a name": Formula("p = x.prod(0)\ny = -torch.log(p)", [1e20, 1e15, 1e10], lambda x: -np.log(x).sum()),
     # quotients with a limit
     "growth": Formula("y = (torch.exp(x) - 1) / x", ZERO, lambda x: np.expm1(x) / x),
     "Bernoulli's function": Formula("y = x / (torch.exp(x) - 1)", ZERO, lambda x: x / np.expm1(x)),

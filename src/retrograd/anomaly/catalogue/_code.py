@@ -30,6 +30,7 @@ _OPERATORS: dict[type, str] = {
 _ONE_ARGUMENT = frozenset(
     ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "rsqrt", "sigmoid", "tanh", "acos", "asin", "atanh")
 )
+_OBJECT = ("self", "cls")
 _LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Starred, ast.Await)
 
 
@@ -361,6 +362,11 @@ class Line:
         """The keyword arguments of its calls."""
         yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))
 
+    def own_calls(self) -> Iterator[ast.Call]:
+        """The calls of methods of the object's own, as of its layers: ``self.head(x)``."""
+        calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        return (each for each in calls if isinstance(each.func, ast.Attribute) and dotted(each.func.value) in _OBJECT)
+
     def modules(self) -> Iterator[str]:
         """The modules that the line calls functions from."""
         return (
@@ -440,7 +446,7 @@ class Line:
             return None
         op, base = canonical(node.func.attr), node.func.value
         prefix = dotted(base)
-        if prefix in ("self", "cls"):
+        if prefix in _OBJECT:
             return None  # the user's own method
         alone = prefix is not None and "." not in prefix and op in _ONE_ARGUMENT and len(arguments) == 1
         if prefix is not None and (is_module(prefix.split(".")[0]) or alone):
