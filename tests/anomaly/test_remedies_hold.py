@@ -123,6 +123,8 @@ HELD = [
         "y = 1 / torch.tanh(x) - 1 / x",
         "y = torch.log(2 * x) + torch.log(4 * torch.sinh(x))",
     ),
+    # Factors that are negative, of which no logarithm is taken
+    *faults(leaf("[1e-30, 1.0]"), "y = torch.log((torch.exp(-x) - 1) * (torch.exp(-2 * x) - 1))"),
     # An angle that is 0, whose derivative is infinite as well
     *faults(
         "R = torch.eye(3).requires_grad_()",

@@ -99,6 +99,11 @@ FORMULAS = {
         "y = torch.log(torch.cumprod(x, 0))", [1e20, 1e15, 1e10], lambda x: np.cumsum(np.log(x))
     ),
     "product by a name": Formula("p = x.prod(0)\ny = -torch.log(p)", [1e20, 1e15, 1e10], lambda x: -np.log(x).sum()),
+    "cross entropy of logits": Formula(
+        "p = torch.sigmoid(x)\ny = -0.25 * torch.log(p) - 0.75 * torch.log(1 - p)",
+        [20.0, 1.0, -120.0],
+        lambda x: 0.25 * np.logaddexp(0, -x) + 0.75 * np.logaddexp(0, x),
+    ),
     # quotients with a limit
     "growth": Formula("y = (torch.exp(x) - 1) / x", ZERO, lambda x: np.expm1(x) / x),
     "Bernoulli's function": Formula("y = x / (torch.exp(x) - 1)", ZERO, lambda x: x / np.expm1(x)),
@@ -129,6 +134,30 @@ FORMULAS = {
         1e-2,
     ),
     "annuity": Formula("y = (1 - (1 + x) ** -10) / x", [0.0, 0.05], lambda x: -np.expm1(-10 * np.log1p(x)) / x, 3e-2),
+    "instalments": Formula(
+        "y = 10 * x / (1 - (1 + x) ** -10)", [0.0, 0.05], lambda x: -10 * x / np.expm1(-10 * np.log1p(x)), 3e-2
+    ),
+    "heat capacity": Formula(
+        "y = x**2 * torch.exp(x) / (torch.exp(x) - 1) ** 2", ZERO, lambda x: (x / 2 / np.sinh(x / 2)) ** 2, 2e-2
+    ),
+    "Frank's copula": Formula(
+        "y = -1 / x * torch.log(1 + (torch.exp(-x * 0.5) - 1) * (torch.exp(-x * 0.3) - 1) / (torch.exp(-x) - 1))",
+        [0.0, 2.0],
+        lambda x: -np.log1p(np.expm1(-x * 0.5) * np.expm1(-x * 0.3) / np.expm1(-x)) / x,
+        1e-2,
+    ),
+    "Clayton's copula": Formula(
+        "y = (0.5 ** (-x) + 0.4 ** (-x) - 1) ** (-1 / x)",
+        [0.0, 2.0],
+        lambda x: np.exp(-np.log1p(np.expm1(-x * np.log(0.5)) + np.expm1(-x * np.log(0.4))) / x),
+        1e-2,
+    ),
+    "logarithmic mean": Formula(
+        "b = torch.tensor([10.0, 10.0])\ny = (x - b) / torch.log(x / b)",
+        [10.0, 20.0],
+        lambda x: (x - 10) / np.log(x / 10),
+        1e-2,
+    ),
     "divided difference": Formula(
         "b = torch.tensor([2.0, 1.0])\ny = (torch.exp(x) - torch.exp(b)) / (x - b)",
         [2.0, 2.0],

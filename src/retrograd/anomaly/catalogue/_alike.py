@@ -52,6 +52,19 @@ def alike(line: Line, written: Written, *, complements: bool = False) -> Iterato
             yield argument
 
 
+def complements(line: Line, log: Written) -> Iterator[tuple[Written, ast.expr]]:
+    """The logarithms of ``1 - p`` in the line of one of ``p``, and of ``p`` in that of one of ``1 - p``."""
+    node = log.argument(0, "input")
+    for other in line.operations if node is not None else ():
+        argument = other.argument(0, "input") if other.op == "log" and other.node is not log.node else None
+        if (
+            node is not None
+            and argument is not None
+            and (_is_complement(node, argument) or _is_complement(argument, node))
+        ):
+            yield other, argument
+
+
 def _have_fault(one: Written, other: Written) -> bool:
     """Whether powers among two operations have their fault at 0: both, where it is not known, if one has it."""
     powers = [each.argument(1, "exponent") for each in (one, other) if each.op == "pow"]

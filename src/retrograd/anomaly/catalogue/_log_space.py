@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from retrograd.anomaly.catalogue._alike import complements
 from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
 from retrograd.anomaly.catalogue._expression import number, size_of
 from retrograd.anomaly.catalogue._imports import imported, is_module
@@ -41,13 +42,14 @@ _SHIFTS = ("T", "mT")
 class Logarithm:
     """The text of a logarithm, a number to be added to it, and whether it has become another one than of the whole.
 
-    An empty text stands for 0.
+    An empty text stands for 0. ``signed`` says that it is of a difference, which two factors may be that are negative.
     """
 
     text: str = ""
     offset: float = 0.0
     gained: bool = False
     is_number: bool = False
+    signed: bool = False
 
     @property
     def whole(self) -> str:
@@ -85,7 +87,14 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
     parts = _Parts(scene, log, site)
     expression = _Expression(node, site.line, site.place)
     found = parts.of_one_plus(expression) if log.op == "log1p" else parts.of(expression)
-    return site.replaced(found.whole) if found is not None and found.gained else None
+    if found is None or not found.gained:
+        return None
+    edits = {site.node: found.whole}
+    for other, argument in complements(site.line, site.written) if site.node is site.written.node else ():
+        beside = parts.of(expression.at(argument))
+        if beside is not None and beside.gained:
+            edits[other.node] = beside.whole
+    return site.line.replaced(edits)
 
 
 class _Parts:
@@ -270,7 +279,7 @@ class _Parts:
         return self._joined(*(self.of(expression.at(each), depth) for each in written.arguments[:2]), sign="-")
 
     def _joined(self, one: Logarithm | None, other: Logarithm | None = None, *, sign: str) -> Logarithm | None:
-        if one is None or other is None:
+        if one is None or other is None or (one.signed and other.signed):
             return None
         gained, is_number = one.gained or other.gained, one.is_number and other.is_number
         offset = one.offset + other.offset if sign == "+" else one.offset - other.offset
@@ -280,12 +289,12 @@ class _Parts:
             text = f"{one.text} - {atom(other.text)}" if one.text else f"-{atom(other.text)}"
         else:
             text = f"{one.text} + {other.text}" if one.text else other.text
-        return Logarithm(text, offset, gained, is_number)
+        return Logarithm(text, offset, gained, is_number, one.signed or other.signed)
 
     def _power(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         exponent = "0.5" if written.op == "sqrt" else "2" if written.op == "square" else written.text(1, "exponent")
         found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
-        if found is None or exponent is None or not found.gained:
+        if found is None or exponent is None or not found.gained or found.signed:
             return None
         return Logarithm(f"{atom(exponent)} * {atom(found.whole)}", gained=True)
 
@@ -295,7 +304,7 @@ class _Parts:
             if number_written(one.node) == 1 and (found := self.of_one_plus(other, depth)) is not None:
                 return found
         a, b = self.of(left, depth), self.of(right, depth)
-        if a is None or b is None or (a.is_number and b.is_number):
+        if a is None or b is None or (a.is_number and b.is_number) or a.signed or b.signed:
             return None
         if not a.is_number and not b.is_number:
             return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
@@ -328,7 +337,8 @@ class _Parts:
 
     def _minus(self, a: str, difference: str, offset: float = 0.0, *, is_zero: bool) -> Logarithm:
         """Of ``exp(a) - exp(b)``, given the difference ``b - a``."""
-        return Logarithm(f"{_term(a)} + {self._of_negative_expm1(difference, is_zero=is_zero)}", offset, gained=True)
+        slope = self._of_negative_expm1(difference, is_zero=is_zero)
+        return Logarithm(f"{_term(a)} + {slope}", offset, gained=True, signed=True)
 
     def of_one_plus(self, expression: _Expression, depth: int = _DEPTH) -> Logarithm | None:
         """Of one more than an expression; None if that is nothing special."""
@@ -343,7 +353,7 @@ class _Parts:
         if written is not None and x is not None and written.op == "erf":
             return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True)
         found = self.of(expression, depth - 1) if depth > 0 else None
-        if found is None or not found.gained:
+        if found is None or not found.gained or found.signed:
             return None
         return Logarithm(self._spelling.functional("softplus", found.whole), gained=True)
 
@@ -354,7 +364,7 @@ class _Parts:
         if written is None or x is None:
             return None
         if written.op == "exp":
-            return Logarithm(self._of_negative_expm1(x, is_zero=self._is_zero(x)), gained=True)
+            return Logarithm(self._of_negative_expm1(x, is_zero=self._is_zero(x)), gained=True, signed=True)
         if written.op == "sigmoid":
             return Logarithm(self._spelling.functional("logsigmoid", f"-{atom(x)}"), gained=True)
         if written.op == "tanh":
@@ -416,7 +426,7 @@ class _Parts:
         if not written.arguments or self._spelling.numpy:
             return None
         found = self.of(expression.at(written.arguments[0], summed=True), depth)
-        if found is None or not found.gained:
+        if found is None or not found.gained or found.signed:
             return None
         shapes = [each.shape for each in self._known.get(expression.line.text(written.arguments[0]), [])]
         summed = next((Operand(name="input", shape=shape) for shape in shapes if shape is not None), None)
@@ -425,7 +435,7 @@ class _Parts:
 
     def _prod(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
-        if found is None or not found.gained:
+        if found is None or not found.gained or found.signed:
             return None
         site = Site(expression.line, written.node, written, expression.place)
         where = dims(site, None, numpy=self._spelling.numpy)
@@ -438,7 +448,9 @@ class _Parts:
         counts = [self._dimensions(each) for each in sides]
         found = [self.of(each, depth) for each in sides]
         logs = [each for each in found if each is not None and not each.is_number]
-        if len(logs) < 2 or not any(each.gained for each in logs) or self._spelling.numpy or None in counts:
+        if len(logs) < 2 or not any(each.gained for each in logs) or any(each.signed for each in logs):
+            return None
+        if self._spelling.numpy or None in counts:
             return None
         left, right = (each.whole for each in logs)
         if counts[1] == 1:
@@ -472,14 +484,14 @@ class _Parts:
         node = expression.node
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             found = self.of(expression.at(node.elt, summed=True), depth)
-            if found is None or not found.gained:
+            if found is None or not found.gained or found.signed:
                 return None
             return f"[{found.whole}{''.join(ast.unparse(each) for each in node.generators)}]"
         if not isinstance(node, (ast.List, ast.Tuple)):
             return None
         items = [self.of(expression.at(each, summed=True), depth) for each in node.elts]
         known = [each for each in items if each is not None and not each.is_number]
-        if len(known) < len(items) or not any(each.gained for each in known):
+        if len(known) < len(items) or not any(each.gained for each in known) or any(each.signed for each in known):
             return None
         return f"[{', '.join(each.whole for each in known)}]"
 
@@ -491,7 +503,8 @@ class _Parts:
         if len(found) < 2 or not any(each.gained for each in found):
             return None
         condition = expression.line.text(written.arguments[0])
-        return Logarithm(self._spelling.where(condition, found[0].whole, found[1].whole), gained=True)
+        signed = any(each.signed for each in found)
+        return Logarithm(self._spelling.where(condition, found[0].whole, found[1].whole), gained=True, signed=signed)
 
 
 _Rule = Callable[[_Parts, _Expression, Written, int], Logarithm | None]

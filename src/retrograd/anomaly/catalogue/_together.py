@@ -85,6 +85,9 @@ def _pole(operation: Operation) -> str | None:
         return "forward" if value(second(operation)) == 0 else None
     if operation.op in _POLES and x == 0:
         return "forward"
+    power = value(second(operation)) if operation.op == "pow" else None
+    if power is not None and x == 0 and power < 1 and power != 0:
+        return "forward" if power < 0 else "backward" if has_gradient else None
     if operation.op in _EDGES and has_gradient and x is not None and abs(x) == 1:
         return "forward" if operation.op == "atanh" else "backward"
     return "backward" if operation.op == "sqrt" and has_gradient and x == 0 else None

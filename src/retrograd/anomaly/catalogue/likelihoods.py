@@ -127,16 +127,17 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
     )
 
 
-_WAYS = (
+WAYS = (
     *("exp", "expm1", "cosh", "sinh", "i0", "pow", "square", "sqrt", "reciprocal"),
     *("add", "mul", "div", "sub", "neg", "where", "flip"),
     *("sum", "mean", "prod", "cumsum", "cumprod", "matmul", "dot"),
 )
+"""The operations that lead to a logarithm which is taken too late."""
 
 
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
-    for log in scene.roots(*LOGS, "log1p", through=_WAYS):
+    for log in scene.roots(*LOGS, "log1p", through=WAYS):
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
         if rewritten is not None:

@@ -145,6 +145,9 @@ def _limit(site: Site) -> str | None:
     return f"{limit:.8g} {'-' if limit * slope < 0 else '+'} {linear}"
 
 
+_CHOOSING = ("where", "masked_fill", "nan_to_num")  # which may discard what has no value
+
+
 @dataclass(frozen=True)
 class _Pole:
     """A number because of which a denominator is 0: its expression, when it is, and one close by."""
@@ -159,12 +162,15 @@ def limit_nearby(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
     if scene.op not in ("div", "reciprocal") or below is None or value(below) != 0 or is_number(below):
         return None
+    if any(each in _CHOOSING for each in scene.later):
+        return None
     site = scene.site(scene.birth)
     node = site.written.argument(1, "other") if site is not None and site.written.op == "div" else None
     if site is None or node is None or site.node is not site.written.node or not _has_limit(scene):
         return None
     pole = _pole(scene, site, node, below)
-    others = () if pole is None else _elsewhere(site, pole.node, node)
+    is_whole = scene.op == "div" and value(first(scene.birth)) == 0
+    others = () if pole is None else _elsewhere(site, pole.node, node, is_whole=is_whole)
     if pole is None or not others:
         return None
     spelling = scene.spelling(site)
@@ -191,8 +197,8 @@ def _has_limit(scene: Scene) -> bool:
     if used is None:
         return False
     others = [each for each in used.args[:2] if not _comes_from(each, scene.birth)]
-    wanted = (1, None) if used.op == "pow" else (0, None)
-    return used.op in ("pow", "mul") and any(value(each) in wanted for each in others)
+    wanted, known = 1 if used.op == "pow" else 0, [value(each) for each in others]
+    return used.op in ("pow", "mul") and any(each is None or each != each or each == wanted for each in known)
 
 
 def _has_number(operation: Operation) -> bool:
@@ -203,21 +209,17 @@ def _comes_from(operand: Operand, operation: Operation, depth: int = 3) -> bool:
     made = operand.producer
     if made is None or not depth:
         return False
-    return made.op == operation.op or any(_comes_from(each, operation, depth - 1) for each in made.args[:2])
+    is_it = (made.op, made.place, made.col) == (operation.op, operation.place, operation.col)
+    return is_it or any(_comes_from(each, operation, depth - 1) for each in made.args[:2])
 
 
 def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole | None:
     line = site.line
     step = "1e-5" if scene.double else "1e-1" if scene.half else "3e-3"
-    node = below
-    while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-        factors = (node.left, node.right) if isinstance(node.op, ast.Mult) else (node.left,)
-        rest = [each for each in factors if number_written(each) is None]
-        if len(rest) != 1:
-            return None
-        node = rest[0]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        moved, fixed = (node.right, node.left) if number_written(node.left) is not None else (node.left, node.right)
+    node = _zero_with(line, below)
+    pair = None if node is None else _pair(line, node)
+    if pair is not None:
+        moved, fixed = pair if number_written(pair[0]) is None else pair[::-1]
         made = maker(operand, "sub")
         at = None if made is None else value(first(made))
         if not _is_variable(moved):
@@ -225,17 +227,75 @@ def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole 
         text = line.text(moved)
         near = f"{atom(text)} + {step}" if at == 0 else f"{atom(text)} * (1 + {step})"
         return _Pole(moved, f"{atom(text)} == {atom(line.text(fixed))}", near)
+    if node is None or not _is_variable(node):
+        return None
     text = line.text(node)
-    return _Pole(node, f"{atom(text)} == 0", f"{atom(text)} + {step}") if _is_variable(node) else None
+    return _Pole(node, f"{atom(text)} == 0", f"{atom(text)} + {step}")
+
+
+def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
+    """What an expression is 0 with: a variable, or a difference of two; None if it is not known."""
+    while not _is_variable(node):
+        written = line.operation_at(node)
+        if written is None or not written.arguments:
+            return None
+        sides = written.arguments
+        rest = [each for each in sides if number_written(each) is None]
+        if written.op in ("mul", "div") and len(rest) == 1:
+            node = rest[0]
+        elif written.op in (*_SLOPES, "neg", "square") or (written.op == "pow" and number_written(sides[-1])):
+            node = sides[0]
+        elif written.op == "sub" and len(rest) == 1 and (inner := _one_at_zero(line, rest[0])) is not None:
+            node = inner
+        else:
+            return node if _pair(line, node) is not None else None
+    return node
+
+
+def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
+    """What an expression is 1 with where that is 0: of ``exp(x)``, ``cos(x)`` and ``(1 + x) ** n``."""
+    written = line.operation_at(node)
+    if written is None or not written.arguments:
+        return None
+    if written.op in ("exp", "cos", "cosh"):
+        return written.arguments[0]
+    base = line.operation_at(written.arguments[0]) if written.op == "pow" else None
+    terms = () if base is None or base.op != "add" else base.arguments
+    rest = [each for each in terms if number_written(each) != 1]
+    return rest[0] if len(terms) == 2 and len(rest) == 1 else None
+
+
+def _pair(line: Line, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The two that are equal where an expression is 0: of ``a - b`` and of ``log(a / b)``."""
+    written = line.operation_at(node)
+    if written is not None and written.op == "log" and written.arguments:
+        written = line.operation_at(written.arguments[0])
+        wanted = "div"
+    else:
+        wanted = "sub"
+    if written is None or written.op != wanted or written.form != "operator" or len(written.arguments) != 2:
+        return None
+    return written.arguments[0], written.arguments[1]
 
 
 def _is_variable(node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
 
 
-def _elsewhere(site: Site, node: ast.expr, below: ast.expr) -> tuple[ast.expr, ...]:
-    """The places of a line in which an expression stands besides a denominator; none if it only divides there, too."""
-    others = [each for each in site.line.same(node) if each is not node]
+def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -> tuple[ast.expr, ...]:
+    """The places besides a denominator in which an expression stands in a quotient, or in the product or power of it.
+
+    ``is_whole`` says that the quotient has a limit by itself. None if the expression only divides there, too.
+    """
+    around = [
+        each for each in site.line.operations if each.node is not site.node and site.line.inside(site.node, each.node)
+    ]
+    outer = (
+        site.node
+        if is_whole
+        else next((each.node for each in reversed(around) if each.op in ("mul", "pow")), site.node)
+    )
+    others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
     poles = (below, *alike(site.line, site.written))
     kept = any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
     return tuple(others) if kept else ()
