@@ -100,6 +100,12 @@ def _left_as_it_was(scene: Scene, operation: Operation, rewritten: str) -> int |
     if site is None or line is None or node is None:
         return None
     text, indentation = site.line.text(node), len(rewritten) - len(rewritten.lstrip())
+    if _of_zero(operation) is not operation:  # its argument may have been mended already, and will be 0
+        before, after = (
+            [each.node for each in of.operations if each.op == site.written.op] for of in (site.line, line)
+        )
+        same = len(before) == len(after) and site.node in before
+        return line.column(after[before.index(site.node)]) + indentation if same else None
     for written in line.operations:
         argument = decisive(written) if written.op == site.written.op else None
         if argument is not None and line.text(argument) == text:
