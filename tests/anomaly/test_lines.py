@@ -6,13 +6,14 @@ import linecache
 from pathlib import Path
 
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.program.place import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, only_event, run
+from tests.anomaly.both import libraries, line, mended, only_event, run
 
 
 def event_of(path: Path, program: str, edited: str | None = None) -> NaNEvent:
@@ -43,7 +44,9 @@ def test_a_statement_that_goes_on_after_a_backslash(library: str) -> None:
     event = only_event(run(library, BACKSLASHES))
     assert event.code_line == "y = x / x \\"
     assert event.code_line[event.col : event.end_col] == "x / x"
-    assert (event.remedy or "").replace("rg.", "torch.") == "y = x / torch.where(x == 0, 1e-12, x) \\"
+    assert (event.remedy or "").replace("rg.", "torch.") == (
+        "y = torch.where(x == 0, 1, x / torch.where(x == 0, 1.0, x)) \\"
+    )
 
 
 def test_comments_in_a_part_of_a_statement() -> None:
@@ -110,3 +113,48 @@ def test_what_an_instruction_may_belong_to(text: str) -> None:
 def test_a_file_that_is_edited_elsewhere(tmp_path: Path) -> None:
     event = event_of(tmp_path / "train.py", PROGRAM, PROGRAM + "# the end\n")
     assert (event.lineno, event.code_line) == (4, "loss = rg.log(x).sum()")
+
+
+GOES_ON = """
+x = torch.tensor([0.0, 2.0], requires_grad=True)
+y = (
+    torch.exp(-x)
+    {}  # born here
+    + x
+)
+y.sum().backward()
+"""
+LAST = """
+x = torch.tensor([0.0, 2.0], requires_grad=True)
+y = (torch.exp(-x)
+     {})  # born here
+y.sum().backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("text", [GOES_ON, LAST])
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [
+        ("- torch.sin(x) / x", 0.0),
+        ("+ torch.sin(x) / x", 2.0),
+        ("- torch.sqrt(x**2)", 1.0),
+        ("- torch.log(x) * x", 1.0),
+        ("- x * torch.log(x) * 2", 1.0),
+        ("+ torch.sqrt(x) * 0", 1.0),
+    ],
+)
+def test_a_line_that_begins_with_an_operator(library: str, text: str, term: str, value: float) -> None:
+    """The operator stays, with its sign; so do parentheses that the line closes and another one has opened."""
+    program = text.format(term)
+    event = only_event(run(library, program, True))
+    assert event.lineno == line(program)
+    assert (event.remedy or "").startswith(term[0])
+    found = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(program, event), found)
+    assert found["y"][0].item() == pytest.approx(value, abs=1e-5)
+    assert found["x"].grad.isfinite().all()
+    before = {"torch": rg if library == "retrograd" else torch}
+    exec(program, before)
+    assert found["y"][1].item() == pytest.approx(before["y"][1].item())

@@ -200,3 +200,34 @@ def test_a_logarithm_of_zero_for_another_reason(code: str, library: str) -> None
     event = only_event(run(library, text, steps=True))
     assert "logsigmoid" not in (event.remedy or "")
     assert "part by part" not in (event.cause or "")
+
+
+FORWARD = """
+s = torch.tensor([[100.0, 1.0], [2.0, 100.0]], requires_grad=True)
+t = torch.tensor([[1.0, 0.5], [0.2, 1.0]])
+a = torch.exp(s[0])
+a = (a @ torch.exp(t)) * torch.exp(s[1])
+y = torch.log(a.sum())
+y.backward()
+"""
+
+
+@libraries
+def test_an_exponential_whose_logarithm_is_taken_later_is_not_bounded(library: str) -> None:
+    """The loss would be another one, and no gradient would come back."""
+    event = only_event(run(library, FORWARD, True))
+    assert event.op == "exp"
+    assert event.remedy_lineno is None
+    assert "logsumexp" in (event.remedy or "")
+    assert "before the log in line 6" in (event.cause or "")
+
+
+@libraries
+def test_a_condition_discards_nothing_of_what_it_is_computed_of(library: str) -> None:
+    text = (
+        "x = torch.tensor([2.0, 200.0], requires_grad=True)\n"
+        "y = torch.where(torch.exp(x) < 3, 0.0, x / torch.where(x > 300, 1.0, torch.exp(x)))\ny.sum().backward()"
+    )
+    event = only_event(run(library, text, True))
+    value = value_and_gradient(library, mended(text, event))[0]
+    np.testing.assert_allclose(value[0], 2 / np.exp(2), rtol=1e-6)

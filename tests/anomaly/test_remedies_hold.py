@@ -103,6 +103,38 @@ HELD = [
         "y = -(p * p.log() + (1.0 - p) * (1.0 - p).log()).mean()",
         "y = torch.log(p) - torch.log(1 - p)",
     ),
+    # Several faults in one line, which are mended at once
+    *faults(
+        f"{leaf('[0.0, 2.0]', name='mu')}; {leaf('[0.0, 1.5]', name='r')}; k = torch.tensor([0.0, 3.0])",
+        "y = torch.lgamma(k + r) - torch.lgamma(r) + r * torch.log(r / (r + mu)) + k * torch.log(mu / (r + mu))",
+        "y = torch.lgamma(r) + torch.log(mu) - 1 / mu",
+        "y = 25.7 * (torch.log(mu) - torch.log(r))",
+        "y = (mu / r).clamp(max=1e3) + r.log()",
+    ),
+    *faults(
+        f"{leaf('[0.0, 2.0]', name='nu')}; {leaf('[0.0, 2.0]', name='s')}; x = torch.tensor([1.0, 0.5])",
+        "y = torch.lgamma((nu + 1) / 2) - torch.lgamma(nu / 2) - 0.5 * torch.log(nu) - torch.log(s) "
+        "- (nu + 1) / 2 * torch.log1p((x / s) ** 2 / nu)",
+    ),
+    *faults(f"{leaf('[0.0, 2.0]')}; {leaf('[0.7, 0.7]', name='n')}", "y = x**n / (1.0 + x**n)"),
+    *faults(
+        leaf("[0.0, 0.5]"),
+        "y = torch.sin(torch.sqrt(x) * 2) / torch.sqrt(x)",
+        "y = 1 / torch.tanh(x) - 1 / x",
+        "y = torch.log(2 * x) + torch.log(4 * torch.sinh(x))",
+    ),
+    # Factors that are negative, of which no logarithm is taken
+    *faults(leaf("[1e-30, 1.0]"), "y = torch.log((torch.exp(-x) - 1) * (torch.exp(-2 * x) - 1))"),
+    # An angle that is 0, whose derivative is infinite as well
+    *faults(
+        "R = torch.eye(3).requires_grad_()",
+        "theta = torch.acos((torch.trace(R) - 1) / 2)\ny = theta / (2 * torch.sin(theta)) * (R[2, 1] - R[1, 2])",
+        "c = (torch.trace(R) - 1) / 2\ny = torch.acos(c) / torch.sin(torch.acos(c)) * (R[2, 1] - R[1, 2])",
+    ),
+    *faults(
+        f"{leaf('[[1.0, 0.0], [0.6, 0.8]]')}; b = torch.tensor([1.0, 0.0])",
+        "w = torch.acos(x @ b)\ny = torch.sin(0.3 * w) / torch.sin(w) + torch.sin(0.7 * w) / torch.sin(w)",
+    ),
     # What a mask discards is made safe there, and nowhere else
     *faults(
         f"{leaf('[1.0, 0.0, 2.0]')}; m = torch.tensor([1.0, 0.0, 0.0])",

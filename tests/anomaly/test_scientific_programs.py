@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, watch
@@ -404,3 +405,60 @@ z = torch.cat([b, a * 1], 1)
     event = event_of(text)
     assert event.op == "pow"
     assert "grew in cat" not in (event.cause or "")
+
+
+POWERS = """
+A = torch.tensor([[3.0, 1.0], [1.0, 2.0]], requires_grad=True)
+v = {start}
+for _ in range(200):
+    v = {product}  # born here
+loss = (v.T @ A @ v / (v.T @ v)).sum()
+loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("start", "product"),
+    [
+        ("torch.ones(2, 1)", "A @ v"),
+        ("torch.ones(2, 1)", "torch.mm(A, v)"),
+        ("torch.tensor([[1.0], [0.5]])", "(v.T @ A).T"),
+    ],
+)
+def test_a_power_iteration_is_normalised(library: str, start: str, product: str) -> None:
+    """To squash the state would give another vector."""
+    text = POWERS.format(start=start, product=product)
+    event = only_event(run(library, text, True))
+    assert event.lineno == line(text)
+    if product.startswith("("):
+        assert "normalise the state" in (event.cause or "")
+        return
+    found = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), found)
+    values, vectors = np.linalg.eigh([[3.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_allclose(found["loss"].item(), values[1], rtol=1e-5)
+    np.testing.assert_allclose(found["A"].grad.numpy(), np.outer(vectors[:, 1], vectors[:, 1]), rtol=1e-4)
+
+
+@libraries
+def test_a_matrix_that_is_squared_keeps_its_direction(library: str) -> None:
+    text = (
+        "A = torch.tensor([[3.0, 1.0], [1.0, 2.0]], requires_grad=True)\nB = A\nfor _ in range(10):\n"
+        "    B = B @ B  # born here\nB.sum().backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.remedy or "").startswith("B = (B := B @ B) / B.norm()")
+    found = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), found)
+    vector = np.linalg.eigh([[3.0, 1.0], [1.0, 2.0]])[1][:, 1]
+    np.testing.assert_allclose(found["B"].detach().numpy(), np.outer(vector, vector), rtol=1e-4)
+    assert found["A"].grad.isfinite().all()
+
+
+@libraries
+def test_a_number_that_is_multiplied_time_and_again(library: str) -> None:
+    text = "r = torch.tensor([10.0, 2.0], requires_grad=True)\nh = torch.ones(2)\nfor _ in range(60):\n    h = h * r\n"
+    event = only_event(run(library, f"{text}h.sum().backward()", True))
+    assert "It is a product of all the factors" in (event.cause or "")
+    assert "tanh" not in (event.remedy or "")

@@ -145,3 +145,45 @@ def test_what_has_a_value_where_a_line_stands(text: str, lineno: int, expected: 
 def test_without_a_file_nothing_is_known() -> None:
     assert may_stand_at("y = x + z", ["y = x"], Place(1, None))
     assert may_stand_at("y = x + z", ["y = x"], Place(1, "<no such file>"))
+
+
+LAYERS = """
+layer = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2))
+layer[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+x = torch.tensor([[200.0, -300.0]] * 8, requires_grad=True)
+{made}
+y = {taken}  # born here
+y.sum().backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("made", "taken", "named"),
+    [
+        ("p = torch.softmax(layer(x), dim=-1)", "torch.log(p)", "torch.log_softmax(z, dim=-1)"),
+        ("p = torch.sigmoid(-layer(x))", "-torch.log(p)", "F.logsigmoid(-z)"),
+        ("p = torch.exp(-(layer(x) ** 2)) * 2", "torch.log(p)", "-(z ** 2)"),
+    ],
+)
+def test_a_layer_is_not_called_again(library: str, made: str, taken: str, named: str) -> None:
+    """Its dropout would be another one; what it returned gets a name where it is called."""
+    text = LAYERS.format(made=made, taken=taken)
+    event = only_event(run(library, text, True))
+    assert event.remedy is not None
+    remedy = event.remedy.replace("rg.", "torch.").replace("torch.nn.functional", "F")
+    assert named in remedy
+    assert event.remedy_lineno is None
+    assert "z = layer(x)" in (event.cause or "")
+    instead = made.replace("layer(x)", "z")
+    assert not run(
+        library, LAYERS.format(made=f"z = layer(x); {instead}", taken=remedy.removeprefix("y = ")), True
+    ).events
+
+
+@libraries
+def test_a_layer_that_the_line_itself_calls_stays_there(library: str) -> None:
+    text = LAYERS.format(made="", taken="-torch.log(torch.sigmoid(-layer(x)))")
+    event = only_event(run(library, text, True))
+    assert "logsigmoid(-layer(x))" in (event.remedy or "")
+    assert event.remedy_lineno is not None

@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue import (
     domain,
     exponentials,
     half_precision,
+    inverses,
     library,
     likelihoods,
     limits,
@@ -32,8 +33,10 @@ from retrograd.anomaly.catalogue import (
     training,
     unkept,
 )
+from retrograd.anomaly.catalogue._calls import named_instead
 from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._together import mended_together
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
@@ -45,6 +48,7 @@ CAUSES: tuple[Cause, ...] = (
     *library.CAUSES,
     *half_precision.CAUSES,
     *safeguards.CAUSES,
+    *inverses.CAUSES,
     *overflow.CAUSES,
     *logarithms.CAUSES,
     *likelihoods.CAUSES,
@@ -60,6 +64,8 @@ CAUSES: tuple[Cause, ...] = (
     *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
+
+_BY_THEMSELVES = (*logarithms.CAUSES, *likelihoods.CAUSES, *limits.CAUSES, *domain.CAUSES)
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,10 @@ def _diagnosed(scene: Scene) -> Diagnosis:
         if finding is not None:
             finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
             place = scene.birth.place if finding.place is None else finding.place
+            if finding.rewritten is not None and place == scene.birth.place:
+                together = mended_together(scene, finding.rewritten, _BY_THEMSELVES)
+                finding = replace(finding, rewritten=together if _holds(scene, together, place) else finding.rewritten)
+            finding = _without_calls(scene, finding, place)
             if finding.rewritten is not None and not _holds(scene, finding.rewritten, place):
                 finding = replace(finding, rewritten=None)
             earlier = _earlier(scene, finding)
@@ -117,14 +127,38 @@ def _diagnosed(scene: Scene) -> Diagnosis:
     return _unknown(scene)
 
 
+def _line_at(scene: Scene, place: Place | None) -> str | None:
+    """The line that stands in a place, as far as it is known."""
+    written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
+    known = ((where, text) for where, text in written if where is not None and text is not None)
+    return next((text for where, text in known if where == place), None)
+
+
+def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Finding:
+    """The finding, without a line that would call a layer once more that an earlier line has called."""
+    line = _line_at(scene, place)
+    others = (
+        [] if finding.rewritten is None else [each for each in scene.operations() if each.code_line not in (line, None)]
+    )
+    texts = [each.code_line or "" for each in others]
+    found = None if line is None or finding.rewritten is None else named_instead(finding.rewritten, line, texts)
+    if found is None:
+        return finding
+    new, name, call = found
+    where = next((scene.line_of(each) for each in others if call in (each.code_line or "")), None)
+    cause = (
+        f"{finding.cause} {call} is called {f'in {where}' if where else 'before'}: give what it returns a name there, "
+        f"{name} = {call}, for both lines. (To call it again would cost as much again, and dropout would be another.)"
+    )
+    return replace(finding, cause=cause, rewritten=None, general=new.strip())
+
+
 def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     """Whether a line computes, as rewritten, what the one that it replaces was to compute.
 
     It does not if it draws random numbers more often, as these would not be the same, or names what has no value there.
     """
-    written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
-    known = [(where, text) for where, text in written if where is not None and text is not None]
-    line = next((text for where, text in known if where == place), None)
+    line = _line_at(scene, place)
     if line is None or place is None:
         return True
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))

@@ -9,16 +9,18 @@ from retrograd.anomaly.catalogue._code import Line, Written, number_written
 from retrograd.anomaly.catalogue._expression import DIVISIONS, EXPONENTIALS, LOGS
 
 _POLES = (*LOGS, "sqrt", "rsqrt", "reciprocal")
+_EDGES = ("acos", "acosh", "asin", "atanh", "digamma", "erfinv", "lgamma", "logit")
+_ZERO_WITH = ("abs", "asin", "asinh", "atan", "expm1", "log1p", "neg", "sin", "sinh", "sqrt", "square", "tan", "tanh")
 
 
 def decisive(written: Written) -> ast.expr | None:
     """The argument at whose zero, or large value, an operation has its fault; None if it has none."""
-    if written.op in _POLES or written.op in EXPONENTIALS:
+    if written.op in (*_POLES, *_EDGES, *EXPONENTIALS):
         return written.argument(0, "input")
     if written.op in DIVISIONS:
         return written.argument(1, "other", "divisor", "x2")
     exponent = number_written(written.argument(1, "exponent")) if written.op == "pow" else None
-    return written.argument(0, "input") if exponent is not None and not exponent >= 1 else None
+    return written.argument(0, "input") if written.op == "pow" and not (exponent or 0.0) >= 1 else None
 
 
 def alike(line: Line, written: Written, *, complements: bool = False) -> Iterator[ast.expr]:
@@ -34,27 +36,59 @@ def alike(line: Line, written: Written, *, complements: bool = False) -> Iterato
         argument = decisive(other)
         if argument is None or other.node is written.node or line.inside(node, argument) or line.inside(argument, node):
             continue
-        if (written.op in EXPONENTIALS) != (other.op in EXPONENTIALS):
+        if any((written.op in kind) != (other.op in kind) for kind in (EXPONENTIALS, _EDGES)):
             continue
         if written.op in EXPONENTIALS:
             belongs = bool(_names(node) & _names(argument))
+        elif written.op in _EDGES:
+            belongs = written.op == other.op and _same(node, argument)
+        elif "pow" in (written.op, other.op) and not _have_fault(written, other):
+            continue
         else:
-            belongs = ast.dump(_base(node)) == ast.dump(_base(argument))
+            belongs = _same(_base(line, node), _base(line, argument))
             both = complements and written.op in LOGS and other.op in LOGS
             belongs |= both and (_is_complement(node, argument) or _is_complement(argument, node))
         if belongs:
             yield argument
 
 
-def _base(node: ast.expr) -> ast.expr:
-    """What an expression is 0 with: ``x`` of ``x ** 2`` and of ``x * x``."""
+def complements(line: Line, log: Written) -> Iterator[tuple[Written, ast.expr]]:
+    """The logarithms of ``1 - p`` in the line of one of ``p``, and of ``p`` in that of one of ``1 - p``."""
+    node = log.argument(0, "input")
+    for other in line.operations if node is not None else ():
+        argument = other.argument(0, "input") if other.op == "log" and other.node is not log.node else None
+        if (
+            node is not None
+            and argument is not None
+            and (_is_complement(node, argument) or _is_complement(argument, node))
+        ):
+            yield other, argument
+
+
+def _have_fault(one: Written, other: Written) -> bool:
+    """Whether powers among two operations have their fault at 0: both, where it is not known, if one has it."""
+    powers = [each.argument(1, "exponent") for each in (one, other) if each.op == "pow"]
+    unknown = [each for each in powers if each is not None and number_written(each) is None]
+    return not unknown or (len(powers) == 2 and len(unknown) == 2 and _same(*unknown))
+
+
+def _base(line: Line, node: ast.expr) -> ast.expr:
+    """What an expression is 0 with: ``x`` of ``x ** 2``, of ``x * x``, of ``2 * x`` and of ``tanh(x)``."""
     while True:
-        if not isinstance(node, ast.BinOp):
+        written = line.operation_at(node)
+        if written is None or not written.arguments:
             return node
-        is_power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)
-        if not is_power and not (isinstance(node.op, ast.Mult) and _same(node.left, node.right)):
+        sides = written.arguments
+        numbers = [number_written(each) for each in sides]
+        is_power = written.op == "pow" and (number_written(written.argument(1, "exponent")) or 0.0) > 0
+        is_square = written.op == "mul" and len(sides) == 2 and _same(*sides)
+        is_multiple = written.op in ("mul", "div") and len(sides) == 2 and bool(numbers[1])
+        if written.op in _ZERO_WITH or is_power or is_square or is_multiple:
+            node = sides[0]
+        elif written.op == "mul" and len(sides) == 2 and numbers[0]:
+            node = sides[1]
+        else:
             return node
-        node = node.left
 
 
 def _same(one: ast.expr, other: ast.expr) -> bool:

@@ -30,6 +30,7 @@ _OPERATORS: dict[type, str] = {
 _ONE_ARGUMENT = frozenset(
     ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "rsqrt", "sigmoid", "tanh", "acos", "asin", "atanh")
 )
+_OBJECT = ("self", "cls")
 _LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Starred, ast.Await)
 
 
@@ -143,6 +144,10 @@ class Site:
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
+_ABOVE = "lines_above "  # for those before an operator with which a line goes on
+_OPERATOR = re.compile(r"(?:[-+*/@%&|^]|(?:and|or)\b)")
+_CLOSED = re.compile(r"\s*[\])},]\s*(?:#[^'\"]*)?$")  # what a line ends with that others have opened
+_MOST_CLOSED = 6
 _ADDED = re.compile(r"^\(\.\.\. \+ ([\w.-]+)\)")
 
 # What a line may begin with that is a part of a compound statement: the rest is whole.
@@ -154,6 +159,7 @@ class Line:
 
     def __init__(self, source: str, tree: ast.Module, head: str = "", tail: str = "") -> None:
         self._encoded = source.encode()
+        self._above = _ABOVE if source.startswith(_ABOVE) else ""
         self._head = head
         self._tail = tail
         self._tree = tree
@@ -180,12 +186,19 @@ class Line:
         rest = rest.removesuffix("\\").rstrip()
         if rest.startswith("."):  # the next method of a chain
             rest = _RECEIVER + rest
-        code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
-        for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
-            try:
-                return Line(rest, module_of(candidate), head, tail)
-            except (SyntaxError, ValueError):
-                continue
+        elif _OPERATOR.match(rest):
+            rest = _ABOVE + rest
+        for _ in range(_MOST_CLOSED):
+            code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
+            for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
+                try:
+                    return Line(rest, module_of(candidate), head, tail)
+                except (SyntaxError, ValueError):
+                    continue
+            closed = _CLOSED.search(rest)
+            if closed is None or tail == " \\":
+                return None
+            rest, tail = rest[: closed.start()], closed[0] + tail
         return None
 
     # Text
@@ -206,6 +219,9 @@ class Line:
     def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
         """The whole line with nodes replaced; None if what stands for the lines above would have to move."""
         text = self._spliced(0, len(self._encoded), edits)
+        if self._above:
+            rest = text.removeprefix(self._above)
+            return self._head + rest + self._tail if rest != text and _ABOVE.strip() not in rest else None
         if _RECEIVER.encode() + b"." == self._encoded[: len(_RECEIVER) + 1]:
             rest = _ADDED.sub(r".add(\1)", text).removeprefix(_RECEIVER)
             return rest if rest.startswith(".") and _RECEIVER not in rest else None
@@ -262,7 +278,7 @@ class Line:
 
     def column(self, node: ast.AST) -> int:
         """The column, in characters, where a node begins in its (stripped) line."""
-        return len(self._head) + len(self._encoded[: self._span(node)[0]].decode())
+        return len(self._head) + len(self._encoded[: self._span(node)[0]].decode()) - len(self._above)
 
     def given_at(
         self, columns: tuple[int, int], op: str, params: Sequence[str], param: str
@@ -361,6 +377,11 @@ class Line:
         """The keyword arguments of its calls."""
         yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))
 
+    def own_calls(self) -> Iterator[ast.Call]:
+        """The calls of methods of the object's own, as of its layers: ``self.head(x)``."""
+        calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        return (each for each in calls if isinstance(each.func, ast.Attribute) and dotted(each.func.value) in _OBJECT)
+
     def modules(self) -> Iterator[str]:
         """The modules that the line calls functions from."""
         return (
@@ -369,8 +390,10 @@ class Line:
 
     @property
     def is_simple(self) -> bool:
-        """Whether another statement may stand before it in its line: it is no header of a block."""
-        return not self._head and all(isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body)
+        """Whether another statement may stand before it in its line: it is no header of a block, nor a part."""
+        return not (self._head or self._above) and all(
+            isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
+        )
 
     @cached_property
     def assignment(self) -> tuple[str, ast.expr] | None:
@@ -440,7 +463,7 @@ class Line:
             return None
         op, base = canonical(node.func.attr), node.func.value
         prefix = dotted(base)
-        if prefix in ("self", "cls"):
+        if prefix in _OBJECT:
             return None  # the user's own method
         alone = prefix is not None and "." not in prefix and op in _ONE_ARGUMENT and len(arguments) == 1
         if prefix is not None and (is_module(prefix.split(".")[0]) or alone):
@@ -500,7 +523,8 @@ def atom(text: str) -> str:
         body = expression_of(text)
     except SyntaxError:
         return f"({text})"
-    return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text
+    is_enclosed = text.startswith("(") and body.col_offset > 0
+    return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) and not is_enclosed else text
 
 
 def _in_place(target: str, new: str) -> str:

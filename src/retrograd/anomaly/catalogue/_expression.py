@@ -94,7 +94,7 @@ def value(operand: Operand | None) -> float | None:
 def size_of(operand: Operand) -> float | None:
     """The largest absolute value that went in, as far as is known."""
     given = (operand.value, operand.min, operand.max)
-    known = (each if isinstance(each, complex) else number(each) for each in given)
+    known = (math.hypot(each.real, each.imag) if isinstance(each, complex) else number(each) for each in given)
     return max((abs(each) for each in known if each is not None), default=None)
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from retrograd.anomaly.catalogue._alike import complements
 from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
 from retrograd.anomaly.catalogue._expression import number, size_of
 from retrograd.anomaly.catalogue._imports import imported, is_module
@@ -20,8 +22,17 @@ from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _DEPTH = 12
-_MOVING = TRANSPARENT | {"gather", "index_select", "take_along_dim", "transpose", "movedim", "diagonal", "flatten"}
-_POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0"))
+_MOVING = TRANSPARENT | {
+    "gather",
+    "index_select",
+    "take_along_dim",
+    "transpose",
+    "movedim",
+    "diagonal",
+    "flatten",
+    "flip",
+}
+_POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0", "cosh"))
 _LOG_2 = 0.6931471805599453
 _ROOT_2 = "1.4142135623730951"
 _SHIFTS = ("T", "mT")
@@ -31,13 +42,14 @@ _SHIFTS = ("T", "mT")
 class Logarithm:
     """The text of a logarithm, a number to be added to it, and whether it has become another one than of the whole.
 
-    An empty text stands for 0.
+    An empty text stands for 0. ``signed`` says that it is of a difference, which two factors may be that are negative.
     """
 
     text: str = ""
     offset: float = 0.0
     gained: bool = False
     is_number: bool = False
+    signed: bool = False
 
     @property
     def whole(self) -> str:
@@ -75,7 +87,14 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
     parts = _Parts(scene, log, site)
     expression = _Expression(node, site.line, site.place)
     found = parts.of_one_plus(expression) if log.op == "log1p" else parts.of(expression)
-    return site.replaced(found.whole) if found is not None and found.gained else None
+    if found is None or not found.gained:
+        return None
+    edits = {site.node: found.whole}
+    for other, argument in complements(site.line, site.written) if site.node is site.written.node else ():
+        beside = parts.of(expression.at(argument))
+        if beside is not None and beside.gained:
+            edits[other.node] = beside.whole
+    return site.line.replaced(edits)
 
 
 class _Parts:
@@ -212,6 +231,29 @@ class _Parts:
     def _softmax(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         return Logarithm(written.renamed("log_softmax"), gained=True)
 
+    def _softplus(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        """Far below 0 it is ``exp(x)``, and its logarithm ``x``."""
+        x = written.text(0, "input")
+        if x is None or len(written.parts()) > 1:
+            return None
+        low, spelling = "-10" if self._scene.half else "-40", self._spelling
+        near = spelling.call("log", spelling.functional("softplus", replace(spelling, methods=False).clamp(x, low)))
+        return Logarithm(spelling.where(f"{atom(x)} < {low}", x, near), gained=True)
+
+    def _cosh(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return (
+            None if x is None else Logarithm(self._spelling.call("logaddexp", x, f"-{atom(x)}"), -_LOG_2, gained=True)
+        )
+
+    def _sinh(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return None if x is None else self._minus(x, f"-2 * {atom(x)}", -_LOG_2, is_zero=self._is_zero(x))
+
+    def _expm1(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        x = written.text(0, "input")
+        return None if x is None else self._minus(x, f"-{atom(x)}", is_zero=self._is_zero(x))
+
     def _ndtr(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         x = written.text(0, "input")
         return None if x is None else Logarithm(self._log_ndtr(x), gained=True)
@@ -237,7 +279,7 @@ class _Parts:
         return self._joined(*(self.of(expression.at(each), depth) for each in written.arguments[:2]), sign="-")
 
     def _joined(self, one: Logarithm | None, other: Logarithm | None = None, *, sign: str) -> Logarithm | None:
-        if one is None or other is None:
+        if one is None or other is None or (one.signed and other.signed):
             return None
         gained, is_number = one.gained or other.gained, one.is_number and other.is_number
         offset = one.offset + other.offset if sign == "+" else one.offset - other.offset
@@ -247,12 +289,12 @@ class _Parts:
             text = f"{one.text} - {atom(other.text)}" if one.text else f"-{atom(other.text)}"
         else:
             text = f"{one.text} + {other.text}" if one.text else other.text
-        return Logarithm(text, offset, gained, is_number)
+        return Logarithm(text, offset, gained, is_number, one.signed or other.signed)
 
     def _power(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         exponent = "0.5" if written.op == "sqrt" else "2" if written.op == "square" else written.text(1, "exponent")
         found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
-        if found is None or exponent is None or not found.gained:
+        if found is None or exponent is None or not found.gained or found.signed:
             return None
         return Logarithm(f"{atom(exponent)} * {atom(found.whole)}", gained=True)
 
@@ -262,25 +304,41 @@ class _Parts:
             if number_written(one.node) == 1 and (found := self.of_one_plus(other, depth)) is not None:
                 return found
         a, b = self.of(left, depth), self.of(right, depth)
-        if a is None or b is None or a.is_number or b.is_number:
+        if a is None or b is None or (a.is_number and b.is_number) or a.signed or b.signed:
             return None
-        return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
+        if not a.is_number and not b.is_number:
+            return Logarithm(self._spelling.call("logaddexp", a.whole, b.whole), gained=a.gained or b.gained)
+        known, large = (a, b) if a.is_number else (b, a)
+        shifted = self._joined(large, known, sign="-")
+        if shifted is None or not large.gained:
+            return None
+        softplus = Logarithm(self._spelling.functional("softplus", shifted.whole), gained=True)
+        return self._joined(softplus, known, sign="+")
 
     def _sub(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         left, right = (expression.at(each) for each in written.arguments[:2])
         if number_written(left.node) == 1:
             return self._of_one_minus(right, depth)
-        one, other = self._spelled_out(left), self._spelled_out(right)
-        if one is None or other is None or one.op != other.op:
+        one, other, less = self._spelled_out(left), self._spelled_out(right), number_written(right.node)
+        a = None if one is None or one.op not in ("exp", "sigmoid") else one.text(0, "input")
+        if one is None or a is None:
             return None
-        a, b = one.text(0, "input"), other.text(0, "input")
-        if a is None or b is None or one.op not in ("exp", "sigmoid"):
+        if one.op == "exp" and less is not None:
+            difference = f"-{atom(a)}" if less == 1 else f"{math.log(less)!r} - {atom(a)}" if less > 0 else None
+            return None if difference is None else self._minus(a, difference, is_zero=less == 1 and self._is_zero(a))
+        b = other.text(0, "input") if other is not None and other.op == one.op else None
+        if b is None:
             return None
-        slope = self._of_negative_expm1(f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
         if one.op == "exp":
-            return Logarithm(f"{_term(a)} + {slope}", gained=True)
+            return self._minus(a, f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
+        slope = self._of_negative_expm1(f"{_term(b)} - {atom(a)}", is_zero=self._are_equal(a, b))
         both = (self._spelling.functional("logsigmoid", each) for each in (a, f"-{atom(b)}"))
         return Logarithm(" + ".join((*both, slope)), gained=True)
+
+    def _minus(self, a: str, difference: str, offset: float = 0.0, *, is_zero: bool) -> Logarithm:
+        """Of ``exp(a) - exp(b)``, given the difference ``b - a``."""
+        slope = self._of_negative_expm1(difference, is_zero=is_zero)
+        return Logarithm(f"{_term(a)} + {slope}", offset, gained=True, signed=True)
 
     def of_one_plus(self, expression: _Expression, depth: int = _DEPTH) -> Logarithm | None:
         """Of one more than an expression; None if that is nothing special."""
@@ -288,11 +346,16 @@ class _Parts:
             return self._of_one_minus(expression.at(expression.node.operand), depth)
         written = self._spelled_out(expression)
         x = written.text(0, "input") if written is not None else None
-        if written is None or x is None:
-            return None
-        if written.op == "exp":
+        if written is not None and x is not None and written.op == "exp":
             return Logarithm(self._spelling.functional("softplus", x), gained=True)
-        return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True) if written.op == "erf" else None
+        if written is not None and x is not None and written.op == "tanh":
+            return Logarithm(self._spelling.functional("logsigmoid", f"2 * {atom(x)}"), _LOG_2, gained=True)
+        if written is not None and x is not None and written.op == "erf":
+            return Logarithm(self._log_ndtr(f"{_ROOT_2} * {atom(x)}"), _LOG_2, gained=True)
+        found = self.of(expression, depth - 1) if depth > 0 else None
+        if found is None or not found.gained or found.signed:
+            return None
+        return Logarithm(self._spelling.functional("softplus", found.whole), gained=True)
 
     def _of_one_minus(self, expression: _Expression, depth: int) -> Logarithm | None:
         """Of one less an expression; None if that is nothing special."""
@@ -301,10 +364,11 @@ class _Parts:
         if written is None or x is None:
             return None
         if written.op == "exp":
-            known = [each.value for each in self._known.get(x, [])]
-            return Logarithm(self._of_negative_expm1(x, is_zero=0 in known), gained=True)
+            return Logarithm(self._of_negative_expm1(x, is_zero=self._is_zero(x)), gained=True, signed=True)
         if written.op == "sigmoid":
             return Logarithm(self._spelling.functional("logsigmoid", f"-{atom(x)}"), gained=True)
+        if written.op == "tanh":
+            return Logarithm(self._spelling.functional("logsigmoid", f"-2 * {atom(x)}"), _LOG_2, gained=True)
         if written.op == "ndtr":
             return Logarithm(self._log_ndtr(f"-{atom(x)}"), gained=True)
         return (
@@ -325,25 +389,58 @@ class _Parts:
             "log", self._spelling.clamp(difference, self._scene.floor) if is_zero else difference
         )
 
+    def _is_zero(self, text: str) -> bool:
+        return 0 in [each.value for each in self._known.get(text, [])]
+
     def _are_equal(self, one: str, other: str) -> bool:
         a, b = ([each.value for each in self._known.get(text, [])] for text in (one, other))
         return any(each is not None and each in b for each in a)
 
     def _sum(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        if isinstance(getattr(written.node, "func", None), ast.Name):
+            return self._sum_of_list(expression, written, depth) if written.arguments else None
+        found = self._reduced(expression, written, depth)
+        return None if found is None else Logarithm(self._spelling.tensor_call("logsumexp", *found), gained=True)
+
+    def _mean(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self._reduced(expression, written, depth)
+        if found is None:
+            return None
+        total, where = found
+        dim = re.match(r"dim=(-?\d+)", where)
+        count = f"{atom(total)}.shape[{dim[1]}]" if dim is not None else f"{atom(total)}.numel()"
+        module = next(iter((*imported("math"), *imported("numpy"))), None)
+        if module is None or not (dim or written.argument(1, "dim", "axis") is None):
+            zeros = self._spelling.tensor_call("zeros_like", total)
+            log_count = self._spelling.tensor_call("logsumexp", zeros, where)
+        else:
+            log_count = f"{module}.log({count})"
+        return Logarithm(f"{self._spelling.tensor_call('logsumexp', total, where)} - {log_count}", gained=True)
+
+    def _cumsum(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self._reduced(expression, written, depth)
+        return None if found is None else Logarithm(self._spelling.tensor_call("logcumsumexp", *found), gained=True)
+
+    def _reduced(self, expression: _Expression, written: Written, depth: int) -> tuple[str, str] | None:
+        """The logarithm of what a reduction adds up, and the dimensions."""
         if not written.arguments or self._spelling.numpy:
             return None
-        if isinstance(getattr(written.node, "func", None), ast.Name):
-            return self._sum_of_list(expression, written, depth)
         found = self.of(expression.at(written.arguments[0], summed=True), depth)
-        if found is None or not found.gained:
+        if found is None or not found.gained or found.signed:
             return None
         shapes = [each.shape for each in self._known.get(expression.line.text(written.arguments[0]), [])]
         summed = next((Operand(name="input", shape=shape) for shape in shapes if shape is not None), None)
         where = dims(Site(expression.line, written.node, written, expression.place), summed)
-        text = found.whole
-        if not where:
-            text, where = f"{atom(text)}.flatten()", "dim=0"
-        return Logarithm(self._spelling.tensor_call("logsumexp", text, where), gained=True)
+        return (found.whole, where) if where else (f"{atom(found.whole)}.flatten()", "dim=0")
+
+    def _prod(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
+        found = self.of(expression.at(written.arguments[0]), depth) if written.arguments else None
+        if found is None or not found.gained or found.signed:
+            return None
+        site = Site(expression.line, written.node, written, expression.place)
+        where = dims(site, None, numpy=self._spelling.numpy)
+        total = "cumsum" if written.op == "cumprod" else "sum"
+        return Logarithm(f"{atom(found.whole)}.{total}({where})", gained=True)
 
     def _matmul(self, expression: _Expression, written: Written, depth: int) -> Logarithm | None:
         """Of a matrix times a vector, or a vector times a matrix: a sum of products, each with its own logarithm."""
@@ -351,7 +448,9 @@ class _Parts:
         counts = [self._dimensions(each) for each in sides]
         found = [self.of(each, depth) for each in sides]
         logs = [each for each in found if each is not None and not each.is_number]
-        if len(logs) < 2 or not any(each.gained for each in logs) or self._spelling.numpy or None in counts:
+        if len(logs) < 2 or not any(each.gained for each in logs) or any(each.signed for each in logs):
+            return None
+        if self._spelling.numpy or None in counts:
             return None
         left, right = (each.whole for each in logs)
         if counts[1] == 1:
@@ -385,14 +484,14 @@ class _Parts:
         node = expression.node
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             found = self.of(expression.at(node.elt, summed=True), depth)
-            if found is None or not found.gained:
+            if found is None or not found.gained or found.signed:
                 return None
             return f"[{found.whole}{''.join(ast.unparse(each) for each in node.generators)}]"
         if not isinstance(node, (ast.List, ast.Tuple)):
             return None
         items = [self.of(expression.at(each, summed=True), depth) for each in node.elts]
         known = [each for each in items if each is not None and not each.is_number]
-        if len(known) < len(items) or not any(each.gained for each in known):
+        if len(known) < len(items) or not any(each.gained for each in known) or any(each.signed for each in known):
             return None
         return f"[{', '.join(each.whole for each in known)}]"
 
@@ -404,7 +503,8 @@ class _Parts:
         if len(found) < 2 or not any(each.gained for each in found):
             return None
         condition = expression.line.text(written.arguments[0])
-        return Logarithm(self._spelling.where(condition, found[0].whole, found[1].whole), gained=True)
+        signed = any(each.signed for each in found)
+        return Logarithm(self._spelling.where(condition, found[0].whole, found[1].whole), gained=True, signed=signed)
 
 
 _Rule = Callable[[_Parts, _Expression, Written, int], Logarithm | None]
@@ -412,6 +512,10 @@ _RULES: dict[str, _Rule] = {
     "exp": _Parts._exp,
     "sigmoid": _Parts._sigmoid,
     "softmax": _Parts._softmax,
+    "softplus": _Parts._softplus,
+    "cosh": _Parts._cosh,
+    "sinh": _Parts._sinh,
+    "expm1": _Parts._expm1,
     "ndtr": _Parts._ndtr,
     "erfc": _Parts._erfc,
     "i0": _Parts._i0,
@@ -423,6 +527,10 @@ _RULES: dict[str, _Rule] = {
     "add": _Parts._add,
     "sub": _Parts._sub,
     "sum": _Parts._sum,
+    "mean": _Parts._mean,
+    "cumsum": _Parts._cumsum,
+    "prod": _Parts._prod,
+    "cumprod": _Parts._prod,
     "matmul": _Parts._matmul,
     "dot": _Parts._matmul,
     "stack": _Parts._stack,

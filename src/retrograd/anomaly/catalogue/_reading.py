@@ -23,6 +23,7 @@ _NAMES = {
     "masked_fill": ("input", "mask", "value"),
 }
 _DEPTH = 6
+_CHOOSING = ("where", "masked_fill")
 
 
 def completed(operation: Operation, written: Written | None = None, depth: int = _DEPTH) -> Operation:
@@ -126,9 +127,19 @@ def _assigned(operation: Operation) -> str | None:
 
 
 def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
-    """The operations in whose arguments a site stands in its line, innermost first."""
-    around = [w for w in site.line.operations if w.node is not site.node and site.line.inside(site.node, w.node)]
-    return tuple(replace(user, op=w.op, args=(), col=None) for w in reversed(around))
+    """The operations in whose arguments a site stands in its line, innermost first; none that it is a condition of."""
+    found = []
+    for written in reversed(site.line.operations):
+        if written.node is site.node or not site.line.inside(site.node, written.node):
+            continue
+        position = 1 if written.op == "masked_fill" or (written.op == "where" and written.form == "method") else 0
+        condition = written.argument(position, "condition", "mask") if written.op in _CHOOSING else None
+        if condition is not None and site.line.inside(site.node, condition):
+            break  # no value goes further
+        text = user.code_line or ""
+        col = site.line.column(written.node) + len(text) - len(text.lstrip())
+        found.append(replace(user, op=written.op, args=(), col=col))
+    return tuple(found)
 
 
 def logarithm_written(text: str | None, user: Operation) -> Operation | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
     denominator,
     first,
     is_number,
+    made_from,
     maker,
     named,
     second,
@@ -18,7 +19,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand
+from retrograd.anomaly.surroundings import Operand, Place
 
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
@@ -38,6 +39,24 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
 
 def _near_one(scene: Scene) -> str:
     return {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2"}.get(scene.dtype, "1e-6")
+
+
+def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tuple[str, Place | None] | None:
+    """A line with what an angle or a distance that is 0 was taken of kept inside its interval, and its place.
+
+    None if the operand was not made so. It has no derivative there, whatever is computed of it.
+    """
+    made = made_from(operand, "acos", "asin", "acosh")
+    if made is None or scene.complex or abs(value(first(made)) or 0.0) != 1:
+        return None
+    eps = _near_one(scene)
+    low, high = (f"1 + {eps}", None) if made.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    found = (scene.site(made, site) if site is not None else None) or scene.site(made)
+    if found is None:
+        return None
+    own = Site(found.written.line, found.written.node, found.written, made.place)
+    rewritten = scene.replaced(own, 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
+    return None if rewritten is None else (rewritten, made.place)
 
 
 @cause(25, "acos or asin of a cosine that rounding took past 1")
@@ -212,7 +231,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
     place, remedy = None, _CHOSEN_AT_ZERO
     if scene.op == "rsqrt":
         rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
-        general = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
+        otherwise = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
     else:
         if known == 0 and _counts(below):
             remedy = _COUNTED
@@ -228,7 +247,9 @@ def division_by_zero(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
             (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
-        general = f"y = a / {atom(guard(name))}"
+        elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
+            (rewritten, place), remedy = inside, _AT_ITS_EDGE
+        otherwise = f"y = a / {atom(guard(name))}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
     top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "
@@ -241,7 +262,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
         what = (
             f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
         )
-    return Finding(f"{what}. {remedy}", rewritten, general, place)
+    return Finding(f"{what}. {remedy}", rewritten, otherwise, place)
 
 
 def _counts(operand: Operand) -> bool:
@@ -264,6 +285,12 @@ _CHOSEN_AT_ZERO = (
 )
 _UNDER_THE_ROOT = (
     "The denominator is a root, whose derivative is infinite there as well: a small number under it keeps both finite."
+)
+
+
+_AT_ITS_EDGE = (
+    "The denominator is made of an angle or a distance that is 0, whose derivative is infinite there as well: kept "
+    "apart from 0 where it is taken, it keeps both finite."
 )
 
 

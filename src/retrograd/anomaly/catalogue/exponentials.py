@@ -23,6 +23,7 @@ from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import largest
 from retrograd.anomaly.catalogue.domain import clamped, general
+from retrograd.anomaly.catalogue.likelihoods import WAYS
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # The largest exponents worth computing with in half, single and double precision.
@@ -160,6 +161,19 @@ def exponential(scene: Scene) -> Finding | None:
         return Finding(
             f"{happened}. What is computed of it here leaves {scene.dtype} no room for an exponential, whatever the "
             "bound: compute all of this in a wider type, from the exponent on."
+        )
+    log = next(scene.roots(*LOGS, through=WAYS), None) if scene.kind == "overflow" else None
+    if log is not None and log is not scene.birth:
+        line = scene.line_of(log)
+        x = scene.called(first(scene.birth), "x")
+        spelling = scene.spelling()
+        return Finding(
+            f"{happened}, before the log{f' in {line}' if line else ''}. A bound would give another number there, and "
+            "no gradient. Compute the logarithms of all that leads to it instead: of exp(x) it is x, of a product the "
+            "sum of the logarithms, of a sum logsumexp, of a matrix product a @ b "
+            "logsumexp(log_a[:, :, None] + log_b, 1).",
+            None,
+            f"log_y = {spelling.tensor_call('logsumexp', f'{x} + log_weight', 'dim=-1')}",
         )
     if _is_factor(scene):
         lower = ", the more so as factors multiply from layer to layer"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
@@ -163,20 +162,15 @@ def overflow(scene: Scene) -> Finding | None:
 
 
 def _operands(site: Site) -> list[ast.expr]:
-    """What is written for tensors: not the equation of an einsum, nor the plus with which a line goes on."""
+    """What is written for tensors: not the equation of an einsum."""
     given = site.written.parts() if site.written.op in (*_OF_TWO, "einsum") else site.written.arguments
-    written = [each.operand if _is_plus(each) else each for each in given]
-    tensors = [each for each in written if not (isinstance(each, ast.Constant) and _is_no_number(each))]
+    tensors = [each for each in given if not (isinstance(each, ast.Constant) and _is_no_number(each))]
     listed = tensors[0] if len(tensors) == 1 else None
     return listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else tensors
 
 
 def _is_no_number(constant: ast.Constant) -> bool:
     return constant.value is None or isinstance(constant.value, str)
-
-
-def _is_plus(node: ast.expr) -> TypeGuard[ast.UnaryOp]:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd)
 
 
 def _goes_back(scene: Scene) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, maker, number, second, value
+from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, made_from, maker, number, second, value
 from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -127,12 +127,17 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
     )
 
 
-_WAYS = ("exp", "add", "mul", "div", "sub", "sum", "cumsum", "pow", "square", "sqrt", "i0", "neg", "where")
+WAYS = (
+    *("exp", "expm1", "cosh", "sinh", "i0", "pow", "square", "sqrt", "reciprocal"),
+    *("add", "mul", "div", "sub", "neg", "where", "flip"),
+    *("sum", "mean", "prod", "cumsum", "cumprod", "matmul", "dot"),
+)
+"""The operations that lead to a logarithm which is taken too late."""
 
 
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
-    for log in scene.roots(*LOGS, "log1p", through=_WAYS):
+    for log in scene.roots(*LOGS, "log1p", through=WAYS):
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
         if rewritten is not None:
@@ -149,8 +154,12 @@ def _lost_before(scene: Scene, log: Operation) -> str | None:
     """What was lost in the argument of a logarithm; None if nothing was."""
     known, edge = value(first(log)), -1 if log.op == "log1p" else 0
     if log is not scene.birth:
-        overflowed = scene.kind == "overflow" and not scene.backward
-        return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log." if overflowed else None
+        if scene.backward:
+            return None
+        if scene.kind == "overflow":
+            return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log."
+        divided = denominator(scene.birth) is not None and scene.kind in ("divide", "invalid")
+        return f"{scene.gave(scene.op)}, before the log: what it divides by has been rounded to 0." if divided else None
     if known == edge:
         return (
             f"The argument of the {log.op} is exactly {edge}, and the result -inf: a part of it has been rounded, an "

@@ -1,36 +1,126 @@
-"""Quotients of two that are zero together and tend to a number there: ``sin(x) / x``."""
+"""Quotients of two that are zero together and tend to a number there: ``sin(x) / x``, ``(x ** p - 1) / p``."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
+from retrograd.anomaly.catalogue._alike import alike
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import first, is_number, maker, same, second, unscaled, value
+from retrograd.anomaly.catalogue._expression import (
+    denominator,
+    first,
+    is_number,
+    maker,
+    same,
+    second,
+    unscaled,
+    value,
+)
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.domain import kept_inside
+from retrograd.anomaly.surroundings import Operand, Operation
 
-_LIKE_THEIR_ARGUMENT = ("sin", "tan", "tanh", "asin", "atan", "sinh", "asinh", "expm1", "log1p")  # near 0
+# f(x) = x (1 + slope * x + ...) near 0
+_SLOPES = dict.fromkeys(("sin", "tan", "tanh", "asin", "atan", "sinh", "asinh"), 0.0) | {"expm1": 0.5, "log1p": -0.5}
 
 
-@cause(None, "function of x divided by x, at zero")
-def removable_zero(scene: Scene) -> Finding | None:
-    if scene.op != "div" or scene.kind != "invalid" or scene.backward or value(second(scene.birth)) != 0:
+@dataclass(frozen=True)
+class _Leading:
+    """How an expression behaves where another one, ``x``, goes to 0: as ``factor * x ** order * (1 + slope * x)``."""
+
+    x: str
+    factor: float = 1.0
+    order: int = 1
+    slope: float = 0.0
+
+    def times(self, number: float) -> _Leading:
+        return _Leading(self.x, self.factor * number, self.order, self.slope)
+
+    def within(self, outer: float, order: int = 1, slope: float = 0.0) -> _Leading | None:
+        """Of ``outer * f ** order * (1 + slope * f)`` of it, if it is a multiple of ``x``."""
+        if self.order != 1 or self.slope:
+            return None
+        return _Leading(self.x, outer * self.factor**order, order, slope * self.factor)
+
+
+def _leading(line: Line, node: ast.expr) -> _Leading:
+    """How an expression behaves near 0; any that is not known as one of another stands for itself."""
+    written = line.operation_at(node)
+    if written is None or not written.arguments:
+        return _Leading(line.text(node))
+    sides = written.arguments if written.form == "operator" else ()
+    if written.op in _SLOPES and len(written.parts()) == 1:
+        found = _leading(line, written.parts()[0]).within(1.0, 1, _SLOPES[written.op])
+    elif written.op in ("add", "sub", "log") and (known := _one_and(line, node)) is not None:
+        found = known
+    elif written.op == "neg":
+        return _leading(line, written.arguments[0]).times(-1.0)
+    elif written.op == "pow" and number_written(written.argument(1, "exponent")) in (2, 3):
+        base = _leading(line, written.arguments[0])
+        found = base.within(1.0, int(number_written(written.argument(1, "exponent")) or 1))
+    elif written.op == "mul" and len(sides) == 2:
+        number = next((each for each in sides if number_written(each) is not None), None)
+        other = sides[1] if sides[0] is number else sides[0]
+        return _Leading(line.text(node)) if number is None else _leading(line, other).times(number_written(number) or 0)
+    elif written.op == "div" and len(sides) == 2 and (below := number_written(sides[1])):
+        return _leading(line, sides[0]).times(1 / below)
+    else:
+        found = None
+    return found or _Leading(line.text(node))
+
+
+def _one_and(line: Line, node: ast.expr) -> _Leading | None:
+    """Of ``exp(x) - 1``, ``1 - exp(x)``, ``1 - cos(x)`` and ``log(1 + x)``."""
+    written = line.operation_at(node)
+    if written is None or not written.arguments:
         return None
-    above = maker(first(scene.birth), *_LIKE_THEIR_ARGUMENT)
-    if above is None or not same(unscaled(first(above)), unscaled(second(scene.birth))):
+    if written.op == "log":
+        inner = line.operation_at(written.arguments[0])
+        terms = () if inner is None or inner.op != "add" else inner.arguments
+        rest = [each for each in terms if number_written(each) != 1]
+        return _leading(line, rest[0]).within(1.0, 1, -0.5) if len(terms) == 2 and len(rest) == 1 else None
+    if written.op != "sub" or len(written.arguments) != 2:
+        return None
+    numbers = [number_written(each) for each in written.arguments]
+    function = line.operation_at(written.arguments[1 if numbers[0] == 1 else 0]) if 1 in numbers else None
+    if function is None or function.op not in ("exp", "cos") or len(function.parts()) != 1:
+        return None
+    argument = _leading(line, function.parts()[0])
+    if function.op == "cos":
+        return argument.within(0.5 if numbers[0] == 1 else -0.5, 2)
+    return argument.within(-1.0 if numbers[0] == 1 else 1.0, 1, 0.5)
+
+
+@cause(None, "quotient of two that are zero together")
+def removable_zero(scene: Scene) -> Finding | None:
+    below = second(scene.birth)
+    if scene.op != "div" or scene.kind != "invalid" or scene.backward or below is None or value(below) != 0:
         return None
     site = scene.site(scene.birth)
+    limit = None if site is None else _limit(site)
+    of_itself = maker(first(scene.birth), *_SLOPES)
+    if limit is None and (of_itself is None or not same(unscaled(first(of_itself)), unscaled(below))):
+        return None
+    if (inside := kept_inside(scene, below, site)) is not None:
+        return Finding(
+            "0 / 0 is NaN, although the quotient tends to a number there. The number that is 0 is an angle or a "
+            "distance whose derivative is infinite as well: keep that apart from 0, and both are finite.",
+            inside[0],
+            place=inside[1],
+        )
     spelling = scene.spelling(site)
-    name = scene.called(second(scene.birth), "x")
+    name = scene.called(below, "x")
     rewritten = None
-    below = None if site is None or site.node is not site.written.node else site.written.argument(1, "other")
-    if site is not None and below is not None and (limit := _limit(site, below)) is not None:
-        text = site.line.text(below)
+    if site is not None and limit is not None and (node := site.written.argument(1, "other")) is not None:
+        text = site.line.text(node)
         test = f"{atom(text)} == 0"
-        quotient = site.line.text(site.node, {below: spelling.where(test, "1.0", text)})
-        rewritten = site.replaced(spelling.where(test, f"{limit:g}", quotient))
+        quotient = site.line.text(site.node, {node: spelling.where(test, "1.0", text)})
+        rewritten = site.replaced(spelling.where(test, limit, quotient))
     general = spelling.where(f"{name} == 0", "limit", f"a / {spelling.where(f'{name} == 0', '1.0', name)}")
+    tends = "the quotient tends to a number" if of_itself is None else f"{of_itself.op}(x) / x tends to 1"
     return Finding(
-        f"0 / 0 is NaN, although {above.op}(x) / x tends to 1 where x goes to 0. Choose that value there by a "
+        f"0 / 0 is NaN, although {tends} where x goes to 0. Choose that value there by a "
         "condition, with another one around the denominator, or else its derivative would be NaN. (A small number in "
         "the place of 0 would make the quotient 0, with a derivative that is wrong.)",
         rewritten,
@@ -38,53 +128,177 @@ def removable_zero(scene: Scene) -> Finding | None:
     )
 
 
-def _limit(site: Site, below: ast.expr) -> float | None:
-    """What a quotient tends to whose numerator is of a multiple of the denominator, by a number in the line."""
-    above = site.line.operation_at(site.written.argument(0, "input"))
-    argument = above.argument(0, "input") if above is not None and above.op in _LIKE_THEIR_ARGUMENT else None
-    if argument is None:
+def _limit(site: Site) -> str | None:
+    """What a written quotient tends to, with its derivative there, as far as both sides are known."""
+    above, below = site.written.argument(0, "input"), site.written.argument(1, "other")
+    if above is None or below is None or site.node is not site.written.node or site.written.form != "operator":
         return None
-    inner, outer = _multiple(site.line, argument), _multiple(site.line, below)
-    return inner[1] / outer[1] if inner[0] == outer[0] and outer[1] else None
-
-
-def _multiple(line: Line, node: ast.expr) -> tuple[str, float]:
-    """An expression without a factor that is a number, and that factor."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and (known := number_written(node.right)):
-        return line.text(node.left), 1 / known
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        for one, other in ((node.left, node.right), (node.right, node.left)):
-            if (known := number_written(one)) is not None:
-                return line.text(other), known
-    return line.text(node), 1.0
-
-
-@cause(None, "Box-Cox transformation at an exponent of zero")
-def box_cox(scene: Scene) -> Finding | None:
-    exponent = second(scene.birth)
-    if scene.op != "div" or scene.kind != "invalid" or scene.backward or value(exponent) != 0:
+    one, other = _leading(site.line, above), _leading(site.line, below)
+    if one.x != other.x or not other.factor or one.order < other.order:
         return None
-    difference = maker(first(scene.birth), "sub")
-    power = maker(first(difference), "pow") if difference is not None else None
-    if power is None or difference is None or value(second(difference)) != 1 or not same(second(power), exponent):
+    limit, slope = one.factor / other.factor, one.slope - other.slope
+    if one.order > other.order:
+        return f"{limit:g} * {atom(one.x)}" if one.order == other.order + 1 else "0.0"
+    if not slope:
+        return f"{limit:.8g}"
+    linear = f"{abs(limit * slope):.8g} * {atom(one.x)}"
+    return f"{limit:.8g} {'-' if limit * slope < 0 else '+'} {linear}"
+
+
+_CHOOSING = ("where", "masked_fill", "nan_to_num")  # which may discard what has no value
+
+
+@dataclass(frozen=True)
+class _Pole:
+    """A number because of which a denominator is 0: its expression, when it is, and one close by."""
+
+    node: ast.expr
+    test: str
+    near: str
+
+
+@cause(None, "expression with a limit, at a number that is divided by")
+def limit_nearby(scene: Scene) -> Finding | None:
+    below = denominator(scene.birth)
+    if scene.op not in ("div", "reciprocal") or below is None or value(below) != 0 or is_number(below):
+        return None
+    if any(each in _CHOOSING for each in scene.later):
         return None
     site = scene.site(scene.birth)
+    node = site.written.argument(1, "other") if site is not None and site.written.op == "div" else None
+    if site is None or node is None or site.node is not site.written.node or not _has_limit(scene):
+        return None
+    pole = _pole(scene, site, node, below)
+    is_whole = scene.op == "div" and value(first(scene.birth)) == 0
+    others = () if pole is None else _elsewhere(site, pole.node, node, is_whole=is_whole)
+    if pole is None or not others:
+        return None
     spelling = scene.spelling(site)
-    place = scene.site(power, site) if site is not None else None
-    rewritten = None
-    if site is not None and place is not None and place.node is place.written.node and place.line is site.line:
-        above, below = place.written.argument(1, "exponent"), site.written.argument(1, "other")
-        if above is not None and below is not None and exponent is not None and not is_number(exponent):
-            p = site.line.text(below)
-            near = spelling.where(f"{atom(p)} == 0", f"{atom(p)} + {'1e-5' if scene.double else '1e-2'}", p)
-            rewritten = site.line.replaced({above: f"near := {near}", below: "near"})
+    everywhere = sorted((pole.node, *others), key=site.line.column)
+    edits: dict[ast.AST, str] = dict.fromkeys(everywhere, "near")
+    edits[everywhere[0]] = f"near := {spelling.where(pole.test, pole.near, site.line.text(pole.node))}"
+    name = site.line.text(pole.node)
+    above = scene.at(first(scene.birth), 1) if scene.op == "div" else 1
     return Finding(
-        "0 / 0 is NaN, although (x ** p - 1) / p tends to log(x) where p goes to 0. Take an exponent close by where it "
-        "is exactly 0: value and derivative are then close to those of the limit. (To bound the denominator alone "
-        "would make the quotient 0 and its derivative huge.)",
-        rewritten,
-        f"y = {spelling.call('log', scene.called(first(power), 'x'))}  # where p is 0",
+        f"{above} / 0 is {scene.event.born}, although what the line computes of it tends to a number where "
+        f"{pole.test}. Take a number close by for {name} there, wherever it stands: value and derivative are then "
+        "close to those of the limit. (To bound the denominator alone would give another number, with a derivative "
+        "that is huge or 0.)",
+        site.line.replaced(edits),
+        f"{name} = {spelling.where(pole.test, pole.near, name)}",
     )
 
 
-CAUSES = (removable_zero, box_cox)
+def _has_limit(scene: Scene) -> bool:
+    """Whether 0 is divided by 0, or the infinity comes to be a power of 1 or a multiple of 0."""
+    if value(first(scene.birth)) == 0 and scene.op == "div":
+        return True
+    used = next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
+    if used is None:
+        return False
+    others = [each for each in used.args[:2] if not _comes_from(each, scene.birth)]
+    wanted, known = 1 if used.op == "pow" else 0, [value(each) for each in others]
+    return used.op in ("pow", "mul") and any(each is None or each != each or each == wanted for each in known)
+
+
+def _has_number(operation: Operation) -> bool:
+    return operation.op in ("mul", "add", "sub", "div") and any(is_number(each) for each in operation.args[:2])
+
+
+def _comes_from(operand: Operand, operation: Operation, depth: int = 3) -> bool:
+    made = operand.producer
+    if made is None or not depth:
+        return False
+    is_it = (made.op, made.place, made.col) == (operation.op, operation.place, operation.col)
+    return is_it or any(_comes_from(each, operation, depth - 1) for each in made.args[:2])
+
+
+def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole | None:
+    line = site.line
+    step = "1e-5" if scene.double else "1e-1" if scene.half else "3e-3"
+    node = _zero_with(line, below)
+    pair = None if node is None else _pair(line, node)
+    if pair is not None:
+        moved, fixed = pair if number_written(pair[0]) is None else pair[::-1]
+        made = maker(operand, "sub")
+        at = None if made is None else value(first(made))
+        if not _is_variable(moved):
+            return None
+        text = line.text(moved)
+        near = f"{atom(text)} + {step}" if at == 0 else f"{atom(text)} * (1 + {step})"
+        return _Pole(moved, f"{atom(text)} == {atom(line.text(fixed))}", near)
+    if node is None or not _is_variable(node):
+        return None
+    text = line.text(node)
+    return _Pole(node, f"{atom(text)} == 0", f"{atom(text)} + {step}")
+
+
+def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
+    """What an expression is 0 with: a variable, or a difference of two; None if it is not known."""
+    while not _is_variable(node):
+        written = line.operation_at(node)
+        if written is None or not written.arguments:
+            return None
+        sides = written.arguments
+        rest = [each for each in sides if number_written(each) is None]
+        if written.op in ("mul", "div") and len(rest) == 1:
+            node = rest[0]
+        elif written.op in (*_SLOPES, "neg", "square") or (written.op == "pow" and number_written(sides[-1])):
+            node = sides[0]
+        elif written.op == "sub" and len(rest) == 1 and (inner := _one_at_zero(line, rest[0])) is not None:
+            node = inner
+        else:
+            return node if _pair(line, node) is not None else None
+    return node
+
+
+def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
+    """What an expression is 1 with where that is 0: of ``exp(x)``, ``cos(x)`` and ``(1 + x) ** n``."""
+    written = line.operation_at(node)
+    if written is None or not written.arguments:
+        return None
+    if written.op in ("exp", "cos", "cosh"):
+        return written.arguments[0]
+    base = line.operation_at(written.arguments[0]) if written.op == "pow" else None
+    terms = () if base is None or base.op != "add" else base.arguments
+    rest = [each for each in terms if number_written(each) != 1]
+    return rest[0] if len(terms) == 2 and len(rest) == 1 else None
+
+
+def _pair(line: Line, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The two that are equal where an expression is 0: of ``a - b`` and of ``log(a / b)``."""
+    written = line.operation_at(node)
+    if written is not None and written.op == "log" and written.arguments:
+        written = line.operation_at(written.arguments[0])
+        wanted = "div"
+    else:
+        wanted = "sub"
+    if written is None or written.op != wanted or written.form != "operator" or len(written.arguments) != 2:
+        return None
+    return written.arguments[0], written.arguments[1]
+
+
+def _is_variable(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+
+
+def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -> tuple[ast.expr, ...]:
+    """The places besides a denominator in which an expression stands in a quotient, or in the product or power of it.
+
+    ``is_whole`` says that the quotient has a limit by itself. None if the expression only divides there, too.
+    """
+    around = [
+        each for each in site.line.operations if each.node is not site.node and site.line.inside(site.node, each.node)
+    ]
+    outer = (
+        site.node
+        if is_whole
+        else next((each.node for each in reversed(around) if each.op in ("mul", "pow")), site.node)
+    )
+    others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
+    poles = (below, *alike(site.line, site.written))
+    kept = any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
+    return tuple(others) if kept else ()
+
+
+CAUSES = (removable_zero, limit_nearby)

@@ -219,9 +219,8 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
             "log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
             "binary_cross_entropy_with_logits.",
-            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}"))
-            if outer and text
-            else in_log_space(scene, log),
+            in_log_space(scene, log)
+            or (outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None),
             f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
             log.place,
         )
@@ -243,8 +242,8 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
             "computes the same number without passing through zero.",
-            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None)
-            or in_log_space(scene, log),
+            in_log_space(scene, log)
+            or merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
             f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
             log.place,
         )

@@ -10,9 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, atom, is_name, with_rate
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
+from retrograd.anomaly.catalogue._log_space import in_log_space
+from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.unkept import is_unkept
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
@@ -148,6 +151,16 @@ def recurrence(scene: Scene) -> Finding | None:
             if scene.op == "matmul"
             else f'{init}(w, nonlinearity="relu")',
         )
+    name, whole = (None, None) if line is None or line.assignment is None else line.assignment
+    if scene.op == "matmul" and site is not None and name is not None and whole is site.node:
+        return Finding(f"{happened} {_LINEAR}", site.replaced(_normalised(scene, runs[0][1], name, site, spelling)))
+    if scene.op == "mul" and site is not None and whole is site.node:
+        return Finding(
+            f"{happened} It is a product of all the factors: keep its logarithm instead, if that is what is wanted in "
+            "the end, or divide by its size in every step.",
+            None,
+            f"log_{name} = log_{name} + {spelling.call('log', 'factor')}",
+        )
     rewritten = None
     if site is not None and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
@@ -199,6 +212,39 @@ def _nearby(scene: Scene) -> Iterator[Operation]:
 def _reads(code_line: str | None, name: str) -> bool:
     """Whether a line has a name, or a number, in it."""
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code_line or "") is not None
+
+
+@cause(None, "product of many factors")
+def many_factors(scene: Scene) -> Finding | None:
+    if scene.op not in ("prod", "cumprod") or scene.kind != "overflow" or scene.backward or scene.half:
+        return None
+    x, site = first(scene.birth), scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    least, most = number(x.min), number(x.max)
+    size = f" of numbers up to {most:.3g}" if most is not None else ""
+    total = "cumsum" if scene.op == "cumprod" else "sum"
+    log = next(iter(scene.roots("log", through=("prod", "cumprod", "mul"))), None)
+    rewritten = None if log is None else in_log_space(scene, log)
+    if rewritten is None and log is not None and site is not None and (least or 0.0) > 0:
+        rewritten = _sum_of_logarithms(scene, log, site, total)
+    where = "dim=-1" if total == "cumsum" else ""
+    return Finding(
+        f"A product{size} is beyond the largest {scene.dtype}: it grows with the number of its factors. Its "
+        "logarithm stays in range, as the sum of theirs; products of that are sums, and quotients differences.",
+        rewritten,
+        f"log_p = {spelling.call('log', scene.called(x, 'x'))}.{total}({where})",
+        None if log is None else log.place,
+    )
+
+
+def _sum_of_logarithms(scene: Scene, log: Operation, site: Site, total: str) -> str | None:
+    outer = scene.site(log)
+    inner = scene.site(scene.birth, outer) if outer is not None else None
+    text = inner.text(0, "input") if inner is not None else None
+    if outer is None or inner is None or text is None or outer.written.argument(0, "input") is not inner.node:
+        return None
+    spelling = scene.spelling(outer)
+    return outer.replaced(f"{spelling.call('log', text)}.{total}({dims(inner, None, numpy=spelling.numpy)})")
 
 
 @cause(None, "log of a likelihood that left its range factor by factor")
@@ -272,6 +318,22 @@ def _is_own_factor(op: str, line: Line) -> bool:
     return op != "mul" or name is None or name in names
 
 
+def _normalised(scene: Scene, carried: Operand, name: str, site: Site, spelling: Spelling) -> str:
+    """The product over its norm; over that of each row, where rows are multiplied from the right."""
+    product, sides = site.line.text(site.node), scene.birth.args[:2]
+    by_rows = carried is sides[0] and len(carried.shape or ()) > 1 and not same(*sides)
+    options = ("axis=-1", "keepdims=True") if spelling.numpy else ("dim=-1", "keepdim=True")
+    where = ", ".join(options) if by_rows else ""
+    norm = spelling.call("linalg.norm", name, where) if spelling.numpy else f"{name}.norm({where})"
+    return f"({name} := {product}) / {norm}"
+
+
+_LINEAR = (
+    "Nothing but a product is done in each run, so that the result is a power of the matrix, of which only the "
+    "direction stays in range. Divide by the norm in every step, as a power iteration does; where the size is needed, "
+    "add up the logarithms of these norms. Of a layer, keep the weight's largest singular value at 1 or below "
+    "(orthogonal initialisation, spectral norm) instead."
+)
 _STEP = (
     "Of an integration, take smaller steps: an explicit scheme explodes beyond a bound (Euler's for diffusion at "
     "dt > dx**2 / (2 * D)), an implicit one does not. Of a layer, keep its weight small, or normalise the state at "
@@ -475,5 +537,5 @@ def infinite_operand(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (log_of_many_factors, inner_descent, recurrence, overflowing_variance)
+CAUSES = (many_factors, log_of_many_factors, inner_descent, recurrence, overflowing_variance)
 FALLBACK = (too_large, infinite_operand)

@@ -1,0 +1,105 @@
+"""Functions and their inverses, one after the other, which pass through numbers out of range: ``logit(sigmoid(x))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retrograd.anomaly.catalogue._code import Site, Written, atom, number_written
+from retrograd.anomaly.catalogue._expression import first, maker, root, second, squared, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operation
+
+_INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf"}
+
+
+@cause(None, "function and its inverse")
+def inverse(scene: Scene) -> Finding | None:
+    made = maker(first(scene.birth), _INVERSES.get(scene.op, ""))
+    if made is None or scene.complex or scene.site(scene.birth) is None:
+        return None  # or one that a distribution has called
+    name = scene.taken(made, "x")
+    return Finding(
+        f"{made.op}({scene.at(first(made), 'x')}) is rounded to {scene.at(first(scene.birth), 1.0)}, the end of its "
+        f"interval, where {scene.op} is infinite. {scene.op} only undoes the {made.op}: the result is what went into "
+        "that, without the way there and back.",
+        _rewritten(scene, scene.birth, made, lambda x: x),
+        f"y = {name}",
+    )
+
+
+@cause(None, "root of a square")
+def root_of_square(scene: Scene) -> Finding | None:
+    if scene.complex:
+        return None
+    outer = scene.birth if scene.backward else scene.chain[1] if len(scene.chain) > 1 else None
+    inside = root(outer) if outer is not None else None
+    x, square = squared(inside), maker(inside, "pow", "square", "mul")
+    if outer is None or inside is None or x is None or square is None or outer.op == "rsqrt":
+        return None
+    if outer.op == "pow" and value(second(outer)) != 0.5:
+        return None
+    if not (scene.zero(inside) if scene.backward else scene.kind == "overflow"):
+        return None
+    spelling = scene.spelling(scene.site(outer))
+    happened = (
+        "The derivative of the root is infinite at 0, and times the 0 of the square's it is NaN"
+        if scene.backward
+        else f"The square of {scene.at(x, 'x')} is beyond the largest {scene.dtype}"
+    )
+    return Finding(
+        f"{happened}. The root of x ** 2 is abs(x), whose derivative at 0 is 0.",
+        _rewritten(scene, outer, square, lambda x: spelling.call("abs", x)),
+        f"y = {spelling.call('abs', scene.called(x, 'x'))}",
+        outer.place,
+    )
+
+
+def _rewritten(scene: Scene, outer: Operation, inner: Operation, new: Callable[[str], str]) -> str | None:
+    """The line with an operation changed to something else of what another one, which is its argument, is of."""
+    site = scene.site(outer)
+    place = scene.site(inner, site) if site is not None else None
+    text = place.text(0, "input") if place is not None else None
+    node = site.written.argument(0, "input") if site is not None else None
+    if site is None or place is None or text is None or node is None:
+        return None
+    return site.replaced(
+        new(site.line.text(node, {place.node: atom(text)} if node is not place.node else {node: text}))
+    )
+
+
+@cause(None, "exponential of a logarithm")
+def power_by_logarithm(scene: Scene) -> Finding | None:
+    site = scene.site(scene.birth) if scene.op == "log" and not scene.complex else None
+    power = _power(site) if site is not None and value(first(scene.birth)) == 0 else None
+    if site is None or power is None:
+        return None
+    exp, new = power
+    return Finding(
+        "exp(p * log(x)) is x ** p, which is 0 where x is 0, but on the way there log(0) is -inf and its derivative "
+        "infinite: times the 0 of the exponential that is NaN. Write the power itself.",
+        site.line.replaced({exp.node: new}),
+    )
+
+
+def _power(log: Site) -> tuple[Written, str] | None:
+    """The exponential of a multiple of a logarithm, and the power that it is; None of a root, which has a pole, too."""
+    x = log.written.text(0, "input")
+    for exp in log.line.operations if x is not None and log.node is log.written.node else ():
+        node = exp.argument(0, "input") if exp.op == "exp" else None
+        if node is log.node and x is not None:
+            return exp, x
+        product = log.line.operation_at(node) if node is not None else None
+        if x is None or product is None or product.op not in ("mul", "div") or log.node not in product.arguments[:2]:
+            continue
+        factor = product.arguments[1 - product.arguments.index(log.node)]
+        text, known = atom(log.line.text(factor)), number_written(factor)
+        divided = product.op == "div"
+        if product.arguments[0] is not log.node and divided:
+            continue
+        if known is not None and not (0 < known <= 1 if divided else known >= 1):
+            return None
+        return exp, f"{atom(x)} ** {f'(1 / {text})' if divided else text}"
+    return None
+
+
+CAUSES = (inverse, root_of_square, power_by_logarithm)
