@@ -48,7 +48,7 @@ class ModuleOfTests(pytest.Module):
             raise
 
 
-_OF_DISTRIBUTIONS = ("distribution", "refused", "probabilistic")  # files with one of these in their names
+_OF_DISTRIBUTIONS = ("distribution", "refused", "probabilistic", "packages")  # files with one of these in their names
 
 
 def pytest_pycollect_makemodule(module_path, parent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrograd.anomaly.adapters.extent import extent
+from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, line, only_event, run, runs
 from tests.anomaly.disguises import HERE

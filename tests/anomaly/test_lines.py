@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import watch
-from retrograd.anomaly.adapters.place import _is_code
+from retrograd.anomaly.adapters.program.place import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, only_event, run

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly.adapters import syntax
-from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.program import syntax
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 
 STEPS = 400
 FEW = 20  # searches of the whole graph, or of a function's text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.replay import Recorder
 from retrograd.core import observer
 from retrograd.core.node import OpNode

@@ -59,7 +59,7 @@ def test_shows_everything() -> None:
 
 def test_the_line_that_led_to_an_installed_packages() -> None:
     led = {"filename": "/home/me/main.py", "lineno": 9, "code_line": "loss = model(ids)"}
-    shown = page(Entry(event=event(called_from=led))).texts
+    shown = page(Entry(event=event(callers=(led,)))).texts
     assert shown["p.place"][-1] == "called at /home/me/main.py:9  loss = model(ids)"
 
 

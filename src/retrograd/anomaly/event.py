@@ -71,9 +71,11 @@ class NaNEvent(_Event):
         The user's line that called the operation, also for births in backward.
     col, end_col
         Where in ``code_line`` (as it stands here, in characters) the operation is written.
-    called_from
-        Where that line is a part of an installed package: the program's own line that led there, as far as it is
-        known, ``{"filename": "train.py", "lineno": 9, "code_line": "loss = model(ids).loss"}``.
+    callers
+        The program's own lines that called the function of that line, as far as they are known, the innermost first:
+        ``({"filename": "train.py", "lineno": 9, "function": "step", "code_line": "loss = entropy(p)"},)``. They end
+        at the ``forward`` of a module, or at the function that has found the birth. Where the line itself is a part
+        of an installed package, the first of them is the one that led there.
     index
         The first bad element of the output.
     operands
@@ -129,7 +131,7 @@ class NaNEvent(_Event):
     code_line: str | None = None
     col: int | None = None
     end_col: int | None = None
-    called_from: Mapping[str, Any] | None = None
+    callers: tuple[Mapping[str, Any], ...] = ()
     index: tuple[int, ...] | None = None
     operands: Mapping[str, Any] = field(default_factory=dict)
     nan_count: int = 0

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import takewhile
 from types import CodeType, FrameType, TracebackType
@@ -67,6 +67,16 @@ def is_own(code: CodeType) -> bool:
 
 def is_own_file(filename: str) -> bool:
     """Whether a file is the program's own."""
+    known = _own.get(filename)
+    if known is None:
+        known = _own[filename] = _is_written_by_user(filename)
+    return known
+
+
+_own: dict[str, bool] = {}  # by file
+
+
+def _is_written_by_user(filename: str) -> bool:
     if _is_between_file(filename) or package_of(filename) is not None or filename.startswith(_STANDARD):
         return False
     return not _is_generated(filename)
@@ -108,10 +118,34 @@ def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     return (each for each in outwards(frame) if not is_between(each.f_code))
 
 
-def led_to(frame: FrameType) -> tuple[CodeType, int] | None:
-    """The program's own innermost line around a frame, where that one is not the program's own."""
-    own = next((each for each in outwards(frame) if is_own(each.f_code)), None)
-    return None if own is None or own is frame else (own.f_code, own.f_lasti)
+Position = tuple[CodeType, int]  # an instruction of a function
+
+_MOST_CALLERS = 8
+
+
+def position_of(frame: FrameType) -> Position:
+    """The instruction that a frame is at."""
+    return frame.f_code, frame.f_lasti
+
+
+def callers_of(
+    frame: FrameType | None, position: Callable[[FrameType], Position] = position_of
+) -> tuple[Position, ...]:
+    """The program's own instructions that led to a frame, the innermost first, with no library in between.
+
+    The first one may have called a library, where the frame is not the program's own. ``position`` tells where a frame
+    was.
+    """
+    each = frame
+    while each is not None and not is_own_file(each.f_code.co_filename):
+        each = each.f_back
+    if each is frame and each is not None:
+        each = each.f_back
+    found: list[Position] = []
+    while each is not None and is_own_file(each.f_code.co_filename) and len(found) < _MOST_CALLERS:
+        found.append(position(each))
+        each = each.f_back
+    return tuple(found)
 
 
 def depth_of_user() -> int:

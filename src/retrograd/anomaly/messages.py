@@ -84,8 +84,7 @@ def message_of(event: NaNEvent | GradEvent) -> str:
         lines[0] += f"; it reached {event.harmed}"
     if event.code_line:
         lines.append(f"    {event.code_line}")
-    if event.called_from:
-        own = event.called_from
+    for own in event.callers[:1]:
         lines += [f"called from {own['filename']}:{own['lineno']}", f"    {own.get('code_line', '')}".rstrip()]
     return "\n".join([*lines, *advice(event, event.note)])
 

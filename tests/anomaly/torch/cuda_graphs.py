@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from retrograd.anomaly.adapters.torch import graphed
+from retrograd.anomaly.adapters.torch.boundaries import graphed
 
 _READING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "item")
 _READ_BY = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__")

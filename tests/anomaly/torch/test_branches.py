@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from retrograd.anomaly import watch
-from retrograd.anomaly.adapters.branches import same_in_other_branches
-from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
+from retrograd.anomaly.adapters.program.branches import same_in_other_branches
+from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:

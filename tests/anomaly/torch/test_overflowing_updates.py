@@ -133,7 +133,7 @@ def test_clipping_prevents_it() -> None:
 
 
 def test_no_copies_of_ordinary_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.anomaly.adapters.torch import updates
+    from retrograd.anomaly.adapters.torch.boundaries import updates
 
     def refused(optimizer: Any) -> None:
         raise AssertionError("copied")

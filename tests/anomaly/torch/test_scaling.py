@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.scaling import MOST_SKIPS
+from retrograd.anomaly.adapters.torch.boundaries.scaling import MOST_SKIPS
 from retrograd.anomaly.report import format_event
 from tests.anomaly.torch.training import Net, batches, line_of, log_of_zero, root_of_zero, state, weights_are_clean
 

@@ -263,7 +263,7 @@ def test_inputs_are_those_before_hooks_of_the_users_changed_them() -> None:
 
 def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the loss function is too long to be remembered."""
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.tail._MOST_NODES", 0)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.tail._MOST_NODES", 0)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "record") as w:
@@ -284,7 +284,7 @@ def test_allowed_operations_are_no_suspects() -> None:
 
 def test_the_record_lets_go_of_what_is_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The birth is exact even if next to nothing may be kept."""
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.recording.MOST_BYTES", 1000)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.recording.MOST_BYTES", 1000)
     w, _ = watched(root_of_zero)
     assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth of root_of_zero"))
 

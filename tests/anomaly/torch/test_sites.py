@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import retrograd as rg
-from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.torch import sites
-from retrograd.anomaly.adapters.torch.graph import nodes_behind
-from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
+from retrograd.anomaly.adapters.program.place import place_fields
+from retrograd.anomaly.adapters.torch.places import sites
+from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
+from retrograd.anomaly.adapters.torch.records.graph import nodes_behind
 from tests.anomaly.torch.training import Net, batches, line_of, train
 
 NEW = sys.version_info >= (3, 12)
@@ -273,7 +273,7 @@ def written(w: Any, loss: Tensor) -> list[tuple[str, str]]:
     found = []
     for node in nodes_behind([loss.grad_fn]):
         if not hasattr(node, "variable"):
-            place = place_fields(*site_of(node._sequence_nr()))
+            place = place_fields(*site_of(node._sequence_nr())[0])
             found.append((node.name(), place["code_line"][place["col"] : place["end_col"]]))
     return found
 

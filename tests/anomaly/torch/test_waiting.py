@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.optim import SGD
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch import gradients, verdict
-from retrograd.anomaly.adapters.torch.verdict import Verdict
-from retrograd.anomaly.adapters.torch.waiting import waits
+from retrograd.anomaly.adapters.torch.looks import gradients, verdict
+from retrograd.anomaly.adapters.torch.looks.verdict import Verdict
+from retrograd.anomaly.adapters.torch.runtime.waiting import waits
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command
 from retrograd.cli.session import run_watched

@@ -7,7 +7,7 @@ from typing import Any
 
 def adapters_for(watch: Any) -> list[Any]:
     """The adapters that a watch needs: that of the model or optimizer it was given; without one, both."""
-    from retrograd.anomaly.adapters.torch.importing import WhenImported
+    from retrograd.anomaly.adapters.torch.runtime.importing import WhenImported
 
     libraries = {_library(each) for each in (watch.model, watch.optimizer) if each is not None}
     if libraries == {"torch"}:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.constructions import Construction, construction_of, rate_given, told
-from retrograd.anomaly.adapters.variables import local_variables
+from retrograd.anomaly.adapters.program.constructions import Construction, construction_of, rate_given, told
+from retrograd.anomaly.adapters.program.variables import local_variables
 from retrograd.anomaly.libraries import outwards
 
 

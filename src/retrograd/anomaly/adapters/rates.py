@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from retrograd.anomaly.adapters.place import place_of
+from retrograd.anomaly.adapters.program.place import place_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import user_frame

@@ -100,7 +100,7 @@ def _code(code: str) -> str:
 
 
 def _source(story: Story) -> str:
-    called = f'\n<p class="place">called at {escape(story.called)}</p>' if story.called else ""
+    called = "".join(f'\n<p class="place">called at {escape(caller)}</p>' for caller in story.callers)
     if not story.lines:
         return f'<p class="place">{escape(story.place)}</p>{called}' if story.place else ""
     rows = []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retrograd.anomaly.event import (
     GradEvent,
@@ -51,7 +52,7 @@ class Story:
     lines: tuple[SourceLine, ...]
     lineno: int | None
     span: tuple[int, int] | None
-    called: str
+    callers: tuple[str, ...]
     element: str
     operands: tuple[tuple[str, str], ...]
     made: tuple[str, ...]
@@ -89,7 +90,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         lines=lines,
         lineno=event.lineno,
         span=span,
-        called=called(event),
+        callers=callers(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
         made=tuple(_written(made, name if len(event.operands) > 1 else "") for name, made in makers(event)),
@@ -177,12 +178,25 @@ def _shortened(filename: str) -> str:
         return os.fspath(path)
 
 
-def called(event: NaNEvent) -> str:
-    """The program's own line that led to an installed package's: "train.py:9  loss = model(ids).loss"."""
-    own = event.called_from
-    if not own:
-        return ""
-    return f"{_shortened(own['filename'])}:{own['lineno']}  {own.get('code_line', '')}".rstrip()
+def callers(event: NaNEvent) -> tuple[str, ...]:
+    """The program's own lines that led there, the innermost first: "train.py:9  loss = model(ids).loss"."""
+    return tuple(f"{_line_of(own, event)}  {_calling(own)}".rstrip() for own in event.callers[:_MOST_CALLERS])
+
+
+def _line_of(own: Mapping[str, Any], event: NaNEvent) -> str:
+    same = own["filename"] == event.filename
+    return f"line {own['lineno']}" if same else f"{_shortened(own['filename'])}:{own['lineno']}"
+
+
+def _calling(own: Mapping[str, Any]) -> str:
+    """A caller's line; of one that calls the same function several times, the call that is meant."""
+    line = own.get("code_line", "")
+    call = line[own["col"] : own["end_col"]] if own.get("col") is not None else ""
+    function = call.partition("(")[0]
+    return f"... {call}" if function and line.count(f"{function}(") > 1 else line
+
+
+_MOST_CALLERS = 3
 
 
 def _written(made: Operation, operand: str) -> str:
@@ -243,7 +257,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
         what, package = "it", package_of(event.filename or "")
         if package is not None:
             yield f"Line {event.lineno} belongs to {package}."
-            what = f"what line {event.called_from['lineno']} gives it" if event.called_from else "what it is given"
+            what = f"what line {event.callers[0]['lineno']} gives it" if event.callers else "what it is given"
         yield f"Mend {what} before line {event.lineno} uses it, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
@@ -301,7 +315,7 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     line = f"{number}" if event.remedy_filename is None else f"{number} of {_shortened(event.remedy_filename)}"
     package = package_of(event.remedy_filename or event.filename or "")
     if package is not None:
-        given = f" what line {event.called_from['lineno']} gives it" if event.called_from else " what it is given"
+        given = f" what line {event.callers[0]['lineno']} gives it" if event.callers else " what it is given"
         return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
     whole = (event.code_line or "").strip()
     own = whole[:_SAME_LINE]

@@ -182,7 +182,8 @@ def _event(story: Story, style: Style) -> list[str]:
     if story.place:
         rows += ["", style.paint(story.place, "strong"), *_source(story, style)]
     rows.append("")
-    rows += _fact("called", story.called, style)
+    for number, caller in enumerate(story.callers):
+        rows += _fact("" if number else "called", caller, style)
     operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
     for made in story.made:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.refused import arguments_in
-from retrograd.anomaly.adapters.variables import variables_at
-from retrograd.anomaly.libraries import frames_between, is_between, led_to, outwards, trace_of
+from retrograd.anomaly.adapters.program.refused import arguments_in
+from retrograd.anomaly.adapters.program.variables import variables_at
+from retrograd.anomaly.libraries import Position, callers_of, frames_between, is_between, outwards, trace_of
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
@@ -71,8 +71,8 @@ class Birth:
         The last sequence number before the operation was recorded.
     code, at
         The user's line.
-    led
-        The program's own line that led there, where that one is an installed package's.
+    callers
+        The program's own instructions that led there, the innermost first; see :func:`.libraries.callers_of`.
     places
         That line, and those from which the functions around it were called.
     modules
@@ -109,7 +109,7 @@ class Birth:
     seq: int = field(default_factory=next_sequence_nr)
     code: CodeType | None = None
     at: int = 0
-    led: tuple[CodeType, int] | None = None
+    callers: tuple[Position, ...] = ()
     places: tuple[tuple[CodeType, int], ...] = ()
     modules: tuple[Any, ...] = ()
     samples: Sequence[Any] = ()
@@ -342,7 +342,7 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
         birth.clipping = {"total_norm": float(values["total_norm"]), "max_norm": float(values["max_norm"])}
     if found.user is not None:
         birth.code, birth.at = found.user.f_code, found.at
-        birth.led = led_to(found.user)
+        birth.callers = callers_of(found.user)
     return birth
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.retrograd.autopsy.describe import result_of
+from retrograd.anomaly.adapters.retrograd.autopsy.findings import Inquest
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.births import Birth
-from retrograd.anomaly.adapters.retrograd.describe import result_of
 from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, reals, same, statistics
-from retrograd.anomaly.adapters.retrograd.findings import Inquest
-from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
 from retrograd.anomaly.adapters.retrograd.norms import norm
 from retrograd.anomaly.adapters.retrograd.variables import Names

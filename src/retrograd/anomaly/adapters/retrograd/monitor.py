@@ -18,14 +18,15 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
-from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.program.checked import may_tell_of_one
+from retrograd.anomaly.adapters.program.rates_written import rate_written
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
-from retrograd.anomaly.adapters.rates_written import rate_written
-from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
@@ -33,9 +34,10 @@ from retrograd.anomaly.adapters.retrograd.births import (
     in_helper_thread,
     ran_by,
 )
+from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
+from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
+from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
-from retrograd.anomaly.adapters.retrograd.failures import explanation, look_at_checked
-from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
     leaves_behind,
@@ -49,8 +51,6 @@ from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
-from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
-from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent

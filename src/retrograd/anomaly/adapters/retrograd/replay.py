@@ -31,7 +31,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
 )
 from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
 from retrograd.anomaly.adapters.standing_still import schedules_stand_still
-from retrograd.anomaly.libraries import led_to, user_frame
+from retrograd.anomaly.libraries import Position, callers_of, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
@@ -123,7 +123,7 @@ class Call:
         The gradient that arrived at the node, with the samples of vmap hidden in it.
     flags
         The kinds of flags raised in it.
-    led, inside, variables
+    callers, inside, variables
         See :class:`Birth`.
     writes
         Whether it writes to a tensor that was there before, its first operand or one given as ``out=``.
@@ -138,7 +138,7 @@ class Call:
     operands: list[Any]
     code: CodeType | None = None
     at: int = 0
-    led: tuple[CodeType, int] | None = None
+    callers: tuple[Position, ...] = ()
     module: Any = None
     within: Call | None = None
     is_backward: bool = False
@@ -241,7 +241,7 @@ class Recorder(Observer):
         user = user_frame(frame)
         if user is not None:
             call.code, call.at = user.f_code, user.f_lasti
-            call.led = led_to(user)
+            call.callers = callers_of(user)
         self._under_way.append(call)
         return call
 
@@ -394,7 +394,7 @@ class Recorder(Observer):
 def birth_of_call(call: Call, bad: ndarray) -> Birth:
     """The birth of a result of a call."""
     birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
-    birth.code, birth.at, birth.led, birth.variables = call.code, call.at, call.led, call.variables
+    birth.code, birth.at, birth.callers, birth.variables = call.code, call.at, call.callers, call.variables
     return birth
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import raw
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, birth_at, ran_by, saved_before
 from retrograd.anomaly.adapters.retrograd.elements import flat, is_bad, is_born
-from retrograd.anomaly.adapters.retrograd.graph import raw
 from retrograd.core.node import Node
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.retrograd.births import as_array
-from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import (
+from retrograd.anomaly.adapters.program.variables import (
     frames_that_name,
     members_of,
     modules_behind,
     named_variables,
     variables_around,
 )
+from retrograd.anomaly.adapters.retrograd.births import as_array
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.libraries import is_own, user_frames
 from retrograd.core.tensor import Tensor
 

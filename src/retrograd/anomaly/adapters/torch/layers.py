@@ -14,20 +14,20 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call
-from retrograd.anomaly.adapters.torch.capturing import capturing
-from retrograd.anomaly.adapters.torch.compiling import in_use
-from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
-from retrograd.anomaly.adapters.torch.distributed import is_sharded
-from retrograd.anomaly.adapters.torch.extremes import Tally, absmin, extremes, has_elements, look, read
-from retrograd.anomaly.adapters.torch.findings import NOT_SURE, met_at
-from retrograd.anomaly.adapters.torch.graph import read as read_graph
-from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
-from retrograd.anomaly.adapters.torch.origin import origin_of
-from retrograd.anomaly.adapters.torch.recording import Recorder
-from retrograd.anomaly.adapters.torch.rehearsal import Given, version
-from retrograd.anomaly.adapters.torch.unhooked import Hook
+from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
+from retrograd.anomaly.adapters.torch.autopsy.findings import NOT_SURE, met_at
+from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.autopsy.origin import origin_of
+from retrograd.anomaly.adapters.torch.looks.extremes import Tally, absmin, extremes, has_elements, look, read
+from retrograd.anomaly.adapters.torch.looks.norms import GradientScale, norms
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call
+from retrograd.anomaly.adapters.torch.records.graph import read as read_graph
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.records.rehearsal import Given, version
+from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.adapters.torch.runtime.distributed import is_sharded
+from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
 from retrograd.anomaly.event import NaNEvent, with_note
 from retrograd.anomaly.layers import Handle, Look
 from retrograd.anomaly.libraries import user_frame
@@ -170,7 +170,7 @@ class TorchLayers:
         if self._recorder is not None:
             made = self._recorder.made_by(tensor)
             return [] if made is None else [made]
-        return [] if tensor.grad_fn is None else read_graph([tensor], lambda seq: None)
+        return [] if tensor.grad_fn is None else read_graph([tensor], lambda seq: ())
 
     def _is_meant(self, call: Call) -> bool:
         """Whether the watch was told that the infinities of an operation are meant."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.snapshot import small_buffers
-from retrograd.anomaly.adapters.variables import variables_around
+from retrograd.anomaly.adapters.program.variables import variables_around
+from retrograd.anomaly.adapters.torch.second_run.snapshot import small_buffers
 
 _MOST = 8
 _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then

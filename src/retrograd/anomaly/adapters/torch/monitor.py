@@ -18,19 +18,19 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.program.rates_written import rate_written
 from retrograd.anomaly.adapters.rates import rates_pass
-from retrograd.anomaly.adapters.rates_written import rate_written
-from retrograd.anomaly.adapters.torch.backward import Backward
-from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
-from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad, roots_of
-from retrograd.anomaly.adapters.torch.clipping import Clipping
-from retrograd.anomaly.adapters.torch.compiling import in_use
-from retrograd.anomaly.adapters.torch.distributed import Agreement
-from retrograd.anomaly.adapters.torch.failures import explanation
-from retrograd.anomaly.adapters.torch.findings import Findings
-from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import has_own_step, user_frame, within_backward
-from retrograd.anomaly.adapters.torch.gradients import (
+from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
+from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.boundaries.by_hand import UpdatesByHand
+from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
+from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
+from retrograd.anomaly.adapters.torch.boundaries.graphed import Graphs
+from retrograd.anomaly.adapters.torch.boundaries.reading import Reads
+from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
+from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, Withheld
+from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
+from retrograd.anomaly.adapters.torch.looks.gradients import (
     Seen,
     bad_ones,
     finite_norm,
@@ -40,28 +40,28 @@ from retrograd.anomaly.adapters.torch.gradients import (
     loss_number,
     root_is_bad,
 )
-from retrograd.anomaly.adapters.torch.graph import leaves_behind
-from retrograd.anomaly.adapters.torch.graphed import Graphs
-from retrograd.anomaly.adapters.torch.growth import Growth
-from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
-from retrograd.anomaly.adapters.torch.loaders import rerun
+from retrograd.anomaly.adapters.torch.looks.growth import Growth
+from retrograd.anomaly.adapters.torch.looks.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.models import Models, is_on_device
-from retrograd.anomaly.adapters.torch.modes import unseen
-from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.places.sites import SiteLog
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
-from retrograd.anomaly.adapters.torch.reading import Reads
-from retrograd.anomaly.adapters.torch.recording import Recorder
-from retrograd.anomaly.adapters.torch.recordings import Recordings
-from retrograd.anomaly.adapters.torch.scaling import Scaling
-from retrograd.anomaly.adapters.torch.sites import SiteLog
-from retrograd.anomaly.adapters.torch.snapshot import Snapshot
-from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.records.backward import Backward
+from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad, roots_of
+from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.adapters.torch.runtime.distributed import Agreement
+from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
+from retrograd.anomaly.adapters.torch.runtime.modes import unseen
+from retrograd.anomaly.adapters.torch.runtime.unhooked import leave_out
+from retrograd.anomaly.adapters.torch.runtime.waiting import is_of_device
+from retrograd.anomaly.adapters.torch.runtime.warned import point_at_callers
+from retrograd.anomaly.adapters.torch.second_run.loaders import rerun
+from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Snapshot
 from retrograd.anomaly.adapters.torch.under_way import UnderWay
-from retrograd.anomaly.adapters.torch.undoing import BeforeUpdate, Withheld
-from retrograd.anomaly.adapters.torch.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.updates import Updates, optimizer_context
-from retrograd.anomaly.adapters.torch.waiting import is_of_device
-from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected

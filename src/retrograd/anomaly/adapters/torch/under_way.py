@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.capturing import capturing
-from retrograd.anomaly.adapters.torch.frames import Steps, Turns
-from retrograd.anomaly.adapters.torch.gradients import Seen
-from retrograd.anomaly.adapters.torch.tail import Tail
-from retrograd.anomaly.adapters.torch.undoing import Withheld
+from retrograd.anomaly.adapters.torch.boundaries.undoing import Withheld
+from retrograd.anomaly.adapters.torch.looks.gradients import Seen
+from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.runtime.frames import Steps, Turns
 
 
 class UnderWay(threading.local):

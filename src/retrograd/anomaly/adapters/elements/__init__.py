@@ -1,0 +1,1 @@
+"""Where elements lie, as far as shapes tell."""

@@ -1,0 +1,28 @@
+"""Normalisations, whose other arguments have one number for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrograd.anomaly.names import canonical, is_normalisation
+
+
+def works_by_channel(op: str) -> bool:
+    """Whether an operation makes an element of its result of the one at its place, and of its channel's numbers."""
+    return is_normalisation(op) and canonical(op) not in ("layer_norm", "rms_norm")
+
+
+def channel_of(op: str, index: Sequence[int] | None, shape: Sequence[int], own: Sequence[int]) -> tuple[int] | None:
+    """The element of an argument of shape ``own`` that belongs to the channel of an element of the result.
+
+    Channels are the second dimension. None if the argument has no number for each, or the operation works otherwise.
+
+    Examples
+    --------
+    >>> from retrograd.anomaly.adapters.elements.channels import channel_of
+    >>> channel_of("native_batch_norm", (0, 2, 5, 5), (8, 4, 6, 6), (4,))
+    (2,)
+    """
+    if index is None or not 1 < len(index) == len(shape) or tuple(own) != (shape[1],) or not works_by_channel(op):
+        return None
+    return (index[1],)

@@ -1,0 +1,210 @@
+"""Losses that the program checks by itself, to leave its loop or the batch: ``if isnan(loss): break``, ``continue``.
+
+Whatever the check is made of, it reads a truth value, or a number that is not finite, from a tensor. Where that happens
+in a function that leaves a loop, or itself, or a batch, on a condition, the variables which the condition reads are
+looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from retrograd.anomaly.adapters.program.making import is_given_at, sources
+from retrograd.anomaly.adapters.program.syntax import body, inside, variables_in
+from retrograd.anomaly.adapters.program.variables import local_variables, value_of
+from retrograd.anomaly.left_out import LeftOut
+from retrograd.anomaly.libraries import is_own, outwards
+
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
+_TRAINS = frozenset(("backward", "grad", "step"))  # what a batch is left out of that is not finite
+_EXITS = frozenset(("exit", "quit", "_exit"))  # of sys, os, or by themselves
+_NEAR = 3  # frames: the function that looks, and those that have called it to look
+
+
+def may_tell_of_one(value: Any) -> bool:
+    """Whether what was read from a tensor is a truth value, or a number that is not finite."""
+    return value is True or value is False or (type(value) is float and not math.isfinite(value))
+
+
+class Checked(NamedTuple):
+    """A loss that is not finite, and that the program checks.
+
+    Attributes
+    ----------
+    frame
+        Which checks it.
+    loss
+        The tensor.
+    leaves
+        Whether the program may be about to leave a loop for it, and not only the batch.
+    leaves_out
+        Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
+    """
+
+    frame: FrameType
+    loss: Any
+    leaves: bool
+    leaves_out: bool
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the program that checks, and no installed package.
+
+        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
+        """
+        return is_own(self.frame.f_code)
+
+
+def checked_loss(
+    frame: FrameType | None,
+    is_internal: Callable[[CodeType], bool],
+    has_history: Callable[[Any], bool],
+    is_bad: Callable[[Any], bool],
+    left_out: LeftOut,
+) -> Checked | None:
+    """A loss for which the program may be about to leave a loop or a batch; None without one.
+
+    Parameters
+    ----------
+    frame
+        In which something was read from a tensor.
+    is_internal
+        Whether code is not the user's.
+    has_history
+        Whether something is a tensor that operations have made.
+    is_bad
+        Whether such a tensor is a loss that is not finite.
+    left_out
+        Told of functions whose losses are finite.
+    """
+    for number, each in enumerate(islice(_calling(frame, is_internal), _NEAR)):
+        own = is_own(each.f_code)
+        if not own and (number or left_out.met is not None):
+            return None  # packages look at much else, and often
+        conditions = _conditions(each.f_code)
+        for names in conditions if own else (conditions.leave, conditions.loop):
+            for value in _values(each, names, has_history, is_bad, own):
+                if _can_be_seen_as(is_bad, value):
+                    leaves, leaves_out = names is not conditions.skip, names is not conditions.loop
+                    return Checked(each, value, leaves, leaves_out)
+        if any(conditions):
+            left_out.is_fine(each.f_code)
+    return None
+
+
+def _can_be_seen_as(is_bad: Callable[[Any], bool], value: Any) -> bool:
+    """Whether a tensor is seen to be bad; others have numbers that cannot be read, as on torch's device "meta"."""
+    try:
+        return is_bad(value)
+    except RuntimeError:
+        return False
+
+
+def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
+    """The user's frames that have called each other without any library in between; none if a library reads."""
+    return takewhile(lambda each: not is_internal(each.f_code), outwards(frame))
+
+
+class _Conditions(NamedTuple):
+    """The variables that conditions read on which a function, or one of its loops, is left; those of the heads of its
+    ``while`` loops; and those on which a batch is left.
+    """
+
+    leave: tuple[str, ...]
+    loop: tuple[str, ...]
+    skip: tuple[str, ...]
+
+
+# By the addresses of code objects, which are kept; to hash one would take longer than all the rest.
+_known: dict[int, tuple[CodeType, _Conditions]] = {}
+_MOST = 4096
+
+
+def _conditions(code: CodeType) -> _Conditions:
+    known = _known.get(id(code))
+    if known is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        met: set[str] = set()
+        found = []
+        for is_meant in (_leaves, _loops, _skips):
+            found.append(tuple(dict.fromkeys(each for each in _read_in(code, is_meant) if each not in met)))
+            met.update(found[-1])
+        known = _known[id(code)] = code, _Conditions(*found)
+    return known[1]
+
+
+def _read_in(code: CodeType, is_meant: Callable[[ast.If | ast.While], bool]) -> Iterator[str]:
+    """The variables in the conditions of some kind."""
+    for node in body(code):
+        if isinstance(node, (ast.If, ast.While)) and is_meant(node):
+            yield from variables_in(node.test)
+
+
+def _loops(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.While)
+
+
+def _skips(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.If) and any(map(_leaves_batch, inside(node)))
+
+
+def _leaves(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.If) and any(map(_leaves_loop, inside(node)))
+
+
+def _leaves_batch(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _TRAINS
+    return isinstance(node, ast.Continue)
+
+
+def _leaves_loop(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _EXITS
+    return isinstance(node, _LEAVES)
+
+
+def _values(
+    frame: FrameType,
+    names: Iterable[str],
+    has_history: Callable[[Any], bool],
+    is_bad: Callable[[Any], bool],
+    thorough: bool,
+) -> Iterator[Any]:
+    """The tensors with a history that have these names, or that a number or truth value of these is made from.
+
+    What has no value yet has made nothing, unless it is given one now; nor has anything bad gone into finite numbers.
+    What such a number is made from is looked for as far as it goes, if that is to be ``thorough``; else in one step.
+    """
+    names = list(names)
+    given = len(names)
+    if not names:
+        return
+    variables = local_variables(frame)
+    for number, name in enumerate(names):  # which grow
+        first = name.partition(".")[0]
+        value = value_of(variables if first in variables else frame.f_globals, name)
+        if has_history(value):
+            yield value
+            continue
+        if not thorough and number >= given:
+            continue
+        is_known = first in variables or first in frame.f_globals
+        if (is_known and _may_hide_one(value, is_bad)) or is_given_at(frame.f_code, name, frame.f_lineno):
+            names += (each for each in sources(frame.f_code, name) if each not in names)
+
+
+def _may_hide_one(value: Any, is_bad: Callable[[Any], bool]) -> bool:
+    """Whether a number that is not finite may have gone into a value, as into the truth value of a comparison."""
+    if type(value) is float:
+        return not math.isfinite(value)
+    has_numbers = hasattr(type(value), "is_floating_point") and value.is_floating_point()
+    return not has_numbers or _can_be_seen_as(is_bad, value)

@@ -1,0 +1,164 @@
+"""Where a program makes its optimizer, and where it writes the learning rate."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+from retrograd.anomaly.adapters.program.syntax import lines_of, tree_of
+from retrograd.anomaly.adapters.program.variables import named_variables
+from retrograd.anomaly.catalogue._code import dotted, number_written
+from retrograd.anomaly.libraries import is_own, is_own_file, outwards
+from retrograd.core.notebooks import cells, shown_name
+
+_PARTS = (ast.expr, ast.keyword, ast.withitem, ast.arguments)
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
+_RATE = re.compile(r"(?i)(.*_)?(lr|learning_?rate)")
+
+
+@dataclass(frozen=True)
+class Construction:
+    """A statement of a program that makes an object, and the call in it that does."""
+
+    filename: str
+    statement: ast.stmt
+    call: ast.Call
+
+    def is_given_to(self, names: set[str]) -> bool:
+        """Whether the statement gives the object one of these names."""
+        targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
+        return any(ast.unparse(each) in names for each in targets)
+
+    def context(self) -> dict[str, Any]:
+        """Its line, of a statement of several lines these in one, for the context of an event."""
+        if not isinstance(self.statement, _SIMPLE):
+            return {}
+        lines = (linecache.getline(self.filename, number).strip() for number in lines_of(self.statement))
+        text = " ".join(lines) if len(lines_of(self.statement)) == 1 else ast.unparse(self.statement)
+        return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
+
+    def may_have(self, options: Mapping[str, Any]) -> bool:
+        """Whether the numbers that are given there are among an optimizer's options, as these were or are."""
+        given = {each.arg: number_written(each.value) for each in self.call.keywords}
+        if (rate := self.rate()) is not None:
+            given["lr"] = number_written(rate)
+        begun = {"lr": options.get("initial_lr")}
+        return all(each in (None, options.get(str(name)), begun.get(str(name))) for name, each in given.items())
+
+    def rate(self) -> ast.expr | None:
+        """The learning rate that is given, which is the second argument of every optimizer."""
+        named = next((each.value for each in self.call.keywords if each.arg == "lr"), None)
+        return self.call.args[1] if named is None and len(self.call.args) > 1 else named
+
+
+def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]) -> Construction | None:
+    """Where the program has made what a variable holds, or the only place where it may have made it.
+
+    Parameters
+    ----------
+    frame
+        The user's, from which outwards the variable is looked for.
+    optimizer
+        The object.
+    options
+        One of its groups.
+    """
+    kind = type(optimizer).__name__
+    for walked in (each for each in outwards(frame) if is_own(each.f_code)):
+        names = {name for name, value in named_variables(walked) if value is optimizer}
+        filename = shown_name(walked.f_code.co_filename)
+        made = [each for each in _constructions(filename, kind) if each.is_given_to(names)]
+        above = [each for each in made if walked.f_code.co_firstlineno <= each.statement.lineno <= walked.f_lineno]
+        if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
+            return (above or made)[-1]
+    everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
+    possible = [each for each in everywhere if each.may_have(options)]
+    if len(possible) > 1 and {each.filename for each in possible} <= set(cells()):
+        return possible[-1]  # a cell that was changed is run again
+    return possible[0] if len(possible) == 1 else None
+
+
+def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
+    """The only number in the program that is called a learning rate and is this one, for the context of an event."""
+    found = [
+        (filename, node)
+        for filename in _files(frame)
+        for name, node in _named(tree_of(filename))
+        if _RATE.fullmatch(name) and number_written(node) == rate
+    ]
+    return told(*found[0]) if len(found) == 1 else {}
+
+
+def told(filename: str, node: ast.expr) -> dict[str, Any]:
+    """An expression that stands on one line, that line, and where in it: a ``"rate"`` in the context of an event."""
+    text = linecache.getline(filename, node.lineno)
+    if node.end_lineno != node.lineno or not text:
+        return {}
+    indent = len(text) - len(text.lstrip())
+    first, last = (len(text.encode()[:each].decode()) - indent for each in (node.col_offset, node.end_col_offset or 0))
+    known = number_written(node)
+    number = {} if known is None else {"lr": float(known)}
+    where = {"code_line": text.strip(), "lineno": node.lineno, "filename": filename, "col": first, "end_col": last}
+    return {"name": ast.unparse(node), **number, **where}
+
+
+def _constructions(filename: str, kind: str) -> Iterator[Construction]:
+    """The calls of a class in a file."""
+    if not any(kind in line for line in linecache.getlines(filename)):
+        return
+    for statement in ast.walk(tree_of(filename)):
+        if isinstance(statement, ast.stmt):
+            parts = (each for each in ast.iter_child_nodes(statement) if isinstance(each, _PARTS))
+            for node in (each for part in parts for each in ast.walk(part)):
+                if isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] == kind:
+                    yield Construction(filename, statement, node)
+
+
+def _files(frame: FrameType) -> list[str]:
+    """The files of the program: those of its functions under way, of what these import, and the cells of a notebook."""
+    own = [each for each in outwards(frame) if is_own(each.f_code)]
+    files = dict.fromkeys((*(shown_name(each.f_code.co_filename) for each in own), *cells()))
+    waiting = [each.f_globals for each in own]
+    for variables in waiting:
+        for value in list(variables.values()):
+            name = _module_of(value)
+            filename = getattr(sys.modules.get(name), "__file__", None)
+            if filename and filename not in files and is_own_file(filename):
+                files[filename] = None
+                waiting.append(vars(sys.modules[name]))
+    return list(files)
+
+
+def _module_of(value: Any) -> str:
+    """The module that a variable of another one holds, or has a class or function from."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return str(value.__module__) if isinstance(value, (type, FunctionType)) else ""
+
+
+def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What a file gives names to: arguments, variables, entries of dictionaries, options of a command line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from ((each.arg, each.value) for each in node.keywords if each.arg)
+            options = [
+                str(each.value).lstrip("-").replace("-", "_") for each in node.args if isinstance(each, ast.Constant)
+            ]
+            yield from ((options[-1], each.value) for each in node.keywords if options and each.arg == "default")
+        elif isinstance(node, ast.Assign):
+            yield from ((ast.unparse(each).rpartition(".")[2], node.value) for each in node.targets)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield ast.unparse(node.target).rpartition(".")[2], node.value
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            yield from ((str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant))
+        elif isinstance(node, ast.arguments):
+            yield from ((each.arg, value) for each, value in zip(node.args[::-1], node.defaults[::-1], strict=False))
+            keywords = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            yield from ((each.arg, value) for each, value in keywords if value is not None)

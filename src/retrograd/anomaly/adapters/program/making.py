@@ -1,0 +1,226 @@
+"""Which statements of a function have given a variable its value, as they are written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from types import CodeType
+from typing import NamedTuple
+
+from retrograd.anomaly.adapters.program.syntax import body, lines_of, variables_in
+from retrograd.core import sites
+
+
+class Made(NamedTuple):
+    """How a variable of a function came to its value.
+
+    Attributes
+    ----------
+    lines
+        Of the statements that gave it its value, and of those that gave one to what they read, and so on.
+    variables
+        The other ones that they read; those that get their values beside it are not among them.
+    """
+
+    lines: frozenset[int]
+    variables: frozenset[str]
+
+
+class _Statement(NamedTuple):
+    """A statement that gives variables a value, or the head of one."""
+
+    lines: range
+    gives: frozenset[str]
+    reads: frozenset[str]
+
+
+def made(code: CodeType, name: str) -> Made:
+    """How a variable of a function came to its value, whatever the order in which its statements ran.
+
+    Parameters
+    ----------
+    name
+        Also of an attribute or an item: ``batch.weight``.
+    """
+    statements = list(_statements(code))
+    wanted = {name, name.partition(".")[0].partition("[")[0]}
+    lines: set[int] = set()
+    while found := [each for each in statements if each.gives & wanted]:
+        for each in found:
+            statements.remove(each)
+            lines.update(each.lines)
+            wanted |= each.reads
+    return Made(frozenset(lines), frozenset(wanted - {name}))
+
+
+@lru_cache(maxsize=256)
+def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
+    """What the statements of :func:`made` call, by the names that are written: ``self.encoder``; the last one first."""
+    lines = made(code, name).lines
+    calls = [node for node in body(code) if isinstance(node, ast.Call) and lines.issuperset(lines_of(node))]
+    written = [ast.unparse(each.func) for each in sorted(calls, key=lambda each: -each.lineno)]
+    return tuple(dict.fromkeys(each for each in written if each.replace(".", "").isidentifier()))
+
+
+@lru_cache(maxsize=1024)
+def sources(code: CodeType, name: str) -> tuple[str, ...]:
+    """The variables that those statements read which give one its value."""
+    return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
+
+
+def is_given_at(code: CodeType, name: str, lineno: int) -> bool:
+    """Whether a statement on a line gives a variable its value."""
+    return any(name in each.gives and lineno in each.lines for each in _statements(code))
+
+
+def statement_at(code: CodeType, lineno: int) -> range:
+    """The lines of the innermost statement of a function around a line."""
+    around = [lines_of(node) for node in body(code) if isinstance(node, ast.stmt) and lineno in lines_of(node)]
+    return min(around, key=len, default=range(lineno, lineno + 1))
+
+
+def exclude_each_other(code: CodeType, one: int, other: int) -> bool:
+    """Whether two lines of a function are in different branches of one condition, so that only one of them runs."""
+    return any(
+        (one in first and other in second) or (one in second and other in first) for first, second in _branches(code)
+    )
+
+
+def is_sure_before(code: CodeType, earlier: int, later: int) -> bool:
+    """Whether a line has run where a later one does, as far as conditions decide that."""
+    return all(later in branch for pair in _branches(code) for branch in pair if earlier in branch)
+
+
+def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -> bool:
+    """Whether a loop around a line gives a variable its value below it, which it had above the loop for a first one."""
+    loops = [lines_of(node) for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    around = [loop for loop in loops if lineno in loop and above not in loop]
+    given = (each.lines.start for each in _statements(code) if name in each.gives)
+    return any(line >= lineno and line in loop for line in given for loop in around)
+
+
+def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
+    """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
+
+    The statement that did it is the last one above an instruction, in its function; empty if the variable has been
+    given something else since.
+    """
+    if code is None:
+        return ()
+    here = sites.line_of(code, at)
+    above = [node for node in body(code) if isinstance(node, (ast.For, ast.Assign)) and node.lineno < here]
+    for node in sorted(above, key=lambda node: node.lineno, reverse=True):
+        target, source = (node.target, node.iter) if isinstance(node, ast.For) else (node.targets[0], node.value)
+        for each in ast.walk(target):
+            if isinstance(each, ast.Tuple) and any(_is_named(item, name) for item in each.elts):
+                names = [item.id for item in each.elts if isinstance(item, ast.Name)]
+                return tuple(names) if len(names) == len(each.elts) else ()
+        if _is_named(target, name) and not any(_is_named(each, name) for each in ast.walk(source)):
+            return ()
+    return ()
+
+
+def first_line_with(code: CodeType, lineno: int, name: str) -> int | None:
+    """The line of a function from which on a variable has the value that it has at another line; None if unknown.
+
+    That is the first one in the loop that gives it its value, behind the statement that does, or of the function.
+
+    Parameters
+    ----------
+    name
+        Also of an attribute or an item: ``batch["x"]``.
+    """
+    variable = re.split(r"[.\[]", name, maxsplit=1)[0]
+    nodes = list(body(code))
+    above = [node for node in nodes if isinstance(node, (ast.For, ast.Assign)) and node.lineno < lineno]
+    for node in sorted(above, key=lambda node: node.lineno, reverse=True):
+        targets = [node.target] if isinstance(node, ast.For) else node.targets
+        if variable in {given for target in targets for given in variables_in(target)}:
+            return node.body[0].lineno if isinstance(node, ast.For) else lines_of(node).stop
+    if variable in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return min((node.lineno for node in nodes if isinstance(node, ast.stmt) and not _is_text(node)), default=None)
+    return None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+@lru_cache(maxsize=256)
+def left_over(code: CodeType, lineno: int) -> frozenset[str]:
+    """The variables of loops that have ended, where a function is at a line: nothing else gives them a value."""
+    loops = [node for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor))]
+    ended = {name for loop in loops if lineno not in lines_of(loop) for name in _given(loop.target)}
+    heads = {lines_of(loop.iter) for loop in loops}
+    return frozenset(ended.difference(*(each.gives for each in _statements(code) if each.lines not in heads)))
+
+
+def _is_named(written: ast.AST, name: str) -> bool:
+    return isinstance(written, ast.Name) and written.id == name
+
+
+@lru_cache(maxsize=256)
+def _statements(code: CodeType) -> tuple[_Statement, ...]:
+    return tuple(_statements_in(body(code)))
+
+
+def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if _fit(targets, values):
+                for target, value in zip(targets, values, strict=True):
+                    yield _statement(node, [target], [value])
+            case ast.Assign(targets=targets, value=value):
+                yield _statement(node, targets, [value])
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield _statement(node, [target], [value])
+            case ast.AugAssign(target=target, value=value):
+                yield _statement(node, [target], [target, value])
+            case ast.NamedExpr(target=target, value=value):
+                yield _statement(node, [target], [value])
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                yield _statement(value, [target], [value])
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                yield _statement(value, [target], [value])
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call) if not _is_self(owner):
+                yield _statement(node, [owner], [call])  # such as parts.append(part)
+
+
+def _is_self(owner: ast.expr) -> bool:
+    """Whether it is the object that a method belongs to: else all that it holds would be made by any of its methods."""
+    return isinstance(owner, ast.Name) and owner.id == "self"
+
+
+@lru_cache(maxsize=256)
+def _branches(code: CodeType) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
+    """The lines of both branches of every condition of a function."""
+    conditions = (node for node in body(code) if isinstance(node, ast.If))
+    return tuple((_lines_in(node.body), _lines_in(node.orelse)) for node in conditions)
+
+
+def _lines_in(statements: Iterable[ast.AST]) -> frozenset[int]:
+    return frozenset(line for each in statements for line in lines_of(each))
+
+
+def _fit(targets: list[ast.expr], values: list[ast.expr]) -> bool:
+    """Whether each of some targets is given one of some values, as in ``a, b = b, a``."""
+    return len(targets) == len(values) and not any(isinstance(each, ast.Starred) for each in (*targets, *values))
+
+
+def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -> _Statement:
+    gives = frozenset(name for target in targets for name in _given(target))
+    return _Statement(lines_of(node), gives, frozenset(name for value in values for name in variables_in(value)))
+
+
+def _given(target: ast.expr) -> Iterator[str]:
+    """The variables that an assignment gives a value, wholly or in part."""
+    match target:
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for each in targets:
+                yield from _given(each)
+        case ast.Starred(value=each) | ast.Subscript(value=each):
+            yield from _given(each)
+        case ast.Name() | ast.Attribute():
+            yield ast.unparse(target)

@@ -1,0 +1,193 @@
+"""A place in the user's program, as the fields of an event."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import linecache
+import re
+import sys
+import tokenize
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from types import CodeType, FrameType
+from typing import Any
+
+from retrograd.anomaly.adapters.program.making import is_given_later_in_loop
+from retrograd.anomaly.libraries import Position, is_own, outwards
+from retrograd.anomaly.parsing import expression_of, module_of
+from retrograd.core import sites
+
+
+def place_fields(code: CodeType | None, at: int, callers: tuple[Position, ...] = ()) -> dict[str, Any]:
+    """The file, the line with the columns of the instruction in it, and the function.
+
+    A statement of several lines is given as one, the lines joined by spaces, without the comments and backslashes in
+    between. None is given where the file was edited since the program read it. ``callers`` are the program's own
+    instructions that led there, the innermost first.
+    """
+    if code is None:
+        return {}
+    if callers:
+        return {**place_fields(code, at), "callers": _lines_of(callers, code, at)}
+    site = sites.site(code, at)
+    last = site.end_lineno or site.lineno
+    lines = [linecache.getline(site.filename, number) for number in range(site.lineno, last + 1)]
+    fields: dict[str, Any] = {"filename": site.filename, "lineno": site.lineno, "function": site.function}
+    has_columns = site.col is not None and site.end_col is not None
+    extent = _extent(lines, site) if has_columns else None
+    if not all(lines) or (has_columns and extent is None):
+        return fields
+    lines = _joinable(lines)
+    fields["code_line"] = " ".join(filter(None, (line.strip() for line in lines)))
+    if extent is not None:
+        begin, end = extent
+        fields["col"] = begin - (len(lines[0]) - len(lines[0].lstrip()))
+        fields["end_col"] = len(fields["code_line"]) - len(lines[-1][end:].rstrip())
+    return fields
+
+
+def _extent(lines: list[str], site: sites.Site) -> tuple[int, int] | None:
+    """Where in the first of its lines an instruction begins, and where in the last it ends, in characters.
+
+    None if no piece of code has these ends: then the lines are not those that were compiled.
+    """
+    first, last = lines[0].encode(), lines[-1].encode()
+    try:
+        before, since = first[: site.col].decode(), first[site.col :].decode()
+        until, after = last[: site.end_col].decode(), last[site.end_col :].decode()
+    except UnicodeDecodeError:  # within a character
+        return None
+    if not since[:1].strip() or not until[-1:].strip() or len(last) < (site.end_col or 0):
+        return None
+    if _WITHIN_WORD.match(before[-1:] + since[:1]) or _WITHIN_WORD.match(until[-1:] + after[:1]):
+        return None
+    begin, end = len(before), len(until)
+    # a compound statement, joined to one line, is no code
+    return (begin, end) if len(lines) > 1 or _is_code(until[begin:]) else None
+
+
+_WITHIN_WORD = re.compile(r"\w\w")
+
+
+@lru_cache(maxsize=256)
+def _is_code(text: str) -> bool:
+    """Whether a text is a statement or an expression, or a part of an f-string."""
+    parts = [f"f'''{text}'''"] if text[0] + text[-1] == "{}" else []
+    for each in (text, *parts):
+        with contextlib.suppress(SyntaxError):
+            module_of(each)
+            return True
+    return False
+
+
+def place_of(frame: FrameType | None) -> dict[str, Any]:
+    """The same of the instruction that a frame is at; nothing without a frame."""
+    return {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
+
+
+def own_line(code: CodeType, at: int) -> dict[str, Any]:
+    """The program's own line that has called a function, as an event keeps it."""
+    place = place_fields(code, at)
+    return {
+        key: place[key] for key in ("filename", "lineno", "function", "code_line", "col", "end_col") if key in place
+    }
+
+
+def _lines_of(callers: tuple[Position, ...], code: CodeType, at: int) -> tuple[dict[str, Any], ...]:
+    """The lines of callers as far as the function that has found the birth: what has called that one is no news.
+
+    A comprehension or a lambda is no further line.
+    """
+    running = {frame.f_code for frame in outwards(sys._getframe(1))}
+    if is_own(code) and code in running:
+        return ()
+    inside = len(list(takewhile(lambda each: each[0] not in running, callers)))
+    lines = [own_line(code, at), *(own_line(*each) for each in callers[: inside + 1])]
+    told = [line for before, line in pairwise(lines) if _number(before) != _number(line)]
+    return tuple(told)
+
+
+def _number(line: Mapping[str, Any]) -> tuple[Any, Any]:
+    return line.get("filename"), line.get("lineno")
+
+
+def written_where(code: CodeType | None, at: int) -> dict[str, Any]:
+    """Those of these that an :class:`~retrograd.anomaly.surroundings.Operation` has."""
+    place = place_fields(code, at)
+    return {"col": place.get("col"), **line_fields(place)}
+
+
+def line_fields(place: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, but for the column in the line."""
+    return {key: place.get(key) for key in ("code_line", "lineno", "filename", "function")}
+
+
+def _joinable(lines: list[str]) -> list[str]:
+    """Lines without their comments and backslashes at the end, but for those of the last, where nothing follows."""
+    if len(lines) == 1:
+        return lines
+    starts: dict[int, int] = {}
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # part of a statement
+        for each in tokenize.generate_tokens(iter(lines).__next__):
+            if each.type == tokenize.COMMENT:
+                starts[each.start[0]] = each.start[1]
+    others = [line[: starts.get(number)] for number, line in enumerate(lines[:-1], 1)]
+    return [*(line.rstrip().removesuffix("\\") for line in others), lines[-1]]
+
+
+def written_at(code: CodeType | None, at: int) -> ast.expr | None:
+    """The expression that an instruction belongs to, as it is written."""
+    place = place_fields(code, at)
+    if "col" not in place:
+        return None
+    try:
+        return expression_of(place["code_line"][place["col"] : place["end_col"]])
+    except SyntaxError:  # part of an augmented assignment
+        return None
+
+
+def only_argument_at(code: CodeType | None, at: int) -> str | None:
+    """What an instruction gives to what it calls, if that is one thing, as it is written."""
+    written = written_at(code, at)
+    is_one = isinstance(written, ast.Call) and len(written.args) == 1 and not written.keywords
+    return ast.unparse(written.args[0]) if isinstance(written, ast.Call) and is_one else None
+
+
+@lru_cache(maxsize=256)
+def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
+    """The names of the variables in that expression, with and without what follows: ``batch``, ``batch.x``."""
+    written = written_at(code, at)
+    nodes = [] if written is None else list(ast.walk(written))
+    return frozenset(ast.unparse(each) for each in nodes if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)))
+
+
+def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
+    """The last line before an instruction, in its function, that gives a variable its value or puts one into it.
+
+    None where that is above a loop which gives it others.
+    """
+    if code is None:
+        return None
+    lineno = sites.line_of(code, at)
+    found = assignment_above(code, lineno, name)
+    return None if found is None or is_given_later_in_loop(code, lineno, name, found[1]) else found
+
+
+def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:
+    """The last line above another one, in a function, that gives a variable its value or puts one into it."""
+    if not name.isidentifier():
+        return None
+    pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
+    for number in range(lineno - 1, code.co_firstlineno - 1, -1):
+        line = linecache.getline(code.co_filename, number).strip()
+        if pattern.match(line):
+            return line, number
+    return None
+
+
+def is_variable(code: CodeType, name: str | None) -> bool:
+    """Whether a function has a variable of a name, or reads one; the same of an attribute or an item of one."""
+    first = (name or "").partition(".")[0].partition("[")[0]
+    return first in (*code.co_varnames, *code.co_cellvars, *code.co_freevars, *code.co_names)

@@ -1,0 +1,125 @@
+"""Learning rates that a program writes into updates of its own: ``p - 0.5 * g``, ``w -= lr * w.grad``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from retrograd.anomaly.adapters.program.constructions import told
+from retrograd.anomaly.adapters.program.syntax import body, file_of
+from retrograd.anomaly.catalogue._code import dotted, number_written
+from retrograd.anomaly.libraries import is_own, user_frames
+
+_ROUNDS = 3  # a gradient that is given names this often is still known to be one
+
+
+def rate_written(frame: FrameType | None) -> dict[str, Any]:
+    """The one learning rate of a program's own updates, for the context of an event; empty unless there is just one.
+
+    It comes with its value and the line that writes the number, where these are known.
+    """
+    for each in user_frames(frame):  # what is in functions that have nothing to do with these is another training
+        if is_own(each.f_code):
+            tree = file_of(each.f_code)
+            rates = {ast.unparse(rate): rate for rate in _rates(_run_by(each.f_code), _gradients(tree))}
+            if len(rates) == 1:
+                ((text, rate),) = rates.items()
+                found = _number(tree, rate)
+                return {"rate": ({} if found is None else told(each.f_code.co_filename, found)) | {"name": text}}
+    return {}
+
+
+def _run_by(code: CodeType) -> Iterator[ast.AST]:
+    """What stands in a function, in its lambdas, and in the functions of the file that it calls by their names."""
+    own = list(body(code))
+    called = {_last(dotted(each.func) or "") for each in own if isinstance(each, ast.Call)}
+    yield from own
+    for each in own:
+        if isinstance(each, ast.Lambda):
+            yield from ast.walk(each.body)
+    for each in ast.walk(file_of(code)):
+        if isinstance(each, ast.FunctionDef) and each.name in called:
+            yield from ast.walk(each)
+
+
+def _rates(nodes: Iterable[ast.AST], gradients: set[str]) -> Iterator[ast.expr]:
+    """What gradients are multiplied by before they are subtracted."""
+    for node in nodes:
+        step = None
+        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Sub):
+            step = node.right if isinstance(node, ast.BinOp) else node.value
+        if isinstance(step, ast.BinOp) and isinstance(step.op, ast.Mult):
+            for rate, other in ((step.left, step.right), (step.right, step.left)):
+                is_rate = number_written(rate) is not None or (dotted(rate) and not _is_gradient(rate, gradients))
+                if is_rate and _is_gradient(other, gradients):
+                    yield rate
+                    break
+
+
+def _gradients(tree: ast.Module) -> set[str]:
+    """The variables that hold gradients, judging by what gives them their values."""
+    found: set[str] = set()
+    for _ in range(_ROUNDS):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and _is_gradient(node.value, found):
+                names = (each for target in node.targets for each in ast.walk(target))
+                found |= {each.id for each in names if isinstance(each, ast.Name)}
+            elif isinstance(node, (ast.For, ast.comprehension)):
+                found |= _paired(node.target, node.iter, found)
+            elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Lambda):
+                params = [each.arg for each in node.args[0].args.args]
+                given = zip(params, node.args[1:], strict=False)  # as to a map over several trees
+                found |= {param for param, value in given if _is_gradient(value, found)}
+    return found
+
+
+def _paired(target: ast.expr, source: ast.expr, gradients: set[str]) -> set[str]:
+    """The variables of a loop that run through gradients, alone or in a ``zip``."""
+    pairs = [(target, source)]
+    if isinstance(target, ast.Tuple) and isinstance(source, ast.Call) and dotted(source.func) == "zip":
+        pairs = list(zip(target.elts, source.args, strict=False))
+    return {each.id for each, value in pairs if isinstance(each, ast.Name) and _is_gradient(value, gradients)}
+
+
+def _is_gradient(node: ast.expr, gradients: set[str]) -> bool:
+    """Whether an expression is a gradient, or several: ``w.grad``, ``grads["w"]``, ``grad(loss)(w)``."""
+    if isinstance(node, ast.Name):
+        return node.id in gradients
+    if isinstance(node, ast.Attribute):
+        return node.attr == "grad" or _is_gradient(node.value, gradients)
+    if isinstance(node, ast.Subscript):
+        return _is_gradient(node.value, gradients)
+    if isinstance(node, ast.ListComp):
+        return _is_gradient(node.elt, gradients)
+    if isinstance(node, ast.Call):
+        name = dotted(node.func)
+        return _is_gradient(node.func, gradients) if name is None else name in gradients or "grad" in _last(name)
+    return False
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _number(tree: ast.Module, rate: ast.expr) -> ast.expr | None:
+    """Where the number is written: in the update, or in the only place that gives the variable a value."""
+    if number_written(rate) is not None:
+        return rate
+    if not isinstance(rate, ast.Name):
+        return None
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Name) and each.id == rate.id for each in node.targets
+        ):
+            given.append(node.value)
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)) and getattr(node.target, "id", "") == rate.id:
+            return None
+        elif isinstance(node, ast.arguments):
+            named = zip(node.args[::-1], node.defaults[::-1], strict=False)
+            given += [value for each, value in named if each.arg == rate.id]
+            if any(each.arg == rate.id for each in node.args[: len(node.args) - len(node.defaults)]):
+                return None
+    return given[0] if len(given) == 1 and number_written(given[0]) is not None else None

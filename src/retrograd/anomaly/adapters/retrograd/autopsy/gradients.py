@@ -1,0 +1,208 @@
+"""Why gradients are not finite although the loss is: the first birth that reached one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.leaves import nameless
+from retrograd.anomaly.adapters.retrograd.autopsy.describe import result_of
+from retrograd.anomaly.adapters.retrograd.autopsy.lost import lost_data
+from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, same
+from retrograd.anomaly.event import NaNEvent
+from retrograd.core.node import AccumulateGrad, Node, OpNode
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.retrograd.autopsy.findings import Inquest
+
+
+class GradientSearch:
+    """Looks for what spoilt the gradients of some leaves, or those that were returned, if there are no leaves.
+
+    Parameters
+    ----------
+    inquest
+        What is known of the step.
+    leaves
+        Whose gradients are not finite.
+    """
+
+    def __init__(self, inquest: Inquest, leaves: Sequence[AccumulateGrad]) -> None:
+        self._inquest = inquest
+        self._graph = inquest.graph
+        self._describer = inquest.describer
+        self._leaves = leaves
+
+    def event(self, arrays: Sequence[ndarray], given: Iterable[ndarray]) -> NaNEvent | None:
+        """The event, if it can be found, of gradients in a backward that was started with those that were given."""
+        bad = next(filter(is_bad, given), None)
+        if bad is not None:
+            path = [edge[0] for edge in self._graph.roots]
+            return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
+        for birth in self._inquest.likeliest_first(self._inquest.births):
+            way = self._way(birth.node) if birth.node in self._graph.consumers else None
+            if way is None:
+                continue
+            harmed = self.harmed(way)
+            event = self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
+            if event is not None:
+                return self._meeting(event, way, harmed) or event
+        event = self._spoilt()
+        if event is None and any(map(holds_nan, arrays)):
+            event = self._hidden((each for each in self._inquest.births if not each.is_backward), holds_nan)
+        event = event or self._lost() or self._product(arrays[0])
+        return event or self._hidden(self._inquest.in_order(), is_bad)
+
+    def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
+        if event.nan_count:
+            return None
+        for birth in self._inquest.births:
+            if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
+                makers = [
+                    each
+                    for each in self._inquest.births
+                    if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
+                ]
+                rest = way[way.index(birth.node) :]
+                return self._describer.backward(birth, rest, harmed=harmed, makers=makers[:2])
+        return None
+
+    def _way_to(self, node: Node, goal: Node) -> list[Node] | None:
+        return self._graph.way(node, goal) if node in self._graph.consumers else None
+
+    def _product(self, data: ndarray) -> NaNEvent | None:
+        """The matrix product that all bad gradients came through last.
+
+        A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
+        """
+        if not self._leaves or any(node.extras is not None for node in self._graph.nodes):
+            return None
+        both = self._graph.leading_to(self._leaves[0]) & self._graph.leading_to(self._leaves[-1])
+        for node in (each for each in self._graph.nodes if each in both and _is_product(each)):
+            if self._graph.behind(node).issuperset(self._leaves):
+                way = self._graph.way(node, self._leaves[0]) or []
+                return self._describer.product(node, data, way, harmed=self.harmed())
+        return None
+
+    def _spoilt(self) -> NaNEvent | None:
+        """A leaf that was not finite itself, on whose account no flag is raised any more."""
+        for leaf in self._graph.leaves():
+            data = as_array(leaf.variable)
+            for node in self._graph.consumers[leaf] if is_bad(data) else ():
+                way = self._way(node)
+                if way is not None:
+                    return self._describer.leaf(data, "parameter", None, way, harmed=self.harmed())
+        return None
+
+    def _hidden(self, births: Iterable[Birth], condition: Callable[[Any], bool]) -> NaNEvent | None:
+        """The birth of what was taken out of the loss again, after an operation had saved it for its derivative.
+
+        Zero times NaN is NaN, and raises no flag.
+        """
+        spoilt = self._graph.leading_to(*self._leaves) if self._leaves else set(self._graph.nodes)
+        for birth in self._inquest.likeliest_first(births):
+            made = self._graph.holder(birth.made_node(self._graph.nodes))
+            if made is None or not condition(result_of(birth)):
+                continue
+            after = self._graph.leading_to(made) & spoilt
+            for node in (each for each in self._graph.nodes if each in after and _saves_numbers(each)):
+                back, way = self._graph.way(node, made), self._way(node)
+                if back is not None and way is not None:
+                    path = [*back[:0:-1], *way]
+                    return self._describer.forward(birth, made, path, harmed=self.harmed())
+        return None
+
+    def _lost(self) -> NaNEvent | None:
+        """A variable of the program that held NaN, which a mask that came later has hidden from the loss."""
+        for lost in lost_data(self._graph, self._inquest.names, holds_nan):
+            way = self._way(lost.node)
+            if way is not None:
+                harmed = self.harmed(way)
+                event = self._inquest.made_unrecorded(lost.node, lost.data, way, harmed)
+                return event or self._inquest.leaf_of(lost, self._describer, way, harmed)
+        return None
+
+    def _way(self, node: Node) -> list[Node] | None:
+        """The shortest way of a gradient from a node to one of the leaves."""
+        recorder = self._graph.recorder
+        passes = None if recorder is None else recorder.passes
+        return self._graph.way(node, *self._leaves, open_at=passes) if self._leaves else [node]
+
+    def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
+
+        What was not saved counts if it is NaN: then the result was, too.
+        """
+        node = birth.node
+        if not isinstance(node, OpNode) or birth.op is not None:
+            return None
+        unsaved = {param: value for param, value in self._graph.arguments(node).items() if holds_nan(value)}
+        for param, value in {**unsaved, **self._describer.saved_by(birth, node)}.items():
+            if param in node.op.results or not is_bad(value):
+                continue
+            for edge in self._graph.edges(node, param):
+                if edge is not None and isinstance(edge[0], AccumulateGrad):
+                    return self._describer.leaf(value, "parameter", None, way, harmed=harmed)
+                for other in self._inquest.births if edge is not None else ():
+                    made = None if other.is_backward else other.made_node(self._graph.nodes)
+                    made = self._graph.holder(made)
+                    back = None if made is None or made is node else self._graph.way(edge[0], made)  # type: ignore[index]
+                    if back is not None:
+                        return self._describer.forward(other, made, [*back[::-1], *way], harmed=harmed)
+                if not holds_nan(value):
+                    continue
+                if edge is None and param in node.op.differentiable:
+                    return self._came_in(node, param, value, way, harmed)
+                if edge is not None and (event := self._upstream(edge[0], way, harmed)) is not None:
+                    return event
+        return None
+
+    def _upstream(self, made: Node, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The event of a NaN in data from which a node has made what another one had saved."""
+        for node, param, data in self._graph.constants():
+            back = self._graph.way(made, node) if holds_nan(data) else None
+            if back is not None:
+                return self._came_in(node, param, data, [*back[::-1], *way], harmed)
+        return None
+
+    def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
+        for birth in self._inquest.unrecorded:
+            if same(result_of(birth), data):
+                return self._describer.forward(birth, None, way, harmed=harmed)
+        event = self._inquest.made_unrecorded(node, data, way, harmed)
+        if event is not None:
+            return event
+        source = self._inquest.from_outside(data)
+        if source is None:
+            return None
+        if isinstance(source, Birth):
+            return self._describer.forward(source, None, way, harmed=harmed)
+        role = "target" if param == "target" else "batch"
+        return self._describer.leaf(source, role, param, way, harmed=harmed)
+
+    def harmed(self, way: Sequence[Node] = ()) -> str:
+        """The gradient that is not finite, for an event; the one that a way leads to, if that is one of them."""
+        for leaf in [leaf for leaf in self._leaves if leaf in way[-1:]] or self._leaves:
+            name = self._inquest.names.array(leaf.variable._data)
+            if name is not None:
+                return f"the gradient of {name}"
+        if self._leaves:
+            return f"the gradient of {nameless(self._leaves[0].variable)}"
+        return "a returned gradient"
+
+
+def _is_product(node: Node) -> bool:
+    """Whether it is that of an operation which BLAS computes."""
+    return isinstance(node, OpNode) and bool(node.op.factors) and node.op.kind != "elementwise"
+
+
+def _saves_numbers(node: Node) -> bool:
+    """Whether a node's derivative is made of its operands or results, and not of their places only."""
+    return isinstance(node, OpNode) and any(
+        slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
+    )

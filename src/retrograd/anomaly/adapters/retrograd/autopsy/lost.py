@@ -1,0 +1,66 @@
+"""Data that no node has kept: it is looked for among the variables of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.elements.shapes import broadcasts
+from retrograd.anomaly.adapters.program.place import variables_read
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, filled
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.core import sites
+from retrograd.core.node import OpNode
+
+
+class Lost(NamedTuple):
+    """An argument that a node has not kept, and the variable that it was; ``is_read`` if the line there reads it."""
+
+    node: OpNode
+    param: str
+    name: str
+    data: ndarray
+    is_read: bool
+
+
+def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> Iterator[Lost]:
+    """The variables with bad numbers that nodes of a graph may have been given, in the order of creation.
+
+    One that the line of the node reads comes before all others; among these only one counts that is the only one, and
+    no single number: there are many of those, such as the best loss so far.
+
+    Parameters
+    ----------
+    graph
+        Whose nodes lack arguments.
+    names
+        Where to look for variables.
+    condition
+        Which numbers are bad: any that are not finite, or NaN only.
+    """
+    suspects = [(name, data) for name, data in names.data() if condition(data)]
+    others = []
+    for node, param in graph.lost() if suspects else ():
+        read = variables_read(*sites.position_of(node))
+        for name, data in suspects:
+            if _fits(graph, node, param, data):
+                found = Lost(node, param, name, data, name in read)
+                if found.is_read:
+                    yield found
+                elif data.ndim:
+                    others.append(found)
+    if len({id(each.data) for each in others}) == 1:
+        yield others[0]
+
+
+def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:
+    """Whether a node may have been given an array: its result has its shape then, and is bad."""
+    known = graph.arguments(node)
+    arguments = {**known, param: filled(known[param], data)}
+    if any(value is UNKNOWN for value in arguments.values()):
+        return node.op.kind == "elementwise" and node.outputs == 1 and broadcasts(data.shape, node.shape)
+    results = graph.compute(node, arguments)
+    return bool(results) and is_bad(results)

@@ -1,0 +1,1 @@
+"""Where a number may do harm, or is refused, outside of a plain backward."""

@@ -1,0 +1,107 @@
+"""Errors about numbers that are not finite, and losses that the program checks, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from retrograd.anomaly.adapters.program.checked import checked_loss
+from retrograd.anomaly.adapters.program.refused import Refused
+from retrograd.anomaly.adapters.program.variables import variables_left_by
+from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
+from retrograd.anomaly.adapters.retrograd.births import arguments_of, birth_of
+from retrograd.anomaly.adapters.retrograd.boundaries.refusals import refused_parameter
+from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad
+from retrograd.anomaly.adapters.retrograd.looks import loss_of
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import with_causes
+from retrograd.anomaly.monitor import Watch
+from retrograd.core import sites, state
+from retrograd.core.errors import LinAlgError
+from retrograd.core.tensor import Tensor
+
+Inquire = Callable[..., TangentInquest]  # from edges, names and births, as a monitor does
+
+
+def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The event of an error about numbers that are not finite; None for any other.
+
+    Parameters
+    ----------
+    error
+        As it was caught, with its traceback.
+    watch
+        The watch that has caught it.
+    inquest
+        How to look for what has gone wrong.
+    """
+    return next(filter(None, (_explained(each, watch, inquest) for each in with_causes(error))), None)
+
+
+def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The same of one error of those that were raised from each other."""
+    tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
+    if tensor is not None and (event := _refused_argument(error, tensor, watch, inquest)) is not None:
+        return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+    birth = birth_of(error) if isinstance(error, LinAlgError) else None
+    if birth is not None:
+        return inquest([], births=[]).describer.failure(birth, error)
+    return _refused_loss(error, watch, inquest) or refused_parameter(error, watch.model, inquest)
+
+
+def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: Inquire) -> None:
+    """Tell the watch of a loss that is not finite and that the program checks, having read a value in a frame."""
+    if watch.is_quiet or not state.local.grad_enabled:
+        return
+    around, seen = sites.user_frame(frame), watch.left_out
+    found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
+    if found is None or not found.is_own:
+        return
+    loss = found.loss
+    in_vain = found.leaves_out and seen.note(found.frame.f_code, loss, type(value) is float)
+    if in_vain or (found.leaves and not watch.is_silent):
+        with watch.with_loss(loss_of(loss._data)):
+            event = _of_loss(loss, found.frame, watch, inquest)
+        if event is not None and event.op not in watch.allow:
+            watch.checked(harm_of([loss._data]), event, in_vain=in_vain)
+
+
+def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The event of a NaN in what a function of ours was given that has raised an error."""
+    refused = Refused(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
+    edge = tensor._resolve_edge()
+    event = inquest([] if edge is None else [edge], Names(watch.model, refused.frame)).of_loss(tensor._data)
+    held = refused.first_held() if event.op == "unknown" else None
+    if held is not None:
+        names = Names(watch.model, held.frame)
+        event = inquest([], names).of_held(held.name, held.value._data, held.frame.f_code, held.at)
+    return None if event.op == "unknown" else event
+
+
+def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The event of a loss that is not finite, where the program itself has raised an error, as on seeing that."""
+    for frame, value in variables_left_by(error, sites.is_internal):
+        if _is_bad_loss(value):
+            watch.loss_history[-1] = loss_of(value._data)
+            return _of_loss(value, frame, watch, inquest)
+    return None
+
+
+def _is_bad_loss(value: Any) -> bool:
+    """Whether something is a loss that is not finite."""
+    return _has_history(value) and value.numel() == 1 and is_bad(value._data)
+
+
+def _has_history(value: Any) -> bool:
+    """Whether it is a tensor that operations have made."""
+    edge = value._resolve_edge() if isinstance(value, Tensor) else None
+    return edge is not None and not edge[0].is_leaf
+
+
+def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The event of a loss that is not finite; None if nothing is known of it."""
+    event = inquest([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
+    return None if event.op == "unknown" else event

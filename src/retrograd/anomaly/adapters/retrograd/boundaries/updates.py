@@ -1,0 +1,402 @@
+"""Births inside the step of an optimizer, found before they can stay in a weight.
+
+Nothing is looked at in a step in which no flag was raised. The first flag comes before what was born then is written to
+a weight, so that a copy made at that moment is good enough to put back. Where a division by nearly nothing is to be
+expected, which the options tell, the copy is made before the step.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.program.place import line_fields, place_of
+from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, result_of
+from retrograd.anomaly.adapters.retrograd.births import Birth
+from retrograd.anomaly.adapters.retrograd.boundaries.formula import flags_of_formula
+from retrograd.anomaly.adapters.retrograd.elements import (
+    input_statistics,
+    is_bad,
+    statistics,
+    unravelled,
+    value_at,
+)
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent, with_context
+from retrograd.anomaly.expected import expected
+from retrograd.anomaly.libraries import frames_between, user_frame
+from retrograd.anomaly.names import canonical
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+from retrograd.core import sites
+from retrograd.core.tensor import Tensor, bump
+from retrograd.optim._elementwise import ElementwiseOptimizer
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
+
+_OPTIMIZERS = sites.PACKAGE + "optim/"
+_MOST_BIRTHS = 64
+
+
+def in_optimizer(frame: FrameType | None) -> bool:
+    """Whether a flag was raised by an optimizer's own arithmetic, in whatever thread."""
+    return any(each.f_code.co_filename.startswith(_OPTIMIZERS) for each in frames_between(frame))
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What is not finite after a step and was before.
+
+    Attributes
+    ----------
+    param, position, group
+        The parameter, its number among all of the optimizer, and its group.
+    key
+        What the optimizer remembers of it; None, if it is the parameter itself.
+    array, index
+        The elements, and the first bad one.
+    """
+
+    param: Tensor
+    position: int
+    group: dict[str, Any]
+    key: str | None
+    array: ndarray
+    index: tuple[int, ...]
+
+
+class Update:
+    """A step of an optimizer that is under way.
+
+    Parameters
+    ----------
+    optimizer
+        Whose step it is.
+    caller
+        The frame that called it: the user's, or one of ours that he called.
+    looks
+        Whether no flags will tell of it.
+
+    Attributes
+    ----------
+    flags
+        The kinds of flags raised in it, with the NumPy functions that raised them.
+    births
+        What was born in operations on tensors: in an optimizer of the user's.
+    """
+
+    def __init__(self, optimizer: Any, caller: FrameType, looks: bool = False) -> None:
+        self.optimizer = optimizer
+        self._caller = caller
+        self.flags: list[tuple[str, str]] = []
+        self.births: list[Birth] = []
+        self._lock = threading.RLock()
+        self._weights: list[tuple[Tensor, ndarray]] | None = None
+        self._state: dict[Any, dict[str, Any]] = {}
+        self.is_complete = looks or _may_divide_by_zero(optimizer)  # whether it can be undone as a whole
+        self.is_clipped = False  # whether some of the weights were lost, and the largest numbers are in their places
+        if self.is_complete:
+            self._copy()
+
+    @property
+    def frame(self) -> FrameType | None:
+        """The user's frame, looked for only where something is to be told; it stays while the step is under way."""
+        return user_frame(self._caller)
+
+    def _copy(self) -> None:
+        self._weights = [(param, param._data.copy()) for _, param, _ in _parameters(self.optimizer)]
+        self._state = {param: copy.deepcopy(state) for param, state in self.optimizer.state.items()}
+
+    def flag(self, kind: str, function: str, birth: Birth | None = None) -> None:
+        """Take note of a flag."""
+        with self._lock:
+            if self._weights is None:
+                self._copy()
+            if kind == "overflow" and not self.is_complete:
+                # the weight itself may have overflowed, and is written by now
+                for _, kept in self._weights or ():
+                    if is_bad(kept):
+                        np.nan_to_num(kept, copy=False, nan=np.nan)
+                        self.is_clipped = True
+            if (kind, function) not in self.flags:
+                self.flags.append((kind, function))
+            if birth is not None and len(self.births) < _MOST_BIRTHS:
+                self.births.append(birth)
+
+    def harms(self) -> list[Harm]:
+        """What has become non-finite: parameters, and then what is remembered of them."""
+        weights = {id(param): array for param, array in self._weights or ()}
+        found, remembered = [], []
+        for group, param, position in _parameters(self.optimizer):
+            index = _lost(param._data, weights[id(param)]) if id(param) in weights else None
+            if index is not None:
+                found.append(Harm(param, position, group, None, param._data, index))
+            before = dict(_arrays(self._state.get(param, {})))
+            for key, array in _arrays(self.optimizer.state.get(param, {})):
+                index = _lost(array, before.get(key))
+                if index is not None:
+                    remembered.append(Harm(param, position, group, key, array, index))
+        return found + remembered
+
+    def undo(self, harms: Sequence[Harm]) -> None:
+        """Put everything back as it was before the step.
+
+        Where the copy was made in the middle of it, the harmed parameters only; what is remembered of them was written
+        to already, and begins anew.
+        """
+        harmed = {id(harm.param) for harm in harms}
+        for param, kept in self._weights or ():
+            if self.is_complete or id(param) in harmed:
+                np.copyto(param._data, kept)
+                bump(param)
+        state = self.optimizer.state
+        for param in list(state):
+            if self.is_complete and param in self._state:
+                state[param] = self._state[param]
+            elif self.is_complete or id(param) in harmed:
+                del state[param]
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def event(self, harm: Harm, names: Names, monitor: RetrogradMonitor) -> NaNEvent:
+        """What happened, at the user's line that called the step."""
+        name = self._name(harm, names)
+        harmed = f"the update of {name}" if harm.key is None else f"{harm.key} of {name}"
+        known = context_of_optimizer(self.optimizer, harm.group, self.frame, updating=True)
+        describer = monitor.inquest([], names, self.births).describer
+        grad = None if harm.param._grad is None else harm.param._grad._data
+        if grad is not None and is_bad(grad):
+            return self._of_gradient(grad, f"{name}.grad", harmed, describer)
+        for birth in self.births:
+            found = describer.forward(birth, None, [], harmed=harmed) if is_bad(result_of(birth)) else None
+            if found is not None:
+                return with_context(found, **known)
+        return self._of_arithmetic(harm, name, harmed, {**describer.context, **known})
+
+    def _of_arithmetic(self, harm: Harm, name: str, harmed: str, context: Mapping[str, Any]) -> NaNEvent:
+        """The event of a birth in the optimizer's formula."""
+        nan = bool(np.isnan(harm.array[harm.index]))
+        wanted = ("invalid",) if nan else ("divide", "overflow")
+        flags = self.flags or self._flags_unheard(harm) or [("overflow", "")]
+        kind, function = next((flag for flag in flags if flag[0] in wanted), flags[0])
+        op = canonical(function) if function else f"{type(self.optimizer).__name__}.step"
+        operands = self._operands(harm)
+        place = place_of(self.frame)
+        operation = Operation(
+            op=op,
+            args=tuple(
+                Operand(name=key, value=value, dtype=str(harm.array.dtype), leaf_name=name if key == "param" else None)
+                for key, value in operands.items()
+            ),
+            **line_fields(place),
+        )
+        return NaNEvent(
+            kind="invalid" if nan else kind,
+            op=op,
+            index=harm.index,
+            operands=operands,
+            thread=threading.current_thread().name,
+            harmed=harmed,
+            layer_name=name.rpartition(".")[0] or None,
+            surroundings=Surroundings(operation=operation, library="retrograd", context=context),
+            **place,
+            **input_statistics(operands.values()),
+            **statistics(harm.array),
+        )
+
+    def _of_gradient(self, grad: ndarray, name: str, harmed: str, describer: Describer) -> NaNEvent:
+        """The event of a gradient that came in non-finite although no flag had told of it."""
+        event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
+        note = (
+            "It was seen only now because no flag was raised: a gradient like that was born within the BLAS "
+            "library, or written by hand."
+        )
+        return replace(with_context(event, unseen=True), note=note, **place_of(self.frame))
+
+    def _flags_unheard(self, harm: Harm) -> list[tuple[str, str]]:
+        """The flags of the formula at the element, where there are none to hear."""
+        param = harm.param
+        before = next((kept for each, kept in self._weights or () if each is param), None)
+        if before is None or param._grad is None or harm.array.shape != param._data.shape:
+            return []
+        state = self._state.get(param, {})
+        return flags_of_formula(self.optimizer, harm.group, before, param._grad._data, state, harm.index)
+
+    def _operands(self, harm: Harm) -> dict[str, Any]:
+        """The numbers of the formula at the element, as they were when it happened, and its settings."""
+        param, shape = harm.param, harm.array.shape
+        before = next((kept for each, kept in self._weights or () if each is param), param._data)
+        arrays = {"param": before}
+        if param._grad is not None:
+            arrays["grad"] = param._grad._data
+        kept = dict(_arrays(self._state.get(param) or self._beginning(harm)))
+        for key, array in _arrays(self.optimizer.state.get(param, {})):
+            if array.shape == shape:
+                arrays[key] = kept.get(key, array) if is_bad(array[harm.index]) else array
+        found = {key: value_at(array, harm.index, shape) for key, array in arrays.items()}
+        settings = {key: harm.group[key] for key in ("lr", "eps") if isinstance(harm.group.get(key), float)}
+        return {key: value for key, value in found.items() if value is not None} | settings
+
+    def _beginning(self, harm: Harm) -> dict[str, Any]:
+        """What is remembered of a parameter before its first step."""
+        optimizer = self.optimizer
+        return optimizer._new_state(harm.group, harm.param) if isinstance(optimizer, ElementwiseOptimizer) else {}
+
+    @staticmethod
+    def _name(harm: Harm, names: Names) -> str:
+        """What the user calls a parameter."""
+        for param, name in zip(harm.group["params"], harm.group.get("param_names", ()), strict=False):
+            if param is harm.param:
+                return name
+        return names.array(harm.param._data) or f"parameter {harm.position} of shape {list(harm.param.shape)}"
+
+
+class Updates:
+    """The steps of optimizers under way, in all threads.
+
+    Parameters
+    ----------
+    monitor
+        Who is asked for names and told what was found.
+    """
+
+    def __init__(self, monitor: RetrogradMonitor) -> None:
+        self._monitor = monitor
+        self._by_thread: dict[int, Update] = {}
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
+        self._latest: weakref.ref[Any] | None = None  # the last one of them
+
+    def optimizer_context(self, optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
+        """What the context of an event tells of an optimizer: of one that is given, or of the only one.
+
+        That is the one that was called, or before that the one that the user's variables hold.
+        """
+        known = list(self._optimizers)
+        if optimizer is None and len(known) < 2:
+            optimizer = known[0] if known else only_one_held(frame, Tensor)
+        if optimizer is None:
+            return {}
+        groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
+        return context_of_optimizer(optimizer, groups[0], frame)
+
+    def run(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        """Run a step, and undo it if something in it was born that is harm."""
+        if self._latest is None or self._latest() is not optimizer:
+            self._latest = weakref.ref(optimizer)
+            self._optimizers.add(optimizer)
+        watch = self._monitor.watch
+        if not (watch.listens_to("nan") or watch.listens_to("inf")):
+            return step()
+        update = Update(optimizer, sys._getframe(1), self._monitor.looks)
+        this = threading.get_ident()
+        outer = self._by_thread.get(this)
+        self._by_thread[this] = update
+        try:
+            result = step()
+        finally:
+            if outer is None:
+                del self._by_thread[this]
+            else:
+                self._by_thread[this] = outer
+        if (update.flags or self._monitor.looks) and not expected.depth:
+            self._judge(update)
+        return result
+
+    def flag(self, kind: str, frame: FrameType, function: str) -> bool:
+        """Take note of a flag that an optimizer's own arithmetic raised; say whether it was one."""
+        if not in_optimizer(frame):
+            return False
+        own = self._by_thread.get(threading.get_ident())
+        # a thread that helps with large arrays does not say for whom
+        for update in list(self._by_thread.values()) if own is None else (own,):
+            if kind != "underflow":
+                update.flag(kind, function)
+        return True
+
+    def note(self, birth: Birth) -> None:
+        """Take note of a birth in an operation on tensors that nothing recorded: in an optimizer of the user's."""
+        update = self._by_thread.get(threading.get_ident())
+        if update is not None and birth.sources is None and not birth.is_backward and "underflow" not in birth.kinds:
+            update.flag(birth.kinds[0] if birth.kinds else "overflow", "", birth)
+
+    def _judge(self, update: Update) -> None:
+        harms = update.harms()
+        if not harms:
+            return
+        harm = harms[0]
+        watch = self._monitor.watch
+        kind = "nan" if np.isnan(harm.array[harm.index]) else "inf"
+        if not watch.listens_to(kind):
+            return
+        names = Names(watch.model, update.frame)
+        event = update.event(harm, names, self._monitor)
+        if watch.policies[kind] in ("raise", "skip_step") and event.note is None:
+            note = _AS_BEFORE if update.is_complete else _IN_PART
+            event = replace(event, note=note + _CLIPPED if update.is_clipped else note)
+        undo = True
+        try:
+            undo = watch.found(kind, event, exact=True) == "withhold"
+        finally:
+            if undo:
+                update.undo(harms)
+
+
+_AS_BEFORE = "It happened in the optimizer's step, which was undone: weights and averages are as before it."
+_IN_PART = (
+    "It happened in the optimizer's step. The parameters that it would have reached are as they were, and what the "
+    "optimizer remembers of them begins anew; all others have been updated."
+)
+_CLIPPED = " Weights that overflowed as they were written hold the largest number of their type."
+
+
+def _may_divide_by_zero(optimizer: Any) -> bool:
+    """Whether nothing is added to a denominator, or so little that it is rounded to zero."""
+    for group in optimizer.param_groups:
+        eps = group.get("eps")
+        if eps is None:
+            continue
+        for number in eps if isinstance(eps, (tuple, list)) else (eps,):
+            if isinstance(number, (int, float)) and number < _ENOUGH:
+                types = {param._data.real.dtype for param in group["params"] if param._data.dtype.kind in "fc"}
+                if any(number < np.finfo(dtype).smallest_normal for dtype in types):
+                    return True
+    return False
+
+
+_ENOUGH = float(np.finfo(np.float16).smallest_normal)  # in any type
+
+
+def _parameters(optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensor, int]]:
+    """The parameters with their groups, numbered."""
+    position = 0
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            yield group, param, position
+            position += 1
+
+
+def _arrays(state: Mapping[str, Any]) -> Iterator[tuple[str, ndarray]]:
+    """The floating-point arrays among what is remembered of a parameter."""
+    for key, value in state.items():
+        if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
+            yield key, value._data
+
+
+def _lost(array: ndarray, before: ndarray | None) -> tuple[int, ...] | None:
+    """The first element that is not finite and was before."""
+    if not is_bad(array):
+        return None
+    bad = ~np.isfinite(array)
+    if before is not None and before.shape == array.shape:
+        bad &= np.isfinite(before)
+    return unravelled(bad) if bad.any() else None

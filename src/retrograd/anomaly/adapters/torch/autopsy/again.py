@@ -1,0 +1,281 @@
+"""Lines that made a variable without a gradient, computed again from the variables that they read.
+
+Nothing records how data came about. But what a line reads is often still there: then the operation in it that gave
+birth is found by computing the line once more. It counts only if the outcome is, bit for bit, what the variable holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.program.making import exclude_each_other, is_sure_before
+from retrograd.anomaly.adapters.program.place import assignment_above, place_fields, written_at
+from retrograd.anomaly.adapters.program.variables import local_variables, under_way
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
+from retrograd.anomaly.parsing import module_of
+
+_LARGEST = 1 << 22  # elements
+_DEPTH = 4  # lines, of which each has made what the next one reads
+_BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", "other", operator.add),
+    ast.Sub: ("sub", "other", operator.sub),
+    ast.Mult: ("mul", "other", operator.mul),
+    ast.Div: ("div", "other", operator.truediv),
+    ast.Pow: ("pow", "exponent", operator.pow),
+}
+_PURE = frozenset(  # without side effects, nor a random number
+    (
+        *("abs", "acos", "amax", "amin", "asin", "atanh", "clamp", "cos", "cummax", "cumprod", "cumsum", "detach"),
+        *("diagonal", "diff", "double", "exp", "expm1", "flatten", "float", "half", "log", "log10", "log1p", "log2"),
+        *("logsumexp", "max", "mean", "median", "min", "narrow", "norm", "permute", "prod", "quantile", "reciprocal"),
+        *("reshape", "rsqrt", "select", "sigmoid", "sin", "softmax", "sqrt", "square", "squeeze", "std", "sum", "t"),
+        *("tan", "tanh", "transpose", "unsqueeze", "var", "view"),
+    )
+)
+_MEMBERS = frozenset(("T", "mT", "values", "indices"))
+_POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
+
+
+class _UnknownError(Exception):
+    """Something that is not computed again."""
+
+
+@dataclass
+class Made:
+    """The operation that gave birth, in the line that called it.
+
+    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``.
+    """
+
+    call: Call
+    line: str
+    lineno: int
+    start: int
+    end: int
+
+
+@dataclass
+class _Line:
+    """A line that is computed again."""
+
+    variables: Mapping[str, Any]
+    birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
+    came_in: list[str] = field(default_factory=list)  # the variables that were bad already
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() | bool() | None):
+                return node.value
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
+            case ast.Name(id=name) if name in self.variables:
+                value = self.variables[name]
+                if isinstance(value, Tensor) and value.numel() > _LARGEST:
+                    raise _UnknownError
+                if isinstance(value, Tensor):
+                    self.came_in += [name] if is_bad(value) else []
+                    return value.detach()
+                if isinstance(value, (int, float)):
+                    return value
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                name, second, function = _BINARY[type(op)]
+                return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
+            case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
+                return getattr(self.value(owner), name)
+            case ast.Subscript(value=owner, slice=index):
+                return self.value(owner)[self._index(index)]
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
+                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # whatever its name here
+                    return self._called(node, getattr(torch, name), name, args, node.keywords)
+                return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
+        raise _UnknownError
+
+    def made(self, text: str, number: int, shift: int = 0) -> Made | None:
+        """The birth, with the text and the number of the line; ``shift`` is where in the text the expression begins."""
+        if self.birth is None:
+            return None
+        node, op, arguments, output = self.birth
+        call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
+        return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+
+    def _index(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name) if isinstance(self.variables.get(name), np.ndarray):
+                return self.variables[name]
+            case ast.Tuple(elts=parts):
+                return tuple(map(self._index, parts))
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return slice(*(None if each is None else self.value(each) for each in (lower, upper, step)))
+        return self.value(node)
+
+    def _called(
+        self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    ) -> Any:
+        if any(each.arg is None for each in keywords) or not args:
+            raise _UnknownError
+        values = [self.value(each) for each in args]
+        named = {str(each.arg): self.value(each.value) for each in keywords}
+        dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
+        known = {**dim, **named}
+        given = [("input", values[0]), *((key, each) for key, each in known.items() if not isinstance(each, Tensor))]
+        return self._made(node, name, lambda *_: function(*values, **named), given)
+
+    def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
+        result = function(*(each for _, each in given))
+        is_born = is_bad(result) and not any(is_bad(each) for _, each in given)
+        if is_born and self.birth is None:
+            self.birth = node, name, [Argument(key, each) for key, each in given], result
+        return result
+
+
+def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
+    """The variables of a function, if it is under way in a frame or around it, and those of its module."""
+    frame = under_way(frame, code)
+    return {} if frame is None else _variables(frame)
+
+
+def _variables(frame: FrameType) -> ChainMap[str, Any]:
+    return ChainMap(local_variables(frame), frame.f_globals)
+
+
+def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression, without a history; None if it is of a kind that is not computed again."""
+    try:
+        return _Line(variables).value(expression)
+    except Exception:
+        return None
+
+
+def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = _DEPTH) -> Made | None:
+    """The operation by which a variable of a function came to be not finite; None if that cannot be known for certain.
+
+    Parameters
+    ----------
+    frame
+        The function's.
+    name, value
+        The variable's.
+    lineno
+        The line that has taken it.
+    """
+    if frame is None or value.numel() > _LARGEST:
+        return None
+    found = []
+    for assigned in _assignments(frame.f_code, lineno, name):
+        try:
+            result, made = _given_by(frame, assigned, name, lineno, depth)
+        except Exception:  # a part of a statement, another operation, or variables that have changed since
+            continue
+        if _same(result, value):
+            found.append(made)
+    return found[0] if len(found) == 1 else None  # of two branches either may have been taken
+
+
+def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
+    """The lines above one by the last of which a variable got its value; several, where those are branches."""
+    last = None
+    while (assigned := assignment_above(code, lineno, name)) is not None:
+        lineno = assigned[1]
+        if last is None or exclude_each_other(code, lineno, last):
+            yield assigned
+        last = last or lineno
+
+
+def _given_by(
+    frame: FrameType, assigned: tuple[str, int], name: str, lineno: int, depth: int
+) -> tuple[Any, Made | None]:
+    """What a line gives a variable, and the operation by which that came to be not finite, as far as it is found.
+
+    What a variable held that has been given another value since, up to a line, is computed by the line above.
+    """
+    text, number = assigned
+    statement = module_of(text).body[0]
+    if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
+        raise _UnknownError
+    before: dict[str, tuple[Any, Made | None]] = {}
+    for each in {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}:
+        latest = assignment_above(frame.f_code, lineno, each)
+        if latest is not None and latest[1] >= number:
+            earlier = _assignment_before(frame.f_code, number, each)
+            before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
+    earlier_values = {each: value for each, (value, _) in before.items()}
+    line = _Line(_variables(frame).new_child(earlier_values))
+    result = line.value(statement.value)
+    if line.birth is not None:
+        return result, line.made(text, number)
+    for each in line.came_in:
+        value = line.variables[each]
+        found = before[each][1] if each in before else made_again(frame, each, value, number, depth - 1)
+        if found is not None:
+            return result, found
+    return result, None
+
+
+def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:
+    """The line that has given a variable the value which it had where another one began to run."""
+    above = lineno
+    while (assigned := assignment_above(code, above, name)) is not None:
+        above = assigned[1]
+        if is_sure_before(code, above, lineno):
+            return assigned
+        if not exclude_each_other(code, above, lineno):
+            break
+    raise _UnknownError
+
+
+def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
+    """How a line came to data that it has given to an operation, without a name: as of ``-advantages * ratio``.
+
+    Either the operation that gave birth, in the line or those before, or the variable that held such numbers already.
+
+    Parameters
+    ----------
+    frame
+        The function's, which is still under way.
+    code, at
+        The instruction of the operation.
+    value
+        The data.
+    """
+    written, place = written_at(code, at), place_fields(code, at)
+    if written is None or value.numel() > _LARGEST:
+        return None, None
+    variables = _variables(frame)
+    for part in ast.walk(written):
+        line = _Line(variables)
+        if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):
+            continue
+        try:
+            result = line.value(part)
+        except Exception:
+            continue
+        if not _same(result, value):
+            continue
+        if line.birth is not None:
+            before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
+            return line.made(place["code_line"], place["lineno"], before), None
+        for each in line.came_in:
+            held = variables[each]
+            return made_again(frame, each, held, place["lineno"]), held
+    return None, None
+
+
+def _gives(statement: ast.Assign, name: str) -> bool:
+    target = statement.targets[0]
+    return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
+
+
+def _same(one: Any, other: Tensor) -> bool:
+    if not isinstance(one, Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return bool(torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all())

@@ -1,0 +1,423 @@
+"""From a bad loss or gradient to one event: by the record of a second run, the live graph, or the model run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.leaves import nameless
+from retrograd.anomaly.adapters.program.branches import same_in_other_branches
+from retrograd.anomaly.adapters.program.place import place_fields, place_of
+from retrograd.anomaly.adapters.program.variables import under_way
+from retrograd.anomaly.adapters.torch.autopsy.again import Made, made_again, made_in_line
+from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
+from retrograd.anomaly.adapters.torch.autopsy.lost import lost_data
+from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.autopsy.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.looks.lagging import LateStep
+from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.records.graph import leaves_behind, nodes_behind, read
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.event import NaNEvent, with_note
+from retrograd.anomaly.surroundings import Surroundings
+from retrograd.core.sites import line_of
+
+GONE = "What this step computed is gone."
+GRAPHED = "The step was replayed as a CUDA graph, whose operations nobody sees."
+SAME_BATCH = "Its batch is still in the graph's inputs: run it once more, without the graph and under the watch."
+NEXT_BATCH = "Weights or inputs are others by now: run the program without the graph, or with `skip_step` and `lag=0`."
+BY_HAND = (
+    "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
+    "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
+)
+NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
+
+_ONE_OF_SEVERAL = (
+    "This line was not noted in this step, but in one before with the same operations. It is a branch: if this step "
+    "has taken another one, it happened at line {}."
+)
+
+
+class Findings:
+    """Explains one harm.
+
+    Parameters
+    ----------
+    names
+        What the user calls tensors and modules.
+    recorder
+        The record of the second run, if this is one.
+    sites
+        Where the operations of the step were called.
+    calls
+        How models were called in this step.
+    is_meant
+        Says for an operation that its infinities are meant.
+    context
+        What is known of the training beyond operations.
+    tail
+        What the operations at the end of the step did in backward.
+    note
+        What is to be said besides.
+    went_back
+        Whether there was a backward since the last update.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        recorder: Recorder | None,
+        sites: SiteLog,
+        calls: ModelCalls,
+        is_meant: Callable[[Call], bool],
+        context: dict[str, Any],
+        tail: Tail | None = None,
+        note: str | None = None,
+        went_back: bool = True,
+    ) -> None:
+        self.names = names
+        self._recorder = recorder
+        self._sites = sites
+        self._calls = calls
+        self._is_meant = is_meant
+        self._context = context
+        self._tail = tail
+        self._note = note
+        self._went_back = went_back
+        self._trouble: str | None = None
+        self._describer = Describer(names, self._is_called_by_derivative)
+        self._leaves: list[Tensor] = []  # that the step goes to
+        self._unfinished = False
+        self._is_gone = False  # weights or inputs are others by now
+
+    def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
+        """Why a loss is not finite, or anything else that an ``unfinished`` step has computed."""
+        self._unfinished = unfinished
+        self._leaves = leaves_behind(roots)
+        return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
+
+    def _of_loss(self, roots: Sequence[Tensor]) -> NaNEvent | None:
+        self._look_back(roots, 1)
+        origin = self._origin(self._recorded(roots))
+        if origin is None:
+            origin = self._bad_member() or self._origin(self._read(roots))
+        nameless = origin is not None and self._is_nameless_data(origin)
+        unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
+        if unsure or nameless:
+            again = self._origin(self._run_model_again(backward=False))
+            if again is not None and not (nameless and self._is_nameless_data(again)):
+                origin = again
+        return None if origin is None else self._event(origin, "loss")
+
+    def made(self, value: Tensor) -> tuple[Call, int] | None:
+        """The operation that made a number of an unfinished step, and which of its results it is."""
+        self._unfinished = True
+        return next(iter(self._recorded([value]) or self._read([value])), None)
+
+    def described(self, origin: Origin) -> NaNEvent:
+        """The event of an origin that was found otherwise."""
+        return self._event(origin, "an argument")
+
+    def of_argument(self, call: Call) -> NaNEvent:
+        """Of what an operation was given, where no more is known than that it is not finite."""
+        return self._event(Origin(call, leaf=call.args[0]), "an argument")
+
+    def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
+        """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
+        lost = [loss for loss in losses if is_bad(loss)]
+        parameters = [parameter for parameter, _ in wrong]
+        self._leaves = [*parameters, *leaves_behind([] if self._tail is None else self._tail.roots)]
+        harmed = "loss" if lost else self._gradient_name(parameters)
+        event = self._found(lambda: self._of_gradients(wrong, lost, harmed))
+        return event or self._unknown(lost[0] if lost else wrong[0][1], harmed, parameters)
+
+    def _of_gradients(
+        self, wrong: Sequence[tuple[Tensor, Tensor | None]], lost: Sequence[Tensor], harmed: str
+    ) -> NaNEvent | None:
+        self._look_back([] if self._tail is None else self._tail.roots, self._context.get("gathered", 1))
+        origin = self._of_recorded(wrong)
+        if origin is not None and not lost:
+            harmed = self._gradient_name(self._reached_by(origin) or [parameter for parameter, _ in wrong])
+        origin = origin or self._bad_member() or self._of_unrecorded(lost)
+        return None if origin is None else self._event(origin, harmed)
+
+    def _of_recorded(self, wrong: Sequence[tuple[Tensor, Tensor | None]]) -> Origin | None:
+        """By the record of the step: of the gradients that arrived at leaves, or else were computed by hand."""
+        if self._recorder is None:
+            return None
+        given = [gradient for _, gradient in wrong if gradient is not None]
+        return self._origin(self._recorder.harmed_leaves() or self._recorded(given))
+
+    def _reached_by(self, origin: Origin) -> list[Tensor]:
+        """The leaves that a harm has gone to."""
+        arrived = [] if self._recorder is None else self._recorder.leaves
+        return [leaf for leaf, argument in arrived if argument.made_by in origin.path]
+
+    def _of_unrecorded(self, lost: Sequence[Tensor]) -> Origin | None:
+        """By the model run again, and by what the operations behind it did in backward; ``lost`` are bad losses."""
+        origin = self._origin(self._run_model_again(backward=False)) if lost else None
+        if origin is None and self._tail is not None:
+            found = self._tail.losses if lost else self._tail.births
+            origin = self._origin(found(self._sites.sites_behind, self.names.frame))
+            if self._is_gone and origin is not None and origin.leaf is not None:
+                origin = None  # it came from the model, of which nothing is known
+        return origin or self._origin(self._run_model_again(backward=True))
+
+    def in_replay(
+        self, step: LateStep, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor]
+    ) -> NaNEvent:
+        """The same of a step that was replayed as a CUDA graph."""
+        self._context |= {"graphed": True} | ({"applied": True} if step.is_applied else {})
+        self._is_gone = step.is_gone
+        event = self.in_backward(wrong, losses)
+        if event.op != "unknown":
+            return event
+        return replace(event, note=f"{GRAPHED} {NEXT_BATCH if step.is_gone else SAME_BATCH}")
+
+    def in_transform(
+        self, points: Sequence[Tensor], loss: Tensor, run_again: Callable[[], list[tuple[Call, int]]]
+    ) -> NaNEvent:
+        """Why what a transform of ``torch.func`` has returned is not finite, whose function can be run again."""
+        harmed = "loss" if is_bad(loss) else self._gradient_name(points)
+
+        def search() -> NaNEvent | None:
+            origin = self._origin(run_again())
+            return None if origin is None else self._event(origin, harmed)
+
+        return self._found(search) or self._unknown(loss if harmed == "loss" else None, harmed)
+
+    def in_update(self, param: Tensor) -> NaNEvent | None:
+        """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
+        self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}
+        return self._of_update(param)
+
+    def in_update_by_hand(self, param: Tensor) -> NaNEvent:
+        """The same of the program's own hand, which had finite gradients."""
+        event = self._of_update(param) or self._unknown(param, self._update_name(param))
+        return event if event.op != "unknown" else replace(event, is_backward=False, cause=BY_HAND)
+
+    def _update_name(self, param: Tensor) -> str:
+        return f"the update of {self.names.tensor(param) or nameless(param)}"
+
+    def _of_update(self, param: Tensor) -> NaNEvent | None:
+        harmed = self._update_name(param)
+
+        def search() -> NaNEvent | None:
+            origin = self._origin(self._recorded([param]))
+            return None if origin is None else self._event(origin, harmed, undone=True)
+
+        return self._found(search)
+
+    def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
+        """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
+        try:
+            return search()
+        except Exception as error:
+            self._trouble = f"The search for the birth failed ({type(error).__name__}: {error})."
+            return None
+
+    def _look_back(self, roots: Sequence[Tensor], gathered: int) -> None:
+        """Note how many steps before this one the first of the operations was called that have led to the harm.
+
+        Parameters
+        ----------
+        roots
+            What this step's backward started from, as far as that is known.
+        gathered
+            How many backward passes the gradients come from.
+        """
+        made = [seq_of(node) for node in nodes_behind(root.grad_fn for root in roots) if not hasattr(node, "variable")]
+        reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
+        self._context["steps_before"] = max(reach, gathered - 1)
+
+    # --- the ways to an origin ------------------------------------------------------------------------------------
+
+    def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
+        return origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
+
+    def _recorded(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
+        if self._recorder is None:
+            return []
+        return [made for root in roots if (made := self._recorder.made_by(root)) is not None]
+
+    def _read(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
+        """What the live graph says of the operations that made some tensors."""
+        roots = [root for root in roots if root.grad_fn is not None]
+        sites = self._sites.sites_behind([root.grad_fn for root in roots], self._unfinished)
+        return read(roots, sites, self.names.results(), self.names.frame)
+
+    def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
+        if self._recorder is not None or self._is_gone:
+            return []
+        return self._calls.run_again(backward)
+
+    def _is_derived(self, origin: Origin) -> bool:
+        """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
+        return origin.leaf is None and self._is_called_by_derivative(origin.call.forward or origin.call)
+
+    def _is_called_by_derivative(self, call: Call) -> bool:
+        return self._recorder is None and self._sites.is_derived(call)
+
+    def _is_nameless_data(self, origin: Origin) -> bool:
+        """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
+        data = origin.leaf.itself if origin.leaf is not None else None
+        return data is not None and not data.requires_grad and self.names.tensor(data) is None
+
+    def _bad_parameter(self) -> tuple[str, Tensor] | None:
+        """A parameter of the model that is not finite, with its name."""
+        members = () if self.names.model is None else self.names.model.named_parameters()
+        return next(((name, parameter) for name, parameter in members if is_bad(parameter)), None)
+
+    def _spoilt(self) -> tuple[str, Tensor] | None:
+        """The same, or a leaf of the step that belongs to no model, as where the program updates it by hand."""
+        leaf = next(filter(is_bad, self._leaves), None)
+        name = None if leaf is None else self.names.tensor(leaf) or nameless(leaf)
+        return self._bad_parameter() or (None if leaf is None or name is None else (name, leaf))
+
+    def _bad_member(self) -> Origin | None:
+        """The same as an origin: then no operation of the step is to blame."""
+        found = self._bad_parameter()
+        if found is None or self._is_gone:
+            return None
+        return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
+        """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
+        call = origin.call
+        made, origin = self._made_again(origin)
+        if made is not None:
+            known = Origin(made.call, path=(made.call, *origin.path))
+            return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
+        context = self._settled_context()
+        gaps = {"unkept": not origin.sure, "unseen": call.is_unseen, "derived": self._is_derived(origin)}
+        context |= {key: True for key, holds in gaps.items() if holds}
+        if origin.leaf is not None and (self._recorder is None or self._is_state(origin.leaf)):
+            context["untraced"] = True
+        spoilt = None if undone else self._spoilt()
+        if spoilt is not None and (origin.leaf is None or origin.leaf.leaf is not spoilt[1]):
+            context["spoilt"] = spoilt[0]
+        event = self._describer.event(origin, harmed=harmed, context=context)
+        doubt = None if origin.sure else NOT_SURE
+        where = self._where_instead(event) or self._where_else(call.forward or call)
+        return with_note(event, doubt, where, self._note)
+
+    def _is_state(self, argument: Argument) -> bool:
+        """Whether it is a parameter or a buffer: what has written to it in the step before was not recorded."""
+        tensor = argument.value if argument.leaf is None else argument.leaf
+        return self.names.member(tensor if argument.original is None else argument.original) is not None
+
+    def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:
+        """The operation that has made the data which an origin is, if the line that did can be computed again.
+
+        Else the origin, at a variable that came to the line so, where the data itself has no name.
+        """
+        leaf, call = origin.leaf, origin.call
+        frame = under_way(self.names.frame, call.code)
+        if leaf is None or leaf.leaf is not None or frame is None or self._recorder is not None:
+            return None, origin
+        data = leaf.itself
+        if data is None or data.requires_grad:
+            return None, origin
+        name = self.names.tensor(data)
+        if name is not None:
+            return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
+        made, held = made_in_line(frame, frame.f_code, call.at, data)
+        if made is None and held is not None:
+            origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))
+        return made, origin
+
+    def _where_instead(self, event: NaNEvent) -> str | None:
+        """Where backward or the optimizer was called, if the line of the operation is not known."""
+        if event.lineno is not None or self.names.frame is None:
+            return None
+        place = place_of(self.names.frame)
+        return (
+            "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
+            "compile, and in a step that calls other operations than those before it; the step was at "
+            f"{place['filename']}:{place['lineno']}, in {place['function']}."
+        )
+
+    def _where_else(self, call: Call) -> str | None:
+        """The lines on which it may have happened as well, if the line of the operation is that of another step."""
+        if self._recorder is not None or not self._sites.is_looked_up(call):
+            return None
+        others = same_in_other_branches(call.code, call.at, call.name)
+        return _ONE_OF_SEVERAL.format(" or ".join(map(str, others))) if others else None
+
+    def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
+        """Nothing was found: say what is known."""
+        clipping = "clip_grad_norm" in self._context
+        return NaNEvent(
+            kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
+            op="clip_grad_norm_" if clipping else "unknown",
+            is_backward=harmed != "loss",
+            index=first_of(tensor),
+            harmed=harmed,
+            cause=None if clipping else self._what_is_known(harmed, leaves),
+            note=" ".join(filter(None, (self._trouble or GONE, self._note))),
+            surroundings=Surroundings(library="torch", context=self._settled_context() | {"unseen": True}),
+            **place_of(self.names.frame),
+            **statistics(tensor),
+        )
+
+    def _what_is_known(self, harmed: str, leaves: Sequence[Tensor]) -> str:
+        if harmed == "loss":
+            return "The loss is not finite, and nothing of how it was computed is at hand."
+        if self._calls.outputs_got_bad_gradients:
+            return (
+                "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
+                "backward of what is computed from the output, that is, of the loss function."
+            )
+        if not self._went_back:
+            return (
+                "This gradient is not finite, and there was no backward pass since the last update: it was computed "
+                "otherwise (func.grad, autograd.grad, by hand), or is left from before."
+            )
+        return (
+            "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "
+            f"(clipping, scaling by hand).{_hooks_of(leaves)}"
+        )
+
+    def _settled_context(self) -> dict[str, Any]:
+        context = dict(self._context)
+        if (name := self.names.model_name()) is not None:
+            context["model"] = name
+        clipping = dict(context.get("clip_grad_norm", {}))
+        place = clipping.pop("place", None)
+        if clipping:
+            code_line = place_fields(*place).get("code_line") if place is not None else None
+            context["clip_grad_norm"] = clipping | ({"code_line": code_line} if code_line else {})
+        return context
+
+    def _gradient_name(self, leaves: Sequence[Tensor]) -> str:
+        for leaf in leaves:
+            name = self.names.tensor(leaf)
+            if name is not None:
+                return f"the gradient of {name}"
+        return f"the gradient of {nameless(leaves[0])}" if leaves else "a gradient"
+
+
+def met_at(frame: FrameType | None, argument: Argument) -> Origin:
+    """The origin of a harm that no operation is to blame for: what came in so, met where a frame is."""
+    call = Call("leaf", [], [argument.value], 0)
+    if frame is not None:
+        call.code, call.at = frame.f_code, frame.f_lasti
+    return Origin(call, leaf=argument)
+
+
+def _hooks_of(leaves: Sequence[Tensor]) -> str:
+    """The functions that are called with the gradients of leaves, as one more sentence; empty if there are none."""
+    hooks = [hook for leaf in leaves for hook in (leaf._backward_hooks or {}).values()]
+    codes = dict.fromkeys(code for hook in hooks if (code := getattr(hook, "__code__", None)) is not None)
+    places = [f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" for code in codes]
+    return f" Hooks change it, too: {', '.join(places[:3])}." if places else ""

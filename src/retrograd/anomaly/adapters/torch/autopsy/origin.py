@@ -1,0 +1,312 @@
+"""From a harm back to the births: through non-finite values only, element by element where operations work so."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.elements.shapes import broadcasts
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.names import TRANSPARENT, canonical
+
+
+@dataclass(eq=False)
+class Origin:
+    """Where a non-finite value came into being.
+
+    Attributes
+    ----------
+    call
+        The operation; for a value that came in from outside, the first one that took it.
+    output
+        Which of its results.
+    where
+        Its elements that were born bad; None if only the whole is known.
+    leaf
+        The argument that came in so.
+    path
+        From the operation to the harm.
+    sure
+        Whether all that went in is known to have been finite.
+    """
+
+    call: Call
+    output: int = 0
+    where: Tensor | None = None
+    leaf: Argument | None = None
+    path: tuple[Call, ...] = ()
+    sure: bool = True
+
+
+@dataclass(eq=False)
+class _Visit:
+    """What of a call's results has been found to matter."""
+
+    call: Call
+    masks: dict[int, Tensor | None] = field(default_factory=dict)
+    towards: Call | None = None
+
+
+def origin_of(
+    harmed: Sequence[tuple[Call, int]],
+    is_meant: Callable[[Call], bool],
+    lost_data: Callable[[Call], Tensor | None] = lambda call: None,
+) -> Origin | None:
+    """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.
+
+    An infinity that was written on purpose, as a mask is, is no cause; where nothing else is found, the operation
+    that made a NaN of it is.
+
+    Parameters
+    ----------
+    harmed
+        Results that are not finite.
+    is_meant
+        Says for an operation that its infinities are meant.
+    lost_data
+        What an operation may have been given that nothing has kept.
+    """
+    search = _Search(is_meant)
+    for call, output in harmed:
+        search.reach(call, output, bad(call.outputs[output]), None)
+    search.run()
+    certain = search.leaves + search.births
+    lost, masks = ([], []) if certain else search.lost(lost_data)
+    passed_on = all(canonical(each.call.name) in _PASSING_ON for each in search.vague)
+    alone = search.only_lacking() if passed_on else []
+    doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
+    turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
+    mixed = [each for each in search.placed if search.is_mixed(each.call)]
+    opaque = search.opaque() if passed_on else []
+    for found in (certain, lost, turns, doubtful, alone, mixed, opaque, search.vague, search.placed):
+        first = min(found, key=lambda each: each.call.order, default=None)
+        if first is not None:
+            first.path = search.way(first.call)
+            return first
+    return None
+
+
+class _Search:
+    """Works backwards through the calls, the latest first, so that each is seen once with all that follows from it."""
+
+    def __init__(self, is_meant: Callable[[Call], bool]) -> None:
+        self._is_meant = is_meant
+        self._visits: dict[Call, _Visit] = {}
+        self._queue: list[tuple[float, int, Call]] = []
+        self._ticket = itertools.count()
+        self.leaves: list[Origin] = []
+        self.births: list[Origin] = []
+        self.turns: list[Origin] = []
+        self.doubtful: list[Origin] = []  # something that went in was not kept
+        self.vague: list[Origin] = []  # nor was what made it
+        self.placed: list[Origin] = []
+        self._lacking: list[tuple[Call, Argument]] = []
+
+    def reach(self, call: Call, output: int, mask: Tensor | None, towards: Call | None) -> None:
+        visit = self._visits.get(call)
+        if visit is None:
+            visit = self._visits[call] = _Visit(call, towards=towards)
+            heapq.heappush(self._queue, (-call.order, next(self._ticket), call))
+        if output not in visit.masks:
+            visit.masks[output] = mask
+            return
+        known = visit.masks[output]
+        if known is None or mask is None or known.shape != mask.shape:  # one may be of a view, the other of its base
+            visit.masks[output] = None
+        else:
+            visit.masks[output] = known | mask
+
+    def run(self) -> None:
+        while self._queue:
+            visit = self._visits[heapq.heappop(self._queue)[2]]
+            for output, mask in visit.masks.items():
+                self._explain(visit.call, output, mask)
+
+    def way(self, call: Call) -> tuple[Call, ...]:
+        found = [call]
+        while (following := self._visits[found[-1]].towards) is not None:
+            found.append(following)
+        return tuple(found)
+
+    def is_mixed(self, call: Call) -> bool:
+        """Whether what an operation gives went on into sums of products next, where no mask is meant."""
+        names = (canonical(each.name) for each in self.way(call)[1:])
+        return next((each for each in names if each not in _HARMLESS and each not in TRANSPARENT), None) in _MIXING
+
+    def opaque(self) -> list[Origin]:
+        """The operations that were given ordinary numbers and whose results cannot be computed again: a Function's."""
+        unknown = [each for each in self.placed if each.leaf is None and each.call.outputs[each.output] is None]
+        found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
+        return [replace(each, sure=each.sure and len(found) == 1) for each in found]
+
+    def lost(self, lost_data: Callable[[Call], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
+        """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
+        lost: list[Origin] = []
+        masks: list[Origin] = []
+        for call, argument in self._lacking:
+            known = replace(argument, value=lost_data(call))
+            if known.value is not None:
+                (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
+        return lost, masks
+
+    def may_be_born_before(self, masks: list[Origin]) -> bool:
+        """Whether an infinity came out of an operation that was given what nothing has kept, and what is no mask."""
+        known = {each.call for each in masks}
+        unsure = [
+            each for each in (*self.doubtful, *self.placed) if not each.sure or each.call.outputs[each.output] is None
+        ]
+        return any(each.call not in known and canonical(each.call.name) not in _MASKS for each in unsure)
+
+    def only_lacking(self) -> list[Origin]:
+        """The operation that was given the one argument which nothing has kept, where there is no other; no mask."""
+        if len(self._lacking) != 1 or canonical(self._lacking[0][0].name) in _MASKS:
+            return []
+        return [Origin(self._lacking[0][0], sure=False)]
+
+    def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
+        made = call.outputs[output]
+        if mask is None or (made is not None and made.shape != mask.shape):  # the latter if it wrote to a view
+            mask = bad(made)
+        explained = False
+        unknown: list[Argument] = []
+        left = mask.clone() if mask is not None and call.pointwise else None
+        for argument in call.tensors():
+            if argument.value is None:
+                unknown.append(argument)
+                continue
+            wrong = bad(argument.value)
+            if wrong is None:
+                continue
+            chosen = _chosen(call, argument, wrong, mask)
+            if chosen is not None and not bool(chosen.any()):
+                continue
+            if left is not None:
+                left &= ~wrong.expand(left.shape) if broadcasts(wrong.shape, left.shape) else torch.zeros_like(left)
+            explained = True
+            self._follow(call, argument, chosen)
+        if left is not None and bool(left.any()) and not unknown:
+            self._born(call, output, left, sure=True)
+        elif not explained:
+            self._not_explained(call, output, mask, unknown)
+        elif has_nan(call.outputs[output]) and not any(has_nan(each.value) for each in call.tensors()):
+            self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
+
+    def _not_explained(self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument]) -> None:
+        self._lacking += [(call, each) for each in unknown if each.made_by is None]
+        suspects = [each for each in unknown if each.made_by is not None and not each.made_by.known]
+        for argument in suspects:
+            assert argument.made_by is not None
+            self.reach(argument.made_by, argument.output, None, call)
+        if not suspects:
+            self._born(call, output, mask, sure=not unknown)
+        elif mask is not None:
+            self.vague.append(Origin(call, output, mask, sure=False))
+
+    def _born(self, call: Call, output: int, where: Tensor | None, sure: bool) -> None:
+        if self._is_meant(call):
+            return
+        made = call.outputs[output]
+        placed = (made is None or call.places_infinity() or (not sure and _is_like_a_mask(made))) and not has_nan(made)
+        found = self.placed if placed else self.births if sure else self.doubtful
+        found.append(Origin(call, output, where, sure=sure))
+
+    def _follow(self, call: Call, argument: Argument, wrong: Tensor | None) -> None:
+        if argument.made_by is not None:
+            made = argument.made_by.outputs[argument.output]
+            if is_bad(made) or (made is None and argument.made_by.kept):
+                self.reach(argument.made_by, argument.output, wrong, call)
+                return
+        found = self.placed if _may_be_a_mask(argument) else self.leaves
+        found.append(Origin(call, 0, wrong, leaf=argument))
+
+
+_HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
+_JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
+_PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
+_MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
+_MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
+
+
+def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) -> Tensor | None:
+    """Which bad elements of an argument can have made the bad elements of the result."""
+    written = _written(call, wrong) if argument.name == "input" and not call.is_backward else None
+    if written is not None:  # what was there before is gone
+        left = wrong & ~written
+        return left if mask is None or mask.shape != left.shape else left & mask
+    if mask is None:
+        return None
+    if call.pointwise and broadcasts(wrong.shape, mask.shape):
+        reached = wrong.expand(mask.shape) & mask
+        if canonical(call.name) == "where" and not call.is_backward:
+            reached &= _selected(call, argument, mask.shape)
+        return _narrowed(reached, wrong.shape)
+    dim = _dim(call)
+    if dim is None:
+        return wrong
+    if mask.shape == wrong.shape and mask.dim():
+        return wrong & mask.any(dim, keepdim=True)
+    if mask.dim() == wrong.dim() - 1:
+        mask = mask.unsqueeze(dim)
+    return wrong & mask if broadcasts(mask.shape, wrong.shape) else wrong
+
+
+def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor:
+    """The elements that a ``where`` takes from one of its arguments."""
+    condition = next((each.tensor for each in call.args if each.name == "condition"), None)
+    if condition is None or not broadcasts(condition.shape, shape):
+        return torch.ones(shape, dtype=torch.bool)
+    condition = condition.expand(shape)
+    return condition if argument.name == "input" else ~condition
+
+
+def _written(call: Call, target: Tensor) -> Tensor | None:
+    """The elements that an assignment under a mask, or at indices, writes; None if it is another operation."""
+    known = {each.name: each.value for each in call.args}
+    name = canonical(call.name)
+    if name in ("masked_fill", "masked_scatter"):
+        where = known.get("mask")
+        return where.expand(target.shape) if where is not None and broadcasts(where.shape, target.shape) else None
+    if name != "index_put" or known.get("accumulate") or target.shape != known["input"].shape:
+        return None
+    indices = known.get("indices") or [value for each, value in known.items() if each.startswith("indices[")]
+    if not any(isinstance(each, Tensor) for each in indices):
+        return None
+    one = torch.ones((), dtype=torch.bool, device=target.device)
+    return torch.ops.aten.index_put(torch.zeros_like(target), indices, one)
+
+
+def _dim(call: Call) -> int | None:
+    """The one dimension along which an operation works, if its parameter is called so."""
+    value = next((each.value for each in call.args if each.name == "dim"), None)
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    return value if isinstance(value, int) else None
+
+
+def _narrowed(tensor: Tensor, shape: torch.Size) -> Tensor:
+    """The reverse of broadcasting, for truth values."""
+    while tensor.dim() > len(shape):
+        tensor = tensor.any(0)
+    for dim, size in enumerate(shape):
+        if size == 1 and tensor.shape[dim] != 1:
+            tensor = tensor.any(dim, keepdim=True)
+    return tensor
+
+
+def _may_be_a_mask(argument: Argument) -> bool:
+    """Whether what came in from outside holds infinities as masks do: -Inf only, or one number; and is no parameter."""
+    tensor: Any = argument.tensor
+    if tensor is None or tensor.requires_grad or argument.leaf is not None or not can_be_bad(tensor):
+        return False
+    return _is_like_a_mask(tensor) or (tensor.numel() == 1 and not tensor.is_complex() and not has_nan(tensor))
+
+
+def _is_like_a_mask(tensor: Tensor) -> bool:
+    """Whether nothing else than -Inf makes it not finite."""
+    return not (tensor.is_complex() or has_nan(tensor) or bool(torch.isposinf(tensor).any()))

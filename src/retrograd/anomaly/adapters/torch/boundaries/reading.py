@@ -1,0 +1,86 @@
+"""Numbers and truth values that the program reads of its tensors, as where it checks its loss by itself."""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.program.checked import checked_loss, may_tell_of_one
+from retrograd.anomaly.adapters.torch.boundaries.failures import born_before, has_history
+from retrograd.anomaly.adapters.torch.looks.gradients import item, kind_of, loss_number
+from retrograd.anomaly.adapters.torch.records.calls import is_bad
+from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.libraries import is_between
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+
+_READ_BY = ("item", "__bool__", "__float__")
+
+
+class Reads:
+    """Tells the watch of a loss that is not finite and that the program checks: perhaps it stops for it.
+
+    It does nothing in programs that compile: compiled code would be made of what replaces torch's methods.
+
+    Parameters
+    ----------
+    monitor
+        Whose watch it is, and who explains.
+    """
+
+    def __init__(self, monitor: TorchMonitor) -> None:
+        self._monitor: TorchMonitor = weakref.proxy(monitor)
+        self._patches = Patches()
+
+    def start(self) -> None:
+        if not in_use():
+            self._patches.wrap(torch, "compile", self._compile)
+            for name in _READ_BY:
+                self._patches.wrap(Tensor, name, self._read)
+
+    def stop(self) -> None:
+        self._patches.undo()
+
+    def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        self.stop()
+        return original(*args, **kwargs)
+
+    def _read(self, original: Any, tensor: Tensor) -> Any:
+        value = original(tensor)
+        if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
+            monitor = self._monitor
+            if not (monitor.now.busy or monitor.watch.is_quiet):
+                self._look(sys._getframe(2), value)  # that of the user's
+        return value
+
+    def _look(self, frame: Any, value: Any) -> None:
+        watch = self._monitor.watch
+        found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
+        if found is None:
+            return
+        if not found.is_own:
+            if found.leaves and watch.left_out.may_meet():
+                with self._monitor.at_work():
+                    watch.left_out.met = born_before(found.loss, self._monitor.findings_at(found.frame))
+            return
+        in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
+        if in_vain or (found.leaves and not watch.is_silent):
+            with self._monitor.at_work():
+                number = loss_number(found.loss)
+                with watch.with_loss(number if isinstance(number, float) else None):
+                    event = born_before(found.loss, self._monitor.findings_at(found.frame))
+            if event is not None:
+                watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
+
+    def _is_bad(self, tensor: Tensor) -> bool:
+        if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
+            return not math.isfinite(item(tensor))
+        with self._monitor.at_work():
+            return is_bad(tensor)

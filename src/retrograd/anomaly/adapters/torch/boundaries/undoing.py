@@ -1,0 +1,81 @@
+"""Updates that are undone, or that change nothing because their gradients are taken away."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.boundaries.memory import Memory
+from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradients, Snapshot
+
+
+class BeforeUpdate:
+    """The weights of an optimizer, and all that it remembers, as they were before a step.
+
+    Attributes
+    ----------
+    weights
+        Each parameter, with a copy of what it was.
+    """
+
+    @torch.no_grad()
+    def __init__(self, optimizer: Any) -> None:
+        self._memory = Memory(optimizer)
+        self._tensors = Copies(self._memory.tensors)
+        self._before = dict(zip(map(id, self._memory.tensors), self._tensors.kept, strict=True))
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        self.weights = [(param, self._before[id(param)]) for param in params]
+
+    def before(self, tensor: Tensor) -> Tensor | None:
+        """What a tensor was that the optimizer remembers; None of one that was not there."""
+        return self._before.get(id(tensor))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Called after the step, or in its middle if it goes no further."""
+        self._memory.updated()
+        self._memory.put_back()
+        self._tensors.restore()
+
+    @contextlib.contextmanager
+    def restored_by(self, error: type[Exception]) -> Iterator[None]:
+        """A context within the step, which such an error ends."""
+        try:
+            yield
+        except error:
+            self.restore()
+            raise
+
+
+class Withheld:
+    """An update that changes nothing, because its gradients are taken away for its time.
+
+    A step that torch has not written may count on gradients, or count itself whether there are any: it gets zeros, and
+    is undone, random numbers that it draws included.
+
+    Parameters
+    ----------
+    optimizer
+        The one that steps.
+    before
+        What it was before, if its step has begun already.
+    """
+
+    def __init__(self, optimizer: Any, before: BeforeUpdate | None = None) -> None:
+        self._gradients = Gradients(param for group in optimizer.param_groups for param in group["params"])
+        self._before = before or (BeforeUpdate(optimizer) if has_own_step(optimizer) else None)
+        self._random = None if self._before is None else Snapshot(())
+        if self._before is not None:
+            self._gradients.replace_by_zeros()
+
+    def restore(self) -> None:
+        """Called after the step."""
+        self._gradients.restore()
+        if self._before is not None and self._random is not None:
+            self._before.restore()
+            self._random.restore_random()

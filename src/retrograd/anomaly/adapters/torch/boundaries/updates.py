@@ -1,0 +1,227 @@
+"""Updates that may make NaN or infinities of finite gradients.
+
+So do optimizers with an ``eps`` of zero, steps of the user's own, and gradients so large that their squares overflow:
+what Adam remembers of them is infinite then, and the weight will never change again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.leaves import nameless
+from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.program.place import line_fields, place_of
+from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statistics, value_at
+from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
+from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate
+from retrograd.anomaly.adapters.torch.looks.gradients import gradients_of, kind_of
+from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step
+from retrograd.anomaly.adapters.torch.runtime.modes import unseen
+from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
+from retrograd.anomaly.half import vanishes
+from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+
+
+@dataclass(frozen=True)
+class _Harm:
+    """What is not finite after an update and was before: a parameter, or by ``key`` what is remembered of it."""
+
+    param: Tensor
+    key: str | None
+    values: Tensor
+    before: Tensor | None  # the parameter as it was
+
+
+class Updates:
+    """Looks at what such an update has made of weights and state, and puts these back where the policy asks for it.
+
+    Both are copied before it. That costs more by far than other looks: with an ``eps`` of zero before each step, for
+    steps of the user's own only while every operation is recorded, for large gradients only where there are any.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold.
+    context
+        Gives what is known of the training beyond operations.
+    recordings
+        Says whether every operation is recorded.
+    findings
+        Makes what reads the record.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        context: Callable[[], dict[str, Any]],
+        recordings: Recordings,
+        findings: Callable[[], Findings],
+    ) -> None:
+        self._watch = watch
+        self._context = context
+        self._recordings = recordings
+        self._findings = findings
+        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._handles: list[Any] = []
+        self._kept: dict[int, tuple[BeforeUpdate, Copies]] = {}  # with the gradients, which a step may overwrite
+
+    def see(self, optimizer: Any) -> None:
+        """Called with the optimizer that steps, where it is another than before."""
+        if optimizer in self._seen:
+            return
+        self._seen.add(optimizer)
+        if _may_divide_by_zero(optimizer) or (self._watch.from_step is not None and has_own_step(optimizer)):
+            self._handles.append(optimizer.register_step_pre_hook(self._before))
+            self._handles.append(optimizer.register_step_post_hook(self.after))
+
+    def with_gradients(self, optimizer: Any, gradients: Sequence[tuple[Tensor, Tensor]], norm: float) -> None:
+        """Called before an update with finite gradients, of which the norm is known."""
+        if norm > _LEAST_ROOT and any(
+            norm > _root_of_largest(dtype) for dtype in {each.dtype for _, each in gradients}
+        ):
+            self._keep(optimizer)
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._kept = [], {}
+        self._seen.clear()
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if (self._recordings.for_good or _may_divide_by_zero(optimizer)) and not capturing():
+            self._keep(optimizer)
+
+    def _keep(self, optimizer: Any) -> None:
+        with unseen():
+            gradients = Copies(gradient for _, gradient in gradients_of(optimizer))
+            self._kept[id(optimizer)] = BeforeUpdate(optimizer), gradients
+
+    def after(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Called after each update."""
+        kept = self._kept.pop(id(optimizer), None)
+        if kept is not None:
+            with torch.no_grad(), unseen():
+                self._look(optimizer, *kept)
+
+    def _look(self, optimizer: Any, kept: BeforeUpdate, gradients: Copies) -> None:
+        harm = next(_harms(optimizer, kept), None)
+        if harm is None or expected.depth or not self._watch.listens_to(kind_of([harm.values])):
+            return
+        withheld = True
+        try:
+            found = self._findings().in_update(harm.param) if harm.key is None else None
+            event = found or self._of_formula(optimizer, harm, kept, gradients)
+            withheld = self._watch.found(kind_of([harm.values]), event, exact=True) == "withhold"
+        finally:
+            if withheld:
+                kept.restore()
+
+    def _of_formula(self, optimizer: Any, harm: _Harm, kept: BeforeUpdate, gradients: Copies) -> NaNEvent:
+        frame = user_frame(sys._getframe(1))
+        names = Names(self._watch.model, frame)
+        param = harm.param
+        name = names.tensor(param) or nameless(param)
+        group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
+        place = place_of(frame)
+        index = first_of(harm.values)
+        known = {"param": harm.before, "grad": gradients.of(param.grad)}
+        known |= {key: kept.before(each) for key, each in _remembered(optimizer, param) if each.shape == param.shape}
+        known |= {"lr": group.get("lr"), "eps": group.get("eps")}
+        numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
+        operands = {key: value for key, value in numbers.items() if value is not None}
+        dtype = str(param.dtype).removeprefix("torch.")
+        divides = harm.key is None and _may_divide_by_zero(optimizer)
+        op = "div" if divides else f"{type(optimizer).__name__}.step"
+        operation = Operation(
+            op=op,
+            args=tuple(Operand(name=key, value=value, dtype=dtype) for key, value in operands.items()),
+            **line_fields(place),
+        )
+        return NaNEvent(
+            kind="invalid" if kind_of([harm.values]) == "nan" else "divide" if divides else "overflow",
+            op=op,
+            index=index,
+            operands=operands,
+            harmed=f"the update of {name}" if harm.key is None else f"{harm.key} of {name}",
+            layer_name=name.rpartition(".")[0] or None,
+            surroundings=Surroundings(
+                operation=operation,
+                library="torch",
+                context={
+                    **self._context(),
+                    "model": names.model_name(),
+                    **optimizer_context(optimizer, frame, group, updating=True),
+                },
+            ),
+            **place,
+            **statistics(harm.values),
+        )
+
+
+def _harms(optimizer: Any, kept: BeforeUpdate) -> Iterator[_Harm]:
+    """What an update has harmed: weights first."""
+    for param, before in kept.weights:
+        if is_bad(param) and not is_bad(before):
+            yield _Harm(param, None, param, before)
+    for param, before in kept.weights:
+        for key, values in _remembered(optimizer, param):
+            known = kept.before(values)
+            if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
+                yield _Harm(param, key, values, before)
+
+
+def _remembered(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that an optimizer remembers of a parameter, by name."""
+    state = optimizer.state.get(param) or {}
+    return ((key, value) for key, value in state.items() if isinstance(value, Tensor) and can_be_bad(value))
+
+
+_LEAST_ROOT = 255.0  # in float16, the type with the smallest range
+
+
+def _root_of_largest(dtype: torch.dtype) -> float:
+    """The norm that gradients of a type must have for one of their squares to overflow."""
+    return math.sqrt(torch.finfo(dtype).max) if dtype.is_floating_point or dtype.is_complex else math.inf
+
+
+def optimizer_context(
+    optimizer: Any, frame: FrameType | None, options: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """What the context of an event tells of the optimizer: the one that is known, or that the variables hold.
+
+    By default it is told with the options of its first group; and always whether its step is the user's own.
+    """
+    optimizer = optimizer or only_one_held(frame, torch.Tensor)
+    if optimizer is None:
+        return {}
+    if options is None:
+        options = (optimizer.param_groups or [optimizer.defaults])[0]
+    own = {"own": True} if has_own_step(optimizer) else {}
+    return context_of_optimizer(optimizer, options, frame, **own, **more)
+
+
+def _may_divide_by_zero(optimizer: Any) -> bool:
+    """Whether the ``eps`` that it adds to a denominator is zero in the type of a parameter."""
+    for group in optimizer.param_groups:
+        eps = group.get("eps")
+        half = any(each.dtype is torch.float16 for each in group["params"])
+        if isinstance(eps, (int, float)) and vanishes(eps, half):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Looking at gradients: in few passes, on the device, one step later; how large they are."""

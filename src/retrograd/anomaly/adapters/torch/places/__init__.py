@@ -1,0 +1,1 @@
+"""Where in the program operations were called."""

@@ -1,0 +1,94 @@
+"""Noting where nodes are made by a torch function mode, which sees every call of torch."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode,
+    _get_current_function_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+
+from retrograd.anomaly.adapters.torch.records.calls import next_seq
+from retrograd.anomaly.libraries import Position, callers_of, position_of, user_frame
+
+MOST = 1 << 17  # notes of one step
+_COST = 5e-6  # seconds that a call takes longer
+
+# The user's instruction that made a node, and the program's own ones that led to it; empty where that is not known.
+Place = tuple[Position, ...]
+
+# A sequence number, and where the nodes from there on were made.
+Noted = tuple[float, Place]
+
+
+def place_at(frame: FrameType) -> Place:
+    """Where a frame is that makes nodes."""
+    return (position_of(frame), *callers_of(frame))
+
+
+class FunctionNotes(TorchFunctionMode):
+    """Notes the calls that make nodes while it is the current mode; see :class:`~.sites.Notes`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[Noted] = []
+        self._count = 0
+        self._end = 0  # of what is known
+        self.on = False  # on the stack of modes
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = next_seq()
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        self._count += 1
+        after = next_seq()
+        if after != before and len(self.noted) < MOST:
+            frame = user_frame(sys._getframe(1))
+            if before != self._end:  # nodes that no function of torch has made, such as a Function's of the user's
+                self.noted.append((self._end, ()))
+            if frame is not None:
+                self.noted.append((before, place_at(frame)))
+            self._end = after
+        return result
+
+    @property
+    def seconds(self) -> float:
+        return self._count * _COST
+
+    def start(self) -> None:
+        self.clear()
+
+    def stop(self) -> None:
+        """Leave the stack of modes, from under those of others as well."""
+        if self in _get_current_function_mode_stack():
+            above = []
+            while (mode := _pop_mode()) is not self:
+                above.append(mode)
+            for mode in reversed(above):
+                _push_mode(mode)
+        self.on = False
+        self.clear()
+
+    def enter(self) -> None:
+        if not self.on:
+            self.__enter__()
+            self.on = True
+
+    def leave(self) -> None:
+        """Note nothing until :meth:`enter`, unless somebody has put a mode of theirs over this one."""
+        if self.on and _get_current_function_mode() is self:
+            self.__exit__(None, None, None)
+            self.on = False
+
+    def pause(self) -> None:
+        """Nothing more than to leave."""
+
+    def clear(self) -> None:
+        self.noted = []
+        self._count = 0
+        self._end = next_seq()

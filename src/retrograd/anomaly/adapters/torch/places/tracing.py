@@ -1,0 +1,158 @@
+"""Noting where nodes are made by instruction events (``sys.monitoring``, Python 3.12): only the user's code is slowed.
+
+The interpreter tells before each instruction of the user's code that can reach an operation: calls, operators,
+subscripts. Whatever nodes are made from then on until the next such instruction are its own. When a function returns
+to code of torch that goes on with other operations, these belong to the instruction of the user's that called torch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dis
+import sys
+from sysconfig import get_paths
+from threading import get_ident
+from types import CodeType
+from typing import Any
+
+from retrograd.anomaly.adapters.torch.places.noting import MOST, Noted, place_at
+from retrograd.anomaly.adapters.torch.records.calls import next_seq
+from retrograd.anomaly.libraries import callers_of, is_between, outwards, user_frame
+
+_COST = 1.5e-6  # seconds for an event, at most
+_TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
+_CALLING = ("CALL", "BINARY_", "UNARY_", "STORE_SUBSCR", "STORE_SLICE", "GET_ITER", "UNPACK_", "LIST_EXTEND")
+_LEAVING = ("RETURN_", "YIELD_VALUE")
+_ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag")  # of a tensor; they make nodes
+_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("purelib", "platlib"))
+_STANDARD_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("stdlib", "platstdlib"))
+
+_monitoring: Any = getattr(sys, "monitoring", None)
+
+
+class InstructionNotes:
+    """Notes the instructions that make nodes in the thread that started it; see :class:`~.sites.Notes`.
+
+    Parameters
+    ----------
+    tool_id
+        Under which the interpreter knows it.
+    """
+
+    @classmethod
+    def if_possible(cls) -> InstructionNotes | None:
+        """One under an id that is free; None before Python 3.12 and where others have taken all."""
+        if _monitoring is None:
+            return None
+        free = [each for each in _TOOL_IDS if _monitoring.get_tool(each) is None]
+        return cls(free[0]) if free else None
+
+    def __init__(self, tool_id: int) -> None:
+        self.noted: list[Noted] = []
+        self._id = tool_id
+        self.on = False
+        self._thread = 0
+        self._count = 0
+        self._told = False  # the interpreter tells of the instructions
+        # the user's code by id, because codes that are alike are equal; and which instructions leave it
+        self._codes: dict[int, tuple[CodeType, dict[int, bool]]] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self._count * _COST
+
+    def start(self) -> None:
+        self.clear()
+        self._thread = get_ident()
+        self._told = True
+        _monitoring.use_tool_id(self._id, "retrograd")
+        _monitoring.register_callback(self._id, _monitoring.events.PY_START, self._function_starts)
+        _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, self._instruction)
+        for frame in outwards(sys._getframe(1)):  # what has started already
+            self._function_starts(frame.f_code, 0)
+        _monitoring.set_events(self._id, _monitoring.events.PY_START)
+        _monitoring.restart_events()  # what an earlier watch under this id has disabled
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        atexit.unregister(self.stop)
+        self.on = False
+        self.pause()
+        _monitoring.set_events(self._id, 0)
+        _monitoring.register_callback(self._id, _monitoring.events.PY_START, None)
+        _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, None)
+        _monitoring.free_tool_id(self._id)
+        self._codes.clear()
+        self.clear()
+
+    def enter(self) -> None:
+        self.on = True
+        self._tell(True)
+
+    def leave(self) -> None:
+        self.on = False
+
+    def pause(self) -> None:
+        self.leave()
+        self._tell(False)
+
+    def clear(self) -> None:
+        self.noted = []
+        self._count = 0
+
+    def _tell(self, told: bool) -> None:
+        """Have the interpreter tell of the instructions of the user's code, or no more."""
+        if self._told == told:
+            return
+        self._told = told
+        for code, _ in self._codes.values():
+            self._set_events(code)
+
+    def _set_events(self, code: CodeType) -> None:
+        _monitoring.set_local_events(self._id, code, _monitoring.events.INSTRUCTION if self._told else 0)
+
+    def _function_starts(self, code: CodeType, at: int) -> object:
+        if id(code) not in self._codes and not _is_library(code):
+            self._codes[id(code)] = code, _instructions(code)
+            self._set_events(code)
+        return _monitoring.DISABLE
+
+    def _instruction(self, code: CodeType, at: int) -> object:
+        leaving = self._codes[id(code)][1].get(at)
+        if leaving is None:
+            return _monitoring.DISABLE
+        if not self.on or get_ident() != self._thread:
+            return None
+        self._count += 1
+        frame = sys._getframe(1)
+        outer = user_frame(frame.f_back) if leaving else None
+        if leaving and outer is None:
+            return None
+        place = ((code, at), *callers_of(frame)) if outer is None else place_at(outer)
+        seq = next_seq()
+        if self.noted and self.noted[-1][0] == seq:
+            self.noted[-1] = seq, place
+        elif len(self.noted) < MOST:
+            self.noted.append((seq, place))
+        return None
+
+
+def _instructions(code: CodeType) -> dict[int, bool]:
+    """The positions of the instructions that can reach an operation; true for those that leave the function."""
+    found: dict[int, bool] = {}
+    prefixes: list[int] = []
+    for each in dis.get_instructions(code):
+        if each.opname == "EXTENDED_ARG":
+            prefixes.append(each.offset)
+            continue
+        leaving = each.opname.startswith(_LEAVING)
+        if leaving or each.opname.startswith(_CALLING) or (each.opname == "LOAD_ATTR" and each.argval in _ATTRIBUTES):
+            found |= dict.fromkeys((*prefixes, each.offset), leaving)
+        prefixes.clear()
+    return found
+
+
+def _is_library(code: CodeType) -> bool:
+    """Whether it is code of torch, of this package or of Python itself."""
+    path = code.co_filename
+    return is_between(code) or (path.startswith(_STANDARD_LIBRARY) and not path.startswith(_LIBRARY))

@@ -1,0 +1,243 @@
+"""The calls of models in the present step, so that their forward can be run again."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
+
+from retrograd.anomaly.adapters.program.place import written_at
+from retrograd.anomaly.adapters.torch.records.backward import Backward
+from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.runtime.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.runtime.distributed import is_replicated, is_sharded
+from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocasts
+from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Gradients, RandomState, left_as_they_are
+from retrograd.anomaly.libraries import user_frame
+
+_next_seq = torch.autograd._get_sequence_nr
+
+_MOST_CALLS = 16  # of one step
+_MOST_BYTES = 64 << 20  # of an output whose gradient is kept
+
+
+class ModelCall:
+    """One call: its arguments by reference, the random state before it, the gradients that came to its outputs, and
+    the user's line that made it.
+    """
+
+    def __init__(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        model: torch.nn.Module | None = None,
+        frame: FrameType | None = None,
+    ) -> None:
+        self.model = model
+        self.place = None if frame is None else (frame.f_code, frame.f_lasti)
+        self.args = args
+        self.kwargs = kwargs
+        self.random = RandomState()
+        self.autocast = autocasts()
+        self.gradients: dict[int, Tensor] = {}
+        self.nodes: list[float] = []  # that made the outputs, by their sequence numbers
+        self._begin, self._end = float(_next_seq()), math.inf
+
+    def has_made(self, seq: float) -> bool:
+        """Whether a node was made within the call, by its sequence number."""
+        return self._begin <= seq < self._end
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors among its arguments."""
+        return [each for each in tree_flatten((self.args, self.kwargs))[0] if isinstance(each, Tensor)]
+
+    def named(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors among its arguments that the program has given by a variable, with the name of that."""
+        written = None if self.place is None else written_at(*self.place)
+        if not isinstance(written, ast.Call):
+            return
+        named = [(each.value, self.kwargs.get(each.arg)) for each in written.keywords if each.arg is not None]
+        for argument, value in [*zip(written.args, self.args, strict=False), *named]:
+            if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(value, Tensor):
+                yield ast.unparse(argument), value
+
+    def observe(self, output: Any) -> None:
+        self._end = _next_seq()
+        for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
+            if not isinstance(tensor, Tensor) or not tensor.requires_grad:
+                continue
+            if tensor.grad_fn is not None:
+                self.nodes.append(seq_of(tensor.grad_fn))
+            if bytes_of(tensor) <= _MOST_BYTES:
+                tensor.register_hook(functools.partial(self._arrived, number))
+
+    def _arrived(self, number: int, gradient: Tensor | None) -> None:
+        if gradient is not None:  # outputs that nobody used, under DistributedDataParallel
+            self.gradients[number] = gradient
+
+
+class _Here(threading.local):
+    """The calls of a thread, and whether one of them is run again."""
+
+    def __init__(self) -> None:
+        self.calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
+        self.running = False
+
+
+class ModelCalls:
+    """Remembers how models were called since the last update, and runs them again.
+
+    One hook before and one after its own call are all that is put on a model.
+    """
+
+    def __init__(self) -> None:
+        self._models: list[torch.nn.Module] = []
+        self._here = _Here()
+        self._handles: list[Any] = []
+
+    def follow(self, model: torch.nn.Module) -> None:
+        """Remember the calls of a model from here on, until :meth:`stop`."""
+        if not any(model is each for known in self._models for each in known.modules()):
+            self._models.append(model)
+            # before the user's hooks, which change the inputs again when the call is run again
+            before = model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True)
+            self._handles += [before, model.register_forward_hook(Hook(self._after))]
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._models = [], []
+        self._here.calls.clear()
+
+    def kept(self) -> list[ModelCall]:
+        """The calls that are remembered."""
+        return list(self._here.calls)
+
+    def named(self) -> Iterator[tuple[str, Tensor]]:
+        """What the program has given these calls by variables, with their names."""
+        return (each for call in self.kept() for each in call.named())
+
+    def remember(self, calls: Iterable[ModelCall]) -> None:
+        """Take over calls that belong to the present step as well."""
+        self._here.calls.extend(calls)
+
+    def forget(self) -> list[ModelCall]:
+        """Forget the calls of the step that is over, and return them."""
+        calls = self.kept()
+        self._here.calls.clear()
+        return calls
+
+    @contextmanager
+    def of_earlier_step(self, calls: Iterable[ModelCall]) -> Iterator[None]:
+        """A context in which other calls stand for those of the present step."""
+        present, self._here.calls = self._here.calls, deque(calls)
+        try:
+            yield
+        finally:
+            self._here.calls = present
+
+    def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._is_heard():
+            self._here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
+
+    def _after(self, module: Any, args: Any, output: Any) -> None:
+        if self._is_heard() and self._here.calls:
+            self._here.calls[-1].observe(output)
+
+    def _is_heard(self) -> bool:
+        """Whether this is a call of the program's own: no second one, no trace, of which a look would be a part, and
+        none in a transform of ``torch.func``, whose tensors end with it.
+        """
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+            return False
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return False
+        return torch.is_grad_enabled() and not self._here.running
+
+    def nodes_of_outputs(self) -> set[float]:
+        """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""
+        return {node for call in self._here.calls for node in call.nodes}
+
+    @property
+    def outputs_got_bad_gradients(self) -> bool:
+        """Whether the gradients that came to a model's outputs were not finite: then it is not the model's doing."""
+        return any(is_bad(gradient) for call in self._here.calls for gradient in call.gradients.values())
+
+    def run_again(self, backward: bool) -> list[tuple[Call, int]]:
+        """Run the calls once more, everything written down, and say what in the record is not finite.
+
+        Weights, buffers, gradients and random states are as before afterwards.
+
+        Parameters
+        ----------
+        backward
+            Whether to go on with the gradients that came to the outputs, and answer with what arrived at parameters;
+            otherwise with outputs of the model.
+        """
+        if not self._here.calls:
+            return []
+        gradients = Gradients(each for model in self._models for each in model.parameters())
+        self._here.running = True
+        try:
+            with left_as_they_are(self._models), torch.enable_grad():
+                runs = (self._run(call, backward) for call in self._here.calls)
+                return next(filter(None, runs), [])
+        finally:
+            self._here.running = False
+            gradients.restore()
+
+    def _run(self, call: ModelCall, backward: bool) -> list[tuple[Call, int]]:
+        model = None if call.model is None else _without_communication(call.model)
+        if model is None:
+            return []
+        recorder = Recorder()
+        if call.place is not None:
+            recorder.called_from = user_frame(sys._getframe(1)), call.place
+        call.random.restore()
+        args, kwargs = tree_map(_cut_off, (call.args, call.kwargs))
+        try:
+            with autocast_as(call.autocast), uncompiled(), recorder:
+                output = model(*args, **kwargs)
+        except Exception:  # Lightning's DDP calls training_step in forward's place; what cannot be run tells nothing
+            return []
+        tensors = [each for each in tree_flatten(output)[0] if isinstance(each, Tensor)]
+        if not backward:
+            return [made for each in tensors if is_bad(each) and (made := recorder.made_by(each)) is not None]
+        known = [
+            (tensors[number], gradient)
+            for number, gradient in call.gradients.items()
+            if number < len(tensors) and tensors[number].requires_grad and not is_bad(gradient)
+        ]
+        if not known:
+            return []
+        outputs, gradients = zip(*known, strict=True)
+        with recorder, Backward(recorder, outputs):
+            torch.autograd.backward(outputs, gradients)
+        return recorder.harmed_leaves()
+
+
+def _cut_off(value: Any) -> Any:
+    """An argument without what came before it, whose part of the graph has been freed."""
+    if isinstance(value, Tensor) and value.grad_fn is not None:
+        return value.detach().requires_grad_()
+    return value
+
+
+def _without_communication(model: torch.nn.Module) -> torch.nn.Module | None:
+    """The model as this process can run it without the others; None if it needs their part of the weights."""
+    if is_sharded(model):
+        return None
+    return model.module if is_replicated(model) else model  # type: ignore[return-value]

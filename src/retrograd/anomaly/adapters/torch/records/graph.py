@@ -1,0 +1,373 @@
+"""The graph behind a loss as calls: what its nodes saved, and what can be computed again from that."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+
+from retrograd.anomaly.adapters.program.written import written_in_place
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
+from retrograd.anomaly.adapters.torch.records.entries import (
+    WITHOUT_EDGE,
+    arguments_for,
+    entry_of,
+    is_list,
+    is_needed,
+    stem_of,
+    with_edge,
+    writing_entry,
+)
+from retrograd.anomaly.adapters.torch.records.numbers import read_numbers
+from retrograd.anomaly.adapters.torch.records.packed import may_be_read
+from retrograd.anomaly.adapters.torch.records.parts import certain_part, writes_to_part, written_by
+from retrograd.anomaly.libraries import Position, is_between
+from retrograd.anomaly.names import canonical
+
+SiteOf = Callable[[float], tuple[Position, ...]]
+
+_SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
+_OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
+
+
+def nodes_behind(roots: Iterable[Any]) -> list[Any]:
+    """The nodes from which gradients flow on from some nodes, in the order of creation, leaves first.
+
+    Of the backward of a user's Function torch has kept, up to version 2.12, no more than a shell when its result is
+    gone, which is left out: it answers to nothing any more.
+    """
+    seen = {root: None for root in roots if root is not None}  # in a fixed order, which a set has not
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        try:
+            edges = node.next_functions
+        except RuntimeError:
+            del seen[node]
+            continue
+        for following, _ in edges:
+            if following is not None and following not in seen:
+                seen[following] = None
+                stack.append(following)
+    return sorted(seen, key=seq_of)
+
+
+def nodes_made(returned: Sequence[Any], outputs: Sequence[Any], grads: Sequence[Any] = (), *args: Any) -> list[Any]:
+    """The nodes that a backward pass from ``outputs`` has made, as far as they lead to what it has returned."""
+    before = set(nodes_behind(_makers((*outputs, *grads))))
+    return [each for each in nodes_behind(_makers(returned)) if each not in before and not hasattr(each, "variable")]
+
+
+def _makers(tensors: Iterable[Any]) -> Iterator[Any]:
+    """The nodes that have made tensors, for the transforms around and for the program."""
+    for each in tensors:
+        while isinstance(each, Tensor):
+            yield each.grad_fn
+            each = get_unwrapped(each) if is_functorch_wrapped_tensor(each) else None
+
+
+def leaves_behind(roots: Iterable[Tensor]) -> list[Tensor]:
+    """The leaves that a backward pass from some tensors would give a gradient."""
+    return [node.variable for node in nodes_behind(root.grad_fn for root in roots) if hasattr(node, "variable")]
+
+
+def read(
+    roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = (), frame: FrameType | None = None
+) -> list[tuple[Call, int]]:
+    """Make calls of the graph behind some tensors, and return those of which the tensors are results.
+
+    Parameters
+    ----------
+    roots
+        Tensors with a history that has not been freed.
+    site_of
+        Tells for a sequence number where the operation was called: the user's instruction, and those of the program
+        that led to it.
+    held
+        Other results that are at hand, such as those in the program's variables. One that was written to may be
+        another by now than its node has made, and is left out; so is one with infinities and no NaN, which may be a
+        mask at work, as long as the number that it writes has not been kept.
+    frame
+        Where to begin to look for variables whose numbers have not been kept.
+    """
+    nodes = {node: saved_by(node) for node in nodes_behind([root.grad_fn for root in roots])}
+    known = {(each.grad_fn, each.output_nr): each.detach() for each in held if _tells(each)}
+    known |= {(root.grad_fn, root.output_nr): root.detach() for root in roots}
+    calls = calls_of(nodes, known, site_of, frame)
+    return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
+
+
+def _tells(held: Tensor) -> bool:
+    return held._version == 0 and (has_nan(held) or not has_inf(held))
+
+
+def calls_of(
+    nodes: Mapping[Any, dict[str, Any]],
+    known: Mapping[tuple[Any, int], Tensor],
+    site_of: SiteOf,
+    frame: FrameType | None = None,
+) -> dict[Any, Call]:
+    """Make calls of some nodes of a graph.
+
+    Parameters
+    ----------
+    nodes
+        In the order of creation, with what they saved.
+    known
+        Results of nodes that are at hand.
+    site_of
+        Tells for a sequence number where the operation was called.
+    frame
+        Where to begin to look for variables whose numbers have not been kept.
+    """
+    calls: dict[Any, Call] = {}
+    overloads: dict[Call, Any] = {}
+    for node, saved in nodes.items():
+        if hasattr(node, "variable"):
+            continue
+        overload = entry_of(node, saved)
+        call = calls[node] = _call(node, saved, overload, calls, site_of)
+        overloads[call] = overload
+    for (node, output), value in known.items():
+        if node in calls:
+            calls[node].outputs[output] = value
+    for node, call in calls.items():
+        _take_over(call)
+        _note_number(call)
+        read_numbers(call, frame)
+        if writes_to_part(node):
+            _write(node, call, calls, frame)
+        elif not call.known:
+            _compute(node, call, overloads[call])
+    return calls
+
+
+def _write(node: Any, call: Call, calls: dict[Any, Call], frame: FrameType | None) -> None:
+    """What has written to a part of a tensor, as a call of its own, if the line tells the operation."""
+    found = written_in_place(call.code, call.at)
+    entry = None if found is None else writing_entry(found[0], len(node.next_functions))
+    if found is None or entry is None:
+        return
+    arguments = list(_arguments(node, {}, entry, calls))
+    write = replace(call, name=str(entry), args=arguments, outputs=[None])
+    _take_over(write)
+    read_numbers(write, frame)
+    whole, part = arguments[0].value, certain_part(call, frame, node._input_metadata[0].shape)
+    if part is not None:
+        arguments[0].value, write.pointwise = part.of(whole), True
+        write.outputs[0] = result = written_by(write)
+        call.outputs[0] = None if result is None else part.put(result, whole)
+    before = Argument("input", whole, arguments[0].made_by, arguments[0].output, arguments[0].leaf)
+    call.args = [before, Argument("part", write.outputs[0], write)]
+
+
+def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
+    """The record of a node; results of earlier nodes that it saved become known."""
+    arguments = list(_arguments(node, saved, overload, calls))
+    outputs: list[Any] = [_empty(meta) for meta in node._input_metadata] or [None]
+    of_derivative = "Backward" in stem_of(node)  # which saves what it was given of the operation, also by that name
+    for name, value in saved.items():
+        place = None if of_derivative else re.fullmatch(r"(?:result|output)(\d*)", name)
+        if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
+            outputs[int(place[1] or 0)] = value
+    seq = seq_of(node)
+    site = site_of(seq)
+    call = Call(
+        node.name(),
+        arguments,
+        outputs,
+        seq,
+        pointwise=overload is not None and torch.Tag.pointwise in overload.tags,
+        seq=seq,
+    )
+    if site:
+        (call.code, call.at), *callers = site
+        call.callers = tuple(callers)
+    elif is_python(node) and (body := body_of(node, "forward")) is not None and not is_between(body[0]):
+        (call.code, call.at), call.applied = body, body
+    with contextlib.suppress(Exception):  # nested tensors have no shape
+        call.shape = tuple(node._input_metadata[0].shape)
+    for argument in arguments:
+        if argument.made_by is not None and argument.value is not None:
+            argument.made_by.outputs[argument.output] = argument.value
+    return call
+
+
+def _empty(meta: Any) -> Tensor | None:
+    """A result without elements, of which all is known."""
+    return torch.empty(meta.shape, dtype=meta.dtype) if 0 in meta.shape else None
+
+
+def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:
+    edges = list(node.next_functions)
+    if overload is None:
+        for number, edge in enumerate(edges):
+            yield _argument(f"args[{number}]", None, edge, calls)
+        return
+    differentiable = {parameter.name for parameter in with_edge(overload, len(edges))}
+    for parameter in overload._schema.arguments:
+        name = "input" if parameter.name == "self" else parameter.name
+        value = saved.get(parameter.name)
+        if is_list(parameter) and parameter.name not in WITHOUT_EDGE:
+            for number, edge in enumerate(edges):
+                yield _argument(f"{name}[{number}]", None, edge, calls)
+        elif parameter.name in differentiable and edges:
+            argument = _argument(name, value, edges.pop(0), calls)
+            argument.missing &= is_needed(parameter)  # a layer has no bias, or a trainable one
+            yield argument
+        else:
+            given = _given(parameter, value, node)
+            yield Argument(name, given, missing=given is None and is_needed(parameter))
+
+
+def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argument:
+    source, nr = edge
+    if source is None:
+        return Argument(name, value, missing=value is None)
+    if hasattr(source, "variable"):
+        leaf = source.variable
+        if value is None and not is_given_back(leaf):
+            value = leaf.detach()
+        return Argument(name, value, leaf=leaf, missing=value is None)
+    made_by = calls.get(source)
+    return Argument(name, value, made_by, nr, missing=value is None and made_by is None)
+
+
+def _given(parameter: Any, value: Any, node: Any) -> Any:
+    """A plain argument: what the node saved, or what follows from the result's shape and type, or the default."""
+    if value is not None:
+        return value
+    meta = node._input_metadata[0]
+    if parameter.name in ("size", "shape"):
+        return list(meta.shape)
+    if parameter.name == "dtype":
+        return meta.dtype
+    if parameter.name in _OF_NO_INFLUENCE:
+        return _OF_NO_INFLUENCE[parameter.name]
+    return parameter.default_value if parameter.has_default_value() else None
+
+
+def _take_over(call: Call) -> None:
+    for argument in call.args:
+        if argument.value is None and argument.made_by is not None:
+            argument.value = argument.made_by.outputs[argument.output]
+
+
+def _note_number(call: Call) -> None:
+    """``logdet`` ends with a choice between what ``slogdet`` gave and NaN, a number that nothing keeps."""
+    given = {argument.name: argument for argument in call.args}
+    if canonical(call.name) == "where" and given["input"].missing:
+        source = given["other"].made_by
+        if source is not None and canonical(source.name) == "slogdet":
+            given["input"].value, given["input"].missing = math.nan, False
+
+
+def _compute(node: Any, call: Call, overload: Any) -> None:
+    """The operation once more, where all that it needs is known."""
+    if overload is None or any(word in str(overload) for word in _SIDE_EFFECTS):
+        return
+    if any(each.missing or (each.value is None and each.made_by is not None) for each in call.args):
+        return
+    values = arguments_for(overload, call.args)
+    if values.get("training"):  # running statistics would be written to
+        values |= {name: None for name in ("running_mean", "running_var") if name in values}
+    try:
+        with torch.no_grad():
+            result = overload(**values)
+    except Exception:
+        return
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    for nr, meta in enumerate(node._input_metadata):
+        fits = nr < len(results) and isinstance(results[nr], Tensor) and list(results[nr].shape) == list(meta.shape)
+        if fits and results[nr].dtype == meta.dtype and call.outputs[nr] is None:
+            call.outputs[nr] = results[nr]
+
+
+def is_python(node: Any) -> bool:
+    """Whether a node is the backward of a user's Function."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:
+    """The first instruction in the body of a method of a node's Function."""
+    code = getattr(inspect.unwrap(getattr(type(node)._forward_cls, name)), "__code__", None)
+    if code is None:
+        return None
+    below = (start for start, _, line in code.co_lines() if line is not None and line > code.co_firstlineno)
+    return code, next(below, 0)
+
+
+def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
+    """What a node saved, by the parameter's name, without what was freed or overwritten since.
+
+    Parameters
+    ----------
+    node
+        Of the graph.
+    unpacked
+        Whether to call hooks of torch's own for what these have packed, such as a checkpoint's, which computes it again
+        and may draw random numbers. The program's own are never called: once may be all that they are good for.
+    """
+    return with_numbers(node, tensors_saved_by(node, unpacked))
+
+
+def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
+    """The tensors among them, which backward frees."""
+    found: dict[str, Any] = {}
+    if is_python(node):
+        with contextlib.suppress(Exception):
+            if all(may_be_read(node, raw, unpacked) for raw in node._raw_saved_tensors):
+                found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
+        return found
+    for name, attribute, raw in _saved_attributes(type(node))[0]:
+        try:
+            value = getattr(node, attribute) if may_be_read(node, getattr(node, raw), unpacked) else None
+        except Exception:  # freed, or overwritten, or a hook failed
+            continue
+        if value is not None and not (isinstance(value, Tensor) and is_given_back(value)):
+            found[name] = _signed(value)
+    return found
+
+
+def with_numbers(node: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """All that a node saved: besides its tensors the numbers, which it has as long as it lives."""
+    if is_python(node):
+        return tensors
+    found = dict(tensors)
+    for name, attribute in _saved_attributes(type(node))[1]:
+        with contextlib.suppress(Exception):
+            if (value := getattr(node, attribute)) is not None:
+                found[name] = _signed(value)
+    return dict(sorted(found.items()))
+
+
+_Attributes = tuple[list[tuple[str, str, str]], list[tuple[str, str]]]
+_attributes: dict[type, _Attributes] = {}  # of torch's own types of nodes
+
+
+def _saved_attributes(kind: type) -> _Attributes:
+    """The names of what such nodes save, with the attributes: tensors, with those that are raw, and all else."""
+    known = _attributes.get(kind)
+    if known is None:
+        members = frozenset(dir(kind))
+        saved = sorted(name for name in members if name.startswith("_saved_"))
+        names = [(name.removeprefix("_saved_"), name, f"_raw{name}") for name in saved]
+        tensors = [each for each in names if each[2] in members]
+        known = _attributes[kind] = tensors, [(name, attribute) for name, attribute, raw in names if raw not in members]
+    return known
+
+
+def _signed(value: Any) -> Any:
+    """Negative numbers arrive as unsigned ones of 64 bits."""
+    if isinstance(value, tuple):
+        return [_signed(item) for item in value]
+    return value - (1 << 64) if type(value) is int and value >= 1 << 63 else value

@@ -1,0 +1,205 @@
+"""Writes to a part of a tensor: ``y[:2].sqrt_()``.
+
+torch gives ``y`` a node that takes the gradient of the part out of that of ``y``, has the node of the operation work on
+it, and puts what that has made in its place. It tells nothing of the node inside, which is made anew here by the same
+operation on a copy of what it was given; nor which part it is, which the program's line may tell.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.program.written import written_in_place
+from retrograd.anomaly.adapters.torch.autopsy.again import variables_of, worth
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, bad
+from retrograd.anomaly.adapters.torch.records.entries import arguments_for
+
+
+def writes_to_part(node: Any) -> bool:
+    """Whether a node is that of a tensor, one of whose views was written to."""
+    return bool(node.name().endswith("CopySlices"))
+
+
+class Part:
+    """A part of a tensor.
+
+    Parameters
+    ----------
+    view
+        The part, as a view.
+    base
+        The tensor.
+    """
+
+    def __init__(self, view: Tensor, base: Tensor) -> None:
+        self._whole = base.size(), base.stride()
+        self._part = view.size(), view.stride(), view.storage_offset() - base.storage_offset()
+
+    @classmethod
+    def written(cls, view: Any, base: Any, shape: Sequence[int]) -> Part | None:
+        """What an operation has written to, if it is a view of a tensor of a shape."""
+        if not isinstance(view, Tensor) or not isinstance(base, Tensor) or view.layout is not torch.strided:
+            return None
+        is_view = list(base.shape) == list(shape) and view.untyped_storage()._cdata == base.untyped_storage()._cdata
+        return cls(view, base) if is_view and torch.ops.aten.is_non_overlapping_and_dense(base) else None
+
+    def of(self, whole: Any) -> Tensor | None:
+        """The same part of another tensor, such as its gradient; None where that is not known."""
+        if not isinstance(whole, Tensor) or whole.layout is not torch.strided:
+            return None
+        return self._laid_out(whole).as_strided(*self._part)
+
+    def put(self, part: Tensor, whole: Tensor) -> Tensor:
+        """A copy of a tensor with this part of it replaced."""
+        made = self._laid_out(whole)
+        made.as_strided(*self._part).copy_(part)
+        return made
+
+    def holds(self, where: Tensor) -> bool:
+        """Whether all elements of the tensor that are true lie in this part."""
+        within = self.of(where)
+        return within is not None and int(within.sum()) == int(where.sum())
+
+    def _laid_out(self, whole: Tensor) -> Tensor:
+        return torch.empty_strided(*self._whole, dtype=whole.dtype, device=whole.device).copy_(whole.detach())
+
+
+# --- the operation once more ------------------------------------------------------------------------------------------
+
+
+def written_by(write: Call) -> Tensor | None:
+    """What an operation in place makes of what it was given; None where not all of that is known."""
+    entry = _entry(write.name)
+    if entry is None or any(map(_is_unknown, write.args)):
+        return None
+    given = [replace(each) for each in write.args]
+    try:
+        with torch.no_grad():
+            given[0].value = given[0].value.clone()
+            entry(**arguments_for(entry, given))
+    except Exception:
+        return None
+    return given[0].value
+
+
+def node_within(write: Call) -> Any:
+    """A node like the one of an operation in place; None where there is none, or none can be had."""
+    entry = _entry(write.name)
+    if entry is None:
+        return None
+    given = [_alone(each) for each in write.args]
+    try:
+        with torch.enable_grad():
+            given[0].value = given[0].value.requires_grad_().clone()
+            entry(**arguments_for(entry, given))
+    except Exception:  # arguments that were not kept, or a tensor without derivatives
+        return None
+    return given[0].value.grad_fn
+
+
+def _entry(name: str) -> Any:
+    """The entry of the dispatcher with the name of a call, if it computes something and draws no random numbers."""
+    with contextlib.suppress(AttributeError, ValueError):
+        library, packet, overload = name.split(".")
+        entry = getattr(getattr(getattr(torch.ops, library), packet), overload)
+        return None if packet == "copy_" or torch.Tag.nondeterministic_seeded in entry.tags else entry
+    return None
+
+
+def _alone(argument: Argument) -> Argument:
+    """An argument that gets a gradient if it had one, and passes it on to nobody."""
+    tensor = argument.tensor
+    if tensor is None:
+        return replace(argument)
+    return replace(argument, value=tensor.detach().requires_grad_(tensor.requires_grad))
+
+
+def _is_unknown(argument: Argument) -> bool:
+    return argument.value is None and (argument.missing or argument.made_by is not None)
+
+
+# --- what the line tells ----------------------------------------------------------------------------------------------
+
+
+def certain_part(call: Call, frame: FrameType | None, shape: Sequence[int]) -> Part | None:
+    """The part that a line writes to, if it is the same whenever the line runs: it is taken of a variable by numbers.
+
+    Parameters
+    ----------
+    call
+        Of the line.
+    frame
+        Where to begin to look for its function.
+    shape
+        Of the tensor.
+    """
+    base, part = _part_on_line(call, frame, shape)
+    return part if base is not None and base._base is None else None
+
+
+def _part_on_line(call: Call, frame: FrameType | None, shape: Sequence[int]) -> tuple[Tensor | None, Part | None]:
+    """A variable, and the part of it, or of what it is a view of, that a line would write to if it ran now."""
+    found = written_in_place(call.code, call.at)
+    variables = variables_of(frame, call.code)
+    names = [] if found is None else [each.id for each in ast.walk(found[1]) if isinstance(each, ast.Name)]
+    variable = variables.get(names[0]) if len(names) == 1 else None  # an index may have moved on
+    if found is None or not isinstance(variable, Tensor):
+        return None, None
+    base = variable if variable._base is None else variable._base
+    return variable, Part.written(worth(found[1], variables), base, shape)
+
+
+def work_on_line(
+    node: Any, call: Call, made: Sequence[Any], arrived: Sequence[Any], frame: FrameType | None
+) -> Call | None:
+    """The work in backward of the node inside another one, as far as the line tells; None where it tells nothing.
+
+    Where it does not tell the part, this is said of the whole tensor, and nothing of other operands but numbers.
+
+    Parameters
+    ----------
+    node, call
+        That of the tensor, and what it is as a call.
+    made, arrived
+        The gradients that came out of it and those that went in.
+    frame
+        Where to begin to look for the function of the line.
+    """
+    write = next((each.made_by for each in call.args if each.name == "part"), None)
+    wrong = bad(made[0])
+    if write is None or wrong is None:
+        return None
+    _, part = _part_on_line(call, frame, node._input_metadata[0].shape)
+    if part is not None and part.holds(wrong):
+        write.args[0].value = part.of(call.args[0].value)
+        made, arrived = [part.of(made[0]), *made[1:]], [part.of(arrived[0])]
+    else:
+        write.args[0].value = call.args[0].value
+        for each in write.args[1:]:
+            each.value = each.value if each.tensor is None or each.tensor.numel() == 1 else None
+    hidden = node_within(replace(write, args=[_stand_in(each) for each in write.args]))
+    if hidden is None:
+        return None
+    return replace(
+        write,
+        name=hidden.name(),
+        args=[Argument("grad", arrived[0])],
+        outputs=list(made),
+        order=write.order + 1,
+        forward=write,
+        is_backward=True,
+    )
+
+
+def _stand_in(argument: Argument) -> Argument:
+    """An argument for an operation of which only the node's name is asked."""
+    has_number = argument.tensor is not None or _is_unknown(argument)
+    return replace(argument, value=torch.ones((), requires_grad=True)) if has_number else argument

@@ -1,0 +1,1 @@
+"""What PyTorch is doing around us, and being unnoticed by it."""

@@ -1,0 +1,181 @@
+"""Functions that are called in several places: which of the calls it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import NaNEvent
+from retrograd.anomaly.report import format_event
+from tests.anomaly.both import libraries, only_event, run
+
+pytestmark = [libraries]
+
+HELPER = """\
+def entropy(p):
+    return -(p * p.log()).sum()
+"""
+
+
+def called(event: NaNEvent) -> list[str]:
+    """The callers' lines of code, the innermost first."""
+    return [each["code_line"] for each in event.callers]
+
+
+def rows(event: NaNEvent) -> list[str]:
+    """What the report shows of them."""
+    lines = format_event(event, width=100).splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith("called")), None)
+    if first is None:
+        return []
+    found = [lines[first]]
+    for line in lines[first + 1 :]:
+        if not line.startswith("   "):
+            break
+        found.append(line)
+    return [line.removeprefix("called").partition("  ")[2].strip().partition("  ")[2] for line in found]
+
+
+def test_the_call_of_several_that_met_a_zero(library: str) -> None:
+    text = HELPER + (
+        "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "b = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "loss = entropy(a)\n"
+        "loss = loss + entropy(b)\n"
+        "loss.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.op, event.lineno) == ("log", 2)
+    assert called(event) == ["loss = loss + entropy(b)"]
+    assert rows(event) == ["loss = loss + entropy(b)"]
+    assert NaNEvent.from_json(event.to_json()) == event
+
+
+def test_the_call_of_several_in_one_line(library: str) -> None:
+    text = HELPER + (
+        "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "b = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "(entropy(a) + entropy(b)).backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert called(event) == ["(entropy(a) + entropy(b)).backward()"]
+    assert rows(event) == ["... entropy(b)"]
+
+
+def test_a_birth_in_backward(library: str) -> None:
+    text = (
+        "def length(v):\n    return (v ** 2).sum().sqrt()\n"
+        "def penalty(v):\n    return length(v) * 2\n"
+        "x = torch.ones(3, requires_grad=True)\n"
+        "loss = penalty(x)\n"
+        "loss = loss + penalty(x - x)\n"
+        "loss.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.is_backward, event.lineno) == (True, 2)
+    assert called(event) == ["return length(v) * 2", "loss = loss + penalty(x - x)"]
+
+
+def test_lines_end_at_the_function_that_runs_backward(library: str) -> None:
+    text = HELPER + (
+        "def step(p):\n"
+        "    loss = entropy(p)\n"
+        "    loss.backward()\n"
+        "def main():\n"
+        "    step(torch.tensor([1.0, 0.0], requires_grad=True))\n"
+        "main()"
+    )
+    assert called(only_event(run(library, text, True))) == ["loss = entropy(p)"]
+
+
+def test_what_called_the_function_that_runs_backward_is_no_news(library: str) -> None:
+    text = (
+        "def step(p):\n"
+        "    loss = p.log().sum()\n"
+        "    loss.backward()\n"
+        "step(torch.tensor([1.0, 0.0], requires_grad=True))"
+    )
+    event = only_event(run(library, text, True))
+    assert event.callers == ()
+    assert rows(event) == []
+
+
+def test_lines_end_at_the_forward_of_a_module(library: str) -> None:
+    text = HELPER + (
+        "class Gate(nn.Module):\n"
+        "    def forward(self, p):\n"
+        "        first = entropy(p + 1)\n"
+        "        return first + entropy(p)\n"
+        "gate = Gate()\n"
+        "def step(p):\n"
+        "    return gate(p)\n"
+        "step(torch.tensor([1.0, 0.0], requires_grad=True)).backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert called(event) == ["return first + entropy(p)"]
+    assert event.module_type == "Gate"
+
+
+def test_a_comprehension_is_no_caller(library: str) -> None:
+    text = HELPER + (
+        "def step(p):\n"
+        "    parts = [(lambda q: entropy(q))(each) for each in p]\n"
+        "    return sum(parts)\n"
+        "p = torch.tensor([[0.5, 0.5], [1.0, 0.0]], requires_grad=True)\n"
+        "loss = step(p)\n"
+        "loss.backward()"
+    )
+    lines = called(only_event(run(library, text, True)))
+    assert lines == ["parts = [(lambda q: entropy(q))(each) for each in p]", "loss = step(p)"]
+
+
+@pytest.mark.parametrize("depth", [2, 40])
+def test_a_function_that_calls_itself(library: str, depth: int) -> None:
+    text = (
+        "def fall(p, depth):\n"
+        "    if depth == 0:\n"
+        "        return p.log().sum()\n"
+        "    return fall(p, depth - 1)\n"
+        f"loss = fall(torch.tensor([1.0, 0.0], requires_grad=True), {depth})\n"
+        "loss.backward()"
+    )
+    lines = called(only_event(run(library, text, True)))
+    assert lines[0] == "return fall(p, depth - 1)"
+    assert len(lines) <= 2
+
+
+def test_the_message_has_the_innermost(library: str) -> None:
+    text = HELPER + ("p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()")
+    with pytest.raises(RuntimeError, match=r"called from <program .*>:4\n    loss = entropy\(p\)"):
+        run(library, text, True, policy="raise")
+
+
+def test_no_second_run_is_needed_for_a_birth_in_forward(library: str) -> None:
+    text = HELPER + "p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()"
+    assert called(only_event(run(library, text, False))) == ["loss = entropy(p)"]
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_step_that_was_not_noted_itself(library: str, first: str) -> None:
+    second = "b" if first == "a" else "a"
+    text = HELPER + (
+        "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "b = torch.tensor([0.5, 0.5], requires_grad=True)\n"
+        "for step in range(40):\n"
+        "    if step == 39:\n"
+        "        with torch.no_grad():\n"
+        "            b[0] = 0\n"
+        f"    loss = entropy({first})\n"
+        f"    loss = loss + entropy({second})\n"
+        "    loss.backward()"
+    )
+    (line,) = called(only_event(run(library, text, False)))
+    assert "entropy(b)" in line
+
+
+def test_decorated(library: str) -> None:
+    text = (
+        "def logged(f):\n    def inner(*args):\n        return f(*args)\n    return inner\n@logged\n"
+        + HELPER
+        + "p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()"
+    )
+    assert called(only_event(run(library, text, True))) == ["return f(*args)", "loss = entropy(p)"]
