@@ -222,7 +222,7 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}"))
             if outer and text
             else in_log_space(scene, log),
-            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
+            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'logits'))}",
             log.place,
         )
     return None
@@ -245,7 +245,7 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
             "computes the same number without passing through zero.",
             merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None)
             or in_log_space(scene, log),
-            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
+            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'logits'))}",
             log.place,
         )
     return None
