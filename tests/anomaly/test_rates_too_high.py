@@ -91,6 +91,14 @@ def test_a_pole_that_a_large_update_has_led_to_is_told_of_first(library: str) ->
 
 
 @libraries
+def test_a_rate_of_one_is_too_high_for_adam(library: str) -> None:
+    """Its first update moves each weight by 1, at the most."""
+    lines = ("p = torch.sigmoid(40 * net(x))", "loss = -(torch.log(1 - p) + 0.001 * torch.log(p)).mean()")
+    cause = stopped(library, program(ADAM.format("1.0"), *lines).replace("0.25)", "0.05)")).cause or ""
+    assert "Look at the learning rate of 1 as well: the norm of weight went from 0.1 to 1.9 in one update" in cause
+
+
+@libraries
 def test_data_is_not_laid_at_the_door_of_the_rate(library: str) -> None:
     cause = stopped(library, program(SGD.format("1e-3"), *EXP, outlier=True)).cause or ""
     assert "learning rate" not in cause
