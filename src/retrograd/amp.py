@@ -159,9 +159,9 @@ class GradScaler:
         if not self._enabled:
             return outputs
         self._has_scaled = True
-        if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
-            state.monitor.scaling(True)
         if isinstance(outputs, Tensor):
+            if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
+                state.monitor.scaling(outputs)
             return outputs * tensor(self._scale, dtype=float32, device=outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
@@ -247,7 +247,7 @@ class GradScaler:
         self._is_finite.clear()
         self._stepped.clear()
         if state.monitor is not None:
-            state.monitor.scaling(False)
+            state.monitor.scaling(None)
 
     def _check_has_scaled(self, method: str) -> None:
         """Refuse to divide gradients by a scale that no loss was multiplied by."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -376,6 +377,51 @@ def test_an_optimizer_of_the_users() -> None:
     assert (event.op, event.harmed) == ("div", "the update of y")
     assert event.code_line == 'p -= group["lr"] * p.grad / p.grad.norm()'
     assert diagnose(event).number == 14
+
+
+class Remembering(rg.optim.Optimizer):
+    """Steps of a fixed length in every direction; beside that it remembers what it likes, as it likes."""
+
+    def __init__(self, params: Any, remember: Callable[[dict[Any, Any], Tensor], None]) -> None:
+        super().__init__(params, {"lr": 0.5, "eps": 0.0})
+        self.remember = remember
+
+    @rg.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.remember(self.state, p)
+                p -= group["lr"] * p.grad / (p.grad.abs() + group["eps"])
+
+
+def a_lock(state: dict[Any, Any], p: Tensor) -> None:
+    state[p].setdefault("lock", threading.Lock())
+
+
+def a_tensor_alone(state: dict[Any, Any], p: Tensor) -> None:
+    state[p] = p.grad * 2
+
+
+def a_result_with_its_graph(state: dict[Any, Any], p: Tensor) -> None:
+    with rg.enable_grad():
+        state[p]["twice"] = p * 2
+
+
+def a_count_of_all(state: dict[Any, Any], p: Tensor) -> None:
+    state["count"] = 1
+
+
+@pytest.mark.parametrize("remember", [a_lock, a_tensor_alone, a_result_with_its_graph, a_count_of_all])
+def test_an_optimizer_of_the_users_may_remember_anything(remember: Callable[[dict[Any, Any], Tensor], None]) -> None:
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = Remembering([x], remember)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for scale in (1.0, 1.0, 0.0):
+            optimizer.zero_grad()
+            (x * rg.tensor([1.0, scale])).sum().backward()
+            optimizer.step()
+    assert x.tolist() == [0.0, 1.0]
+    assert (found(watch).op, found(watch).harmed) == ("div", "the update of x")
 
 
 def test_clipping_by_an_infinite_norm() -> None:

@@ -179,3 +179,35 @@ def test_decorated(library: str) -> None:
         + "p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()"
     )
     assert called(only_event(run(library, text, True))) == ["return f(*args)", "loss = entropy(p)"]
+
+
+def test_what_used_the_result_tells_the_call_where_nobody_has_noted_it(library: str) -> None:
+    text = (
+        "def length(v):\n    return (v ** 2).sum().sqrt()\n"
+        "def penalty(v):\n    return 2 * length(v)\n"
+        "x = torch.ones(3, requires_grad=True)\n"
+        "loss = penalty(x)\n"
+        "loss = loss + penalty(x - x)\n"
+        "loss.backward()"
+    )
+    event = only_event(run(library, text, False))
+    shown = format_event(event, width=100)
+    if library == "torch":
+        assert called(event) == ["return 2 * length(v)", "loss = loss + penalty(x - x)"]
+        assert "used by" not in shown
+    else:
+        assert (
+            "used by   mul, line 4  return 2 * length(v)\nused by   add, line 7  loss = loss + penalty(x - x)" in shown
+        )
+
+
+def test_the_next_layer_is_no_user_to_be_told_of(library: str) -> None:
+    text = (
+        "class Length(nn.Module):\n    def forward(self, v):\n        return (v ** 2).sum().sqrt()\n"
+        "x = torch.zeros(3, requires_grad=True)\n"
+        "loss = Length()(x) * 2\n"
+        "loss.backward()"
+    )
+    event = only_event(run(library, text, False))
+    assert event.is_backward
+    assert "used by" not in format_event(event)

@@ -234,3 +234,32 @@ def test_an_error_in_a_backward_is_told_of_the_operation_that_it_has_called() ->
     (note,) = caught.value.__notes__
     assert "The matrix given to solve is singular" in note
     assert "torch.eye(2) - A + 1e-5" in note
+
+
+TWICE = """
+import numpy as np
+class Log(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, masked):
+        if not masked:
+            return torch.tensor([float("-inf")] * len(x))  # no flag tells of it
+        return torch.tensor(np.where(x.numpy() > 0, np.log(x.numpy()), 0))
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+x = torch.tensor([1.0, 0.0], requires_grad=True)
+first = Log.apply(x, True)
+"""
+
+
+@pytest.mark.parametrize("end", ["second = Log.apply(x, False)", "second = Log.apply(x + 1, False)"])
+def test_a_call_of_a_function_is_told_from_one_before_that_has_masked_its_birth(end: str) -> None:
+    event = only_event(run("retrograd", f"{TWICE}{end}\n(first + second).sum().backward()"))
+    assert (event.op, event.index, event.code_line) == ("Log", (0,), end)
+
+
+def test_calls_in_a_loop_are_told_apart() -> None:
+    text = f"{TWICE}total = 0\nfor masked in (True, False, True):\n    total = total + Log.apply(x, masked).sum()\n"
+    event = only_event(run("retrograd", f"{text}total.backward()"))
+    assert (event.op, event.code_line) == ("Log", "total = total + Log.apply(x, masked).sum()")
+    assert event.path.count("AddBackward0") == 2

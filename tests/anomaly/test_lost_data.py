@@ -203,3 +203,16 @@ def test_a_matrix_is_not_blamed_where_nothing_is_known_of_the_right_side() -> No
     event = only_event(run("torch", text, function=True))
     assert "singular" not in (event.cause or "")
     assert "not finite already" in (event.cause or "")
+
+
+@pytest.mark.parametrize("target", ["y[0:2]", "y[:]", "y[1:3]", "y[[0, 2]]"])
+@pytest.mark.parametrize("data", ["torch.tensor([float('nan'), 1.0])", "np.array([1.0, np.nan], 'f')"])
+def test_data_that_was_written_to_a_part_of_a_tensor(target: str, data: str) -> None:
+    if target == "y[:]":
+        data = data.replace("1.0", "1.0, 2.0")
+    elif "np." in data and target == "y[[0, 2]]":
+        data = f"torch.from_numpy({data})"
+    begin = f"import numpy as np\nx = torch.ones(3, requires_grad=True)\nd = {data}\ny = x * 1\n"
+    event = only_event(run("retrograd", f"{begin}{target} = d\n(y * 2).sum().backward()\n"))
+    assert (event.kind, event.lineno, event.code_line) == ("leaf", 5, f"{target} = d")
+    assert list(event.operands) == ["d"]

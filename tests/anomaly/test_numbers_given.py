@@ -47,6 +47,21 @@ def test_in_a_function_whose_variables_are_gone(library: str, program: str) -> N
     assert not run(library, mended(text, event), function=True).events
 
 
+@pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
+def test_a_record_of_all_operations_tells_no_less(program: str) -> None:
+    text = f"{X}{program}\n((y + 1) ** 2).sum().backward()\n"
+    known, recorded = (only_event(run("retrograd", text, steps)) for steps in (False, True))
+    assert (recorded.kind, recorded.op, recorded.lineno) == (known.kind, known.op, known.lineno)
+    assert recorded.reproducible
+    assert recorded.note is None
+
+
+def test_data_that_is_written_to_a_part() -> None:
+    text = f"{X}y = x * 2\ny[1] = torch.tensor(float('inf'))  # born here\ny.sum().backward()\n"
+    event = only_event(run("retrograd", text, steps=True))
+    assert (event.kind, event.lineno, event.born) == ("leaf", line(text), "Inf")
+
+
 HELD = {
     "a product": "y = x * weight",
     "a quotient": "y = x / weight",

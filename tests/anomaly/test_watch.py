@@ -741,6 +741,15 @@ def test_start_and_stop() -> None:
     assert len(watch.events) == 1
 
 
+def test_a_hook_may_stop_it() -> None:
+    x, before = leaf(1.0, 0.0), (np.geterr(), np.geterrcall())
+    watch = rg.anomaly.watch().start()
+    root = rg.sqrt(x)
+    root.register_hook(lambda gradient: watch.stop())
+    root.sum().backward()
+    assert (watch.events, np.geterr(), np.geterrcall()) == ((), *before)
+
+
 def test_as_a_decorator() -> None:
     @rg.anomaly.watch()
     def step(x: Tensor) -> str:

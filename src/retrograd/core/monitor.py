@@ -67,8 +67,8 @@ class Monitor:
     def read(self, value: Any) -> None:
         """Take note of a number or truth value that is read from a tensor."""
 
-    def scaling(self, is_scaled: bool) -> None:
-        """Take note that a gradient scaler has multiplied a loss, and looks at the gradients until it is done."""
+    def scaling(self, loss: Tensor | None) -> None:
+        """Take note that a gradient scaler multiplies a loss, and looks at the gradients until it is done: None."""
 
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""

@@ -119,6 +119,7 @@ def _operands(story: Story) -> str:
     facts = [
         *story.operands,
         *(("made by", made) for made in story.made),
+        *(("used by", used) for used in story.used),
         (story.result_name, story.result),
         ("layer", story.layer),
     ]

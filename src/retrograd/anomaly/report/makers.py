@@ -1,4 +1,4 @@
-"""What made the operands of an event, where that is not in the function that the report shows."""
+"""What made the operands of an event and what used its result, in other functions than the one that is shown."""
 
 from __future__ import annotations
 
@@ -22,6 +22,21 @@ def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
         return ()
     here = Place(event.lineno, event.filename, event.function)
     found = {made.place: (name, made) for name, made in _made(operation, here) if made.code_line}
+    return tuple(found.values())[:_MOST]
+
+
+def users(event: NaNEvent) -> tuple[Operation, ...]:
+    """The operations of the program's other functions that took the result of an operation whose derivative gave birth.
+
+    They tell which call of the function it was, where nobody has noted its callers.
+    """
+    if not event.is_backward or event.callers or event.surroundings is None or event.lineno is None:
+        return ()
+    if event.function is None or event.function.rpartition(".")[2] == "forward":  # its module is shown
+        return ()
+    here = Place(event.lineno, event.filename, event.function)
+    known = (each for each in event.surroundings.consumers if isinstance(each, Operation))
+    found = {each.place: each for each in known if each.code_line and not _is_near(each, here)}
     return tuple(found.values())[:_MOST]
 
 

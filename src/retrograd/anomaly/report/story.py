@@ -25,7 +25,7 @@ from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
-from retrograd.anomaly.report.makers import makers
+from retrograd.anomaly.report.makers import makers, users
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 from retrograd.anomaly.surroundings import Operation
 
@@ -56,6 +56,7 @@ class Story:
     element: str
     operands: tuple[tuple[str, str], ...]
     made: tuple[str, ...]
+    used: tuple[str, ...]
     result_name: str
     result: str
     layer: str
@@ -93,7 +94,8 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         callers=callers(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
-        made=tuple(_written(made, name if len(event.operands) > 1 else "") for name, made in makers(event)),
+        made=tuple(_written(made, name if len(event.operands) > 1 else "", event) for name, made in makers(event)),
+        used=tuple(_written(each, "", event) for each in users(event)),
         result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
         result=result(event),
         layer=layer(event),
@@ -180,12 +182,15 @@ def _shortened(filename: str) -> str:
 
 def callers(event: NaNEvent) -> tuple[str, ...]:
     """The program's own lines that led there, the innermost first: "train.py:9  loss = model(ids).loss"."""
-    return tuple(f"{_line_of(own, event)}  {_calling(own)}".rstrip() for own in event.callers[:_MOST_CALLERS])
+    return tuple(
+        f"{_line(own['filename'], own['lineno'], event)}  {_calling(own)}".rstrip()
+        for own in event.callers[:_MOST_CALLERS]
+    )
 
 
-def _line_of(own: Mapping[str, Any], event: NaNEvent) -> str:
-    same = own["filename"] == event.filename
-    return f"line {own['lineno']}" if same else f"{_shortened(own['filename'])}:{own['lineno']}"
+def _line(filename: str | None, lineno: int | None, event: NaNEvent) -> str:
+    """Another line than the event's, with its file where that is another one."""
+    return f"line {lineno}" if filename == event.filename else f"{_shortened(filename or '')}:{lineno}"
 
 
 def _calling(own: Mapping[str, Any]) -> str:
@@ -199,11 +204,11 @@ def _calling(own: Mapping[str, Any]) -> str:
 _MOST_CALLERS = 3
 
 
-def _written(made: Operation, operand: str) -> str:
+def _written(made: Operation, operand: str, event: NaNEvent) -> str:
     """An operation, its line, and of several operands which: "softmax, model.py:12  p = torch.softmax(x, dim=1)"."""
     text = " ".join((made.code_line or "").split())
     of = f"{operand}: " if operand else ""
-    return f"{of}{canonical(made.op)}, {_shortened(made.filename or '')}:{made.lineno}  {text}"
+    return f"{of}{canonical(made.op)}, {_line(made.filename, made.lineno, event)}  {text}"
 
 
 def result(event: NaNEvent) -> str:

@@ -188,6 +188,8 @@ def _event(story: Story, style: Style) -> list[str]:
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
     for made in story.made:
         rows += _fact("made by", made, style)
+    for used in story.used:
+        rows += _fact("used by", used, style)
     rows += _fact(story.result_name, story.result, style)
     rows += _fact("layer", story.layer, style)
     rows += _fact("path", f" {style.arrow} ".join(story.path), style)

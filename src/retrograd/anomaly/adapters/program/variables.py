@@ -31,7 +31,7 @@ def local_variables(frame: FrameType) -> dict[str, Any]:
     unless somebody else has it, who called ``locals()``.
     """
     variables = frame.f_locals
-    found = dict(variables)
+    found = {name: value for name, value in dict(variables).items() if _can_be_asked(value)}
     of_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
     if of_function and type(variables) is dict and sys.getrefcount(variables) <= _FRAME_AND_HERE:
         variables.clear()
@@ -68,17 +68,48 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     variables = _variables_and_globals(frame)
     yield from variables.items()
     for name, value in variables.items():
-        if isinstance(value, (list, tuple)):
-            fields = getattr(type(value), "_fields", ())  # of a named tuple
-            for position, item in enumerate(value[:_MOST]):
-                yield f"{name}.{fields[position]}" if position < len(fields) else f"{name}[{position}]", item
-        elif isinstance(value, dict) and not name.startswith("__"):
-            for key in list(value)[:_MOST]:
-                if isinstance(key, (str, int)):
-                    yield f"{name}[{key!r}]", value[key]
-        elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
-            for key, item in list(getattr(value, "__dict__", {}).items())[:_MOST]:
-                yield f"{name}.{key}", item
+        yield from ((text, part) for text, part in _parts(name, value) if _can_be_asked(part))
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What lies in a variable, with its name."""
+    if isinstance(value, (list, tuple)):
+        fields = getattr(type(value), "_fields", ())  # of a named tuple
+        for position, item in enumerate(_first_of(value)):
+            yield f"{name}.{fields[position]}" if position < len(fields) else f"{name}[{position}]", item
+    elif isinstance(value, dict) and not name.startswith("__"):
+        yield from ((f"{name}[{key!r}]", item) for key, item in _first_entries(value) if isinstance(key, (str, int)))
+    elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
+        yield from ((f"{name}.{key}", item) for key, item in _first_entries(_attributes(value)))
+
+
+def _can_be_asked(value: Any) -> bool:
+    """Whether something says what it is; a proxy of something that is not there may raise instead."""
+    try:
+        value.__class__  # noqa: B018 (isinstance asks for it)
+    except Exception:
+        return False
+    return True
+
+
+def _first_of(value: list[Any] | tuple[Any, ...]) -> Any:
+    """The first items of a sequence as they lie in it, whatever its own class makes of them when it is asked."""
+    first = slice(_MOST)
+    return list.__getitem__(value, first) if isinstance(value, list) else tuple.__getitem__(value, first)
+
+
+def _first_entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """The same of a dictionary: keys and values."""
+    return list(dict.items(value))[:_MOST]
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object holds by name; nothing where it does not say."""
+    try:
+        held = value.__dict__
+    except Exception:
+        return {}
+    return held if isinstance(held, dict) else {}
 
 
 def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
@@ -99,7 +130,7 @@ def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
     """The entries, by text, of dictionaries that an object holds, or that an object in it does."""
     if isinstance(value, (type, ModuleType, FunctionType)) or type(value).__module__ in _PLAIN:
         return
-    for held in islice(getattr(value, "__dict__", {}).values(), _MOST):
+    for held in islice(_attributes(value).values(), _MOST):
         if isinstance(held, dict):
             yield from ((key, item) for key, item in islice(held.items(), _MOST) if isinstance(key, str))
         elif depth > 1:
@@ -110,11 +141,8 @@ def _variables_and_globals(frame: FrameType) -> dict[str, Any]:
     """The variables of a frame, and those of its module that its code names."""
     variables = local_variables(frame)
     if frame.f_code.co_name != "<module>":
-        variables |= {
-            name: frame.f_globals[name]
-            for name in frame.f_code.co_names
-            if name in frame.f_globals and name not in variables
-        }
+        named = [name for name in frame.f_code.co_names if name in frame.f_globals and name not in variables]
+        variables |= {name: frame.f_globals[name] for name in named if _can_be_asked(frame.f_globals[name])}
     return variables
 
 
@@ -137,7 +165,7 @@ def member_of(frame: FrameType, written: str) -> Any:
     first, *rest = written.split(".")
     value = local_variables(frame).get(first, frame.f_globals.get(first))
     for name in rest:
-        held = getattr(value, "__dict__", {})
+        held = _attributes(value)
         method = inspect.getattr_static(type(value), name, None)
         bound = MethodType(method, value) if isinstance(method, FunctionType) else None
         value = held.get(name, held.get("_modules", {}).get(name, bound))
@@ -171,7 +199,7 @@ def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
     elif isinstance(value, dict):
         yield from islice(value.values(), _MOST)
     elif not isinstance(value, (type, ModuleType, FunctionType)) and type(value).__module__ not in _PLAIN:
-        own = dict(getattr(value, "__dict__", {}))
+        own = dict(_attributes(value))
         slots = getattr(type(value), "__slots__", ())
         own |= {name: getattr(value, name, None) for name in ([slots] if isinstance(slots, str) else slots)}
         yield from (item for name, item in islice(own.items(), _MOST) if not is_hidden(value, name))
@@ -187,14 +215,16 @@ def value_of(variables: Mapping[str, Any], written: str) -> Any:
     first, *rest = written.split(".")
     value = variables.get(first)
     for name in rest:
-        value = getattr(value, "__dict__", {}).get(name)
+        value = _attributes(value).get(name)
     return value
 
 
-def members_of(module: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters of a module, and then its buffers, with their names."""
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+def members_of(module: Any) -> list[tuple[str, Any]]:
+    """The parameters of a module, and then its buffers, with their names; none of what only looks like a module."""
+    try:
+        return [*module.named_parameters(), *module.named_buffers()]
+    except Exception:
+        return []
 
 
 def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> dict[str, Any]:

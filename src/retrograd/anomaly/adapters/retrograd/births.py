@@ -156,8 +156,7 @@ class Birth:
             or self.node is not later.node
             or (self.node is None and later.seq != self.seq + 1)  # else something was recorded in between
             or (self.code, self.at) != (later.code, later.at)
-            or len(self.operands) != len(later.operands)
-            or any(mine is not theirs for mine, theirs in zip(self.operands, later.operands, strict=True))
+            or not _are_same(self.operands, later.operands)
         ):
             return False
         self.seq = later.seq
@@ -165,6 +164,14 @@ class Birth:
         if self.rule is not later.rule:
             self.rule = None
         return True
+
+    def is_of_call(self, other: Birth) -> bool:
+        """Whether another birth, of which more is known, was told of in the same call."""
+        if (self.name, self.node, self.op) != (other.name, other.node, other.op):
+            return False
+        if self.op is None:  # a Function, whose node is made before it runs, or what runs in backward
+            return _node_of(self.made) is _node_of(other.made)
+        return _are_same(self.samples or self.operands, other.samples or other.operands)
 
     def made_node(self, nodes: Iterable[Node]) -> Node | None:
         """Which of some nodes, in the order of creation, the call gave rise to."""
@@ -182,6 +189,14 @@ class Birth:
             ),
             None,
         )
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+
+
+def _node_of(made: Callable[[], Node | None] | None) -> Node | None:
+    return None if made is None else made()
 
 
 def birth_at(kind: str, frame: FrameType) -> Birth | None:

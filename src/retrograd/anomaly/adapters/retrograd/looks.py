@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,27 +16,6 @@ from retrograd.core.tensor import Edge, Tensor
 
 SMALL = 1 << 12  # elements of a gradient that are looked at in every step
 LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
-
-
-class Told:
-    """Gradients that were told of, and are no news until the next update; it keeps none of them alive."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, weakref.ref[Tensor]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
-
-    def add(self, leaves: Iterable[Tensor]) -> None:
-        """Remember the gradients that leaves have now."""
-        new = [leaf._grad for leaf in leaves if leaf._grad is not None]
-        self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
-        self._known.update((id(grad), weakref.ref(grad)) for grad in new)
-
-    def has(self, leaf: Tensor) -> bool:
-        """Whether the gradient that a leaf has is one of them."""
-        ref = self._known.get(id(leaf._grad))
-        return ref is not None and ref() is leaf._grad
 
 
 def may_tell_no_flags(node: Node) -> bool:
@@ -105,3 +83,9 @@ def leaves_behind(edges: Sequence[Edge]) -> list[AccumulateGrad]:
                 seen.add(edge[0])
                 stack.append(edge[0])
     return found
+
+
+def among_leaves_behind(leaves: Iterable[Tensor], edges: Sequence[Edge]) -> list[Tensor]:
+    """Those of some leaves that lie behind some edges."""
+    behind = {id(node.variable) for node in leaves_behind(edges)}
+    return [leaf for leaf in leaves if id(leaf) in behind]

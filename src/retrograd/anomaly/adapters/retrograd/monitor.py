@@ -27,19 +27,14 @@ from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
-from retrograd.anomaly.adapters.retrograd.births import (
-    Birth,
-    all_samples,
-    birth_at,
-    in_helper_thread,
-    ran_by,
-)
+from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
+from retrograd.anomaly.adapters.retrograd.boundaries.held_back import HeldBack, Marked
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import (
-    Told,
+    among_leaves_behind,
     leaves_behind,
     loss_of,
     may_tell_no_flags,
@@ -51,6 +46,7 @@ from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
+from retrograd.anomaly.adapters.retrograd.under_way import UnderWay
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
@@ -58,7 +54,7 @@ from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import NO_UNDERFLOW
-from retrograd.anomaly.monitor import AnomalyWarning, Watch
+from retrograd.anomaly.monitor import AnomalyError, AnomalyWarning, Watch
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
@@ -92,7 +88,8 @@ class RetrogradMonitor(Monitor):
         self._standing_still = Patches()
         self._outer: Monitor | None = None
         self._steps = Updates(weakref.proxy(self))
-        self._asked = Asked(watch)
+        self._now = UnderWay()
+        self._asked = Asked(watch, self._now)
         self._is_counted = False  # whether the present step is in watch.step already
         self._pace = Pace(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -116,8 +113,7 @@ class RetrogradMonitor(Monitor):
         while inner is not None and inner is not self and inner._outer is not self:
             inner = inner._outer
         if inner is self:
-            self._flags.restore()
-            state.local.listens = Flags.are_listened_to()
+            self._stop_listening()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
             inner._outer = self._outer
@@ -125,15 +121,17 @@ class RetrogradMonitor(Monitor):
         self._outer = None
         self._clear()
 
+    def _stop_listening(self) -> None:
+        self._flags.restore()
+        state.local.listens = Flags.are_listened_to()
+
     def _clear(self) -> None:
         """Know of no tensor, to begin with and in the end."""
         self._suspects = Suspects()
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
-        self._withheld: dict[int, Tensor] = {}  # the leaves whose gradients have been made zero
+        self._held_back = HeldBack()
         self._tangent_withheld = False
-        self._told = Told()  # of the bad gradients
-        self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
-        self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
+        self._told = Marked()  # the bad gradients that were told of, which are no news until the next update
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run
         self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
@@ -237,6 +235,7 @@ class RetrogradMonitor(Monitor):
             self.enter_thread()
         if state.local.graph_task is not None:  # a part of the forward pass, run again within a backward: no news
             return True
+        self._now.is_told = self._now.is_withheld = False  # whatever has become of the one before
         self.watch.goes_on()
         losses, bad = [], []
         for output in outputs:
@@ -252,7 +251,7 @@ class RetrogradMonitor(Monitor):
             self.watch.remember_loss(losses[0])
         elif not self._rehearsing:
             self._asked.begin(outputs, losses[0])
-        if not bad or expected.depth:
+        if not bad or expected.depth or (self._now.is_scaled and self._now.was_finite):  # the scaler scales by less
             return True
         goes_on = False
         try:
@@ -263,8 +262,7 @@ class RetrogradMonitor(Monitor):
             if counts and not goes_on:
                 self.watch.step += 1  # there will be no end of backward to do it
                 self._is_counted = True
-        if goes_on:
-            self._told_losses.add(threading.current_thread())
+        self._now.is_told = goes_on
         return goes_on
 
     def _bad_loss(self, outputs: Sequence[Tensor], asked: bool) -> str:
@@ -281,7 +279,7 @@ class RetrogradMonitor(Monitor):
         action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
-            self._asked.is_withheld = asked
+            self._now.is_withheld = asked
         return action
 
     def leaves(self) -> list[Tensor]:
@@ -290,27 +288,32 @@ class RetrogradMonitor(Monitor):
     def after_backward(
         self, roots: Sequence[Root], results: Returned | None, leaves: Sequence[Tensor], inputs: Sequence[Edge] = ()
     ) -> None:
+        if not self._running:  # a hook has stopped it
+            self._stop_listening()
+            return
         # what is done in every step, however short it is, comes first
+        now = self._now
         if results is not None:
             self._asked.returns(results)
-            if self._asked.is_withheld:
-                self._asked.withhold(results)
-                self._forget()
+            if now.is_withheld:
+                if state.local.graph_task is None:  # else it is one within
+                    now.is_withheld = False
+                    self._asked.withhold(results)
+                    self._forget()
                 return
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
         pace = self._pace
         pace.unseen += 1
-        told = bool(self._told_losses) and self._was_told()
         births = bool(self._suspects.births if self._recorder is None else self._recorder.births)
         if not births and pace.due_in > 1 and self._recorder is None:
             pace.due_in -= 1
-            if results is not None or told or seem_finite(leaves) or self._lets_pass or expected.depth:
+            if results is not None or now.is_told or seem_finite(leaves) or self._lets_pass or expected.depth:
                 return
         start = time.perf_counter()
         try:
-            if told:
+            if now.is_told:
                 self._told.add(leaves)
             elif not expected.depth:
                 self._lets_pass = self._look_at_gradients(roots, results, leaves, inputs)
@@ -338,14 +341,6 @@ class RetrogradMonitor(Monitor):
             if self.watch.found(kind, event, exact=self._is_exact) == "withhold":
                 self.watch.withheld = self._tangent_withheld = True
 
-    def _was_told(self) -> bool:
-        """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
-        this = threading.current_thread()
-        told = this in self._told_losses
-        if state.local.graph_task is None:
-            self._told_losses.discard(this)
-        return told
-
     def _look_at_gradients(
         self, roots: Sequence[Root], results: Returned | None, reached: Sequence[Tensor], inputs: Sequence[Edge]
     ) -> bool:
@@ -354,6 +349,8 @@ class RetrogradMonitor(Monitor):
         Returns whether bad ones were let pass.
         """
         if results is None:
+            if state.local.graph_task is not None:  # the backward around it looks at what else that has reached
+                reached = among_leaves_behind(reached, [edge for edge, _ in roots])
             leaves = [leaf for leaf in reached if leaf._grad is not None and leaf.requires_grad]
             grads: Returned = [leaf._grad for leaf in leaves]
         else:
@@ -363,7 +360,7 @@ class RetrogradMonitor(Monitor):
         if not self._rehearsing:
             if self.watch.step <= FIRST:
                 self._beginnings.note(leaves)
-            if results is None or self._asked.is_step:
+            if results is None or self._now.is_step:
                 self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if not bad:
@@ -373,7 +370,7 @@ class RetrogradMonitor(Monitor):
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
-        if threading.current_thread() in self._scaled:  # the scaler leaves the update out and scales by less
+        if self._now.is_scaled:  # the scaler leaves the update out and scales by less
             return False
         nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
         if results is not None:
@@ -388,7 +385,11 @@ class RetrogradMonitor(Monitor):
         """Gradients are finite: tell of births that did no harm, and of gradients that have grown."""
         self._report_passing(edges)
         if leaves and not self._rehearsing and self.watch.listens_to("spike"):
-            self._measure(edges, leaves)
+            names = self._leaf_names.names(leaves, self._find_name)
+            ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
+            norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
+            if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
+                self._withhold(edges)
 
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
         """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
@@ -399,28 +400,26 @@ class RetrogradMonitor(Monitor):
         given = [all_samples(each._data) for _, each in roots]
         leaves = all_leaves(nodes)
         inside = state.local.graph_task is not None
-        uncounted = asked and not inside and not self._asked.is_step and not self._rehearsing
+        uncounted = asked and not inside and not self._now.is_step and not self._rehearsing
         with self.watch.with_loss(None) if uncounted else contextlib.nullcontext():
             event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
         if uncounted or (inside and not self._rehearsing):
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        if (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact) != "withhold":
-            self._told.add(leaf.variable for leaf in leaves if not asked)
+        variables = [leaf.variable for leaf in leaves if not asked]
+        try:
+            action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
+        except AnomalyError:
+            self._held_back.raised(kind, event, variables)
+            raise
+        if action != "withhold":
+            self._told.add(variables)
             if inside:
-                self._told_losses.add(threading.current_thread())  # what comes of it is no news, either
+                self._now.is_told = True  # what comes of it is no news, either
             return True
         self._withhold(edges)
         return False
-
-    def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
-        """Have it judged how large gradients and the last update are."""
-        names = self._leaf_names.names(leaves, self._find_name)
-        ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
-        norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
-        if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
-            self._withhold(edges)
 
     def inquest(
         self,
@@ -469,14 +468,17 @@ class RetrogradMonitor(Monitor):
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.tell_once(event)
 
-    def scaling(self, is_scaled: bool) -> None:
-        (self._scaled.add if is_scaled else self._scaled.discard)(threading.current_thread())
+    def scaling(self, loss: Tensor | None) -> None:
+        now = self._now
+        is_first, now.is_scaled = not now.is_scaled, loss is not None
+        if loss is not None:
+            now.was_finite = is_finite(all_samples(loss._data)) and (is_first or now.was_finite)
 
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
             return False
         usual = self._recorder is None and not self.watch.replaying and not self._tangent_withheld
-        if usual and not (self._suspects.births or self._withheld):
+        if usual and not (self._suspects.births or self._held_back):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
         if self._tangent_withheld:  # what the program has made of it is not known
@@ -485,8 +487,7 @@ class RetrogradMonitor(Monitor):
                 return False
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
-        withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
-        return not withheld and self._may_be_used(params)
+        return self._held_back.passes(params, self.watch) and self._may_be_used(params)
 
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
         """Look at gradients once more if something was born since backward, in clipping or by hand."""
@@ -505,7 +506,7 @@ class RetrogradMonitor(Monitor):
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         if self._told:
-            self._told = Told()
+            self._told = Marked()
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
@@ -513,13 +514,13 @@ class RetrogradMonitor(Monitor):
     def _withhold(self, edges: Sequence[Edge]) -> None:
         """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
         self.watch.withheld = True
-        for leaf in leaves_behind(edges):
-            variable = leaf.variable
+        variables = [leaf.variable for leaf in leaves_behind(edges)]
+        for variable in variables:
             if self.watch.replaying and self._snapshot is not None:
                 self._snapshot.withhold_grad(variable)
             else:
                 variable._grad = wrap(np.zeros_like(variable._data))
-            self._withheld[id(variable)] = variable
+        self._held_back.made_zero(variables)
 
     def _keep_weights(self, edges: Sequence[Edge]) -> None:
         if self.watch.replaying:

@@ -39,6 +39,7 @@ from retrograd.core.observer import Observer
 from retrograd.core.op import Op
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.nn.parameter import is_lazy
 from retrograd.optim.lr_scheduler import LRScheduler
 from retrograd.random import default_generator
 
@@ -53,7 +54,8 @@ class Snapshot:
         self._generator = default_generator.get_state()
         self._numpy = np.random.get_state()
         self._python = random.getstate()
-        self._buffers = [(each, each._data.copy()) for each in model.buffers()] if model is not None else []
+        buffers = [] if model is None else model.buffers()
+        self._buffers = [(each, each._data.copy()) for each in buffers if not is_lazy(each)]
         self._grads: dict[int, tuple[Tensor, Tensor | None, ndarray | None]] = {}
         self._zeros: dict[int, tuple[Tensor, int]] = {}
 

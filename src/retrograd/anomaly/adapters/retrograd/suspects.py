@@ -40,7 +40,7 @@ class Suspects:
         """Give the birth that a flag raised inside told before what is known of it now; say whether there is one."""
         with self._lock:
             for each in reversed(self.births):
-                if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
+                if not each.is_known and each.is_of_call(birth):
                     self._bytes -= size_of(each)
                     each.result, each.grads = birth.result, birth.grads
                     each.operands = birth.operands or each.operands

@@ -20,6 +20,8 @@ from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.libraries import is_own, user_frames
 from retrograd.core.tensor import Tensor
+from retrograd.nn import Module
+from retrograd.nn.parameter import is_lazy
 
 
 class Names:
@@ -39,7 +41,7 @@ class Names:
         self._parameters: dict[int, str] = {}
         self._held: list[_Held] = []  # of the frames that were looked at so far
         if model is not None:
-            self._parameters = {id(member._data): name for name, member in members_of(model)}
+            self._parameters = {id(member._data): name for name, member in _members(model)}
 
     def array(self, array: Any) -> str | None:
         """The name of the tensor with these elements; None if it has none."""
@@ -72,12 +74,12 @@ class Names:
 
     def is_state(self, array: ndarray) -> bool:
         """Whether these are the elements of a parameter or buffer of a module."""
-        return any(member._data is array for module in self._modules() for _, member in members_of(module))
+        return any(member._data is array for module in self._modules() for _, member in _members(module))
 
     def bad_buffers(self) -> tuple[str, ...]:
         """The names of the buffers of models with numbers that are NaN."""
         buffers = (each for module in self._modules() for each in module.named_buffers())
-        return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
+        return tuple(dict.fromkeys(name for name, buffer in buffers if not is_lazy(buffer) and holds_nan(buffer._data)))
 
     def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:
         """The parameters and buffers with numbers that are not finite, of modules that may have made an array."""
@@ -154,7 +156,7 @@ class _Held:
         found: dict[int, str] = {}
         for _, module in named_variables(self._frame):
             if _is_module(module):
-                for name, member in members_of(module):
+                for name, member in _members(module):
                     found.setdefault(id(member._data), name)
         return found
 
@@ -165,15 +167,21 @@ class _Held:
 
 
 def _is_module(value: Any) -> bool:
-    return hasattr(type(value), "named_modules")
+    """Whether it is a module of ours, and not only begun."""
+    return isinstance(value, Module) and "_modules" in vars(value)
 
 
 def bad_members(variable: str, model: Any) -> Iterator[tuple[str, ndarray]]:
     """The parameters and buffers of a module that are not finite, named after the variable that holds it."""
-    for name, member in members_of(model):
+    for name, member in _members(model):
         array = as_array(member)
         if isinstance(array, ndarray) and is_bad(array):
             yield f"{variable}.{name}", array
+
+
+def _members(module: Any) -> list[tuple[str, Any]]:
+    """The parameters and buffers of a module, with their names, but for those of a lazy layer that was not called."""
+    return [(name, member) for name, member in members_of(module) if not is_lazy(member)]
 
 
 def _modules_in(model: Any) -> int:
@@ -181,10 +189,14 @@ def _modules_in(model: Any) -> int:
 
 
 def _data_of(value: Any) -> Any:
-    """The array of a tensor, and anything else itself."""
-    return value._data if isinstance(value, Tensor) else value
+    """The array of a tensor, None of one that has no elements yet, and anything else itself."""
+    if not isinstance(value, Tensor):
+        return value
+    return None if is_lazy(value) else value._data
 
 
 def is_data(value: Any) -> bool:
     """Whether it is something with numbers to which no gradient flows."""
-    return not value.requires_grad if isinstance(value, Tensor) else isinstance(value, ndarray)
+    if isinstance(value, Tensor):
+        return not value.requires_grad and not is_lazy(value)
+    return isinstance(value, ndarray)

@@ -229,7 +229,8 @@ class Inquest:
         """A variable of the program that came in non-finite and came through, though no node has kept it."""
         for lost in lost_data(self.graph, self.names, condition):
             trial = self.graph.supposing(lost.node, lost.param, lost.data)
-            path = trial.spreads(lost.node, trial.results(lost.node))
+            holder = trial.holder(lost.node)
+            path = None if holder is None else trial.spreads(holder, trial.results(holder))
             if path is not None:
                 event = self.made_unrecorded(lost.node, lost.data, path, "loss")
                 if event is None and not self.was_made(lost.data):

@@ -119,7 +119,8 @@ class GradientSearch:
     def _lost(self) -> NaNEvent | None:
         """A variable of the program that held NaN, which a mask that came later has hidden from the loss."""
         for lost in lost_data(self._graph, self._inquest.names, holds_nan):
-            way = self._way(lost.node)
+            holder = self._graph.holder(lost.node)
+            way = None if holder is None else self._way(holder)
             if way is not None:
                 harmed = self.harmed(way)
                 event = self._inquest.made_unrecorded(lost.node, lost.data, way, harmed)

@@ -179,9 +179,10 @@ class Graph:
     def constants(self) -> Iterator[tuple[Node, str, ndarray]]:
         """The arrays among the arguments that no gradient flows to, with the node and the name there."""
         for node in self.nodes:
-            for param, value in self.arguments(node).items():
+            writer, first = (node.fn, 1) if isinstance(node, CopySlices) else (node, 0)  # not what was there before
+            for param, value in list(self.arguments(writer).items())[first:]:
                 items = value if isinstance(value, list) else [value]
-                for item, edge in zip_longest(items, self.edges(node, param)):
+                for item, edge in zip_longest(items, self.edges(writer, param)):
                     if edge is None and isinstance(item, ndarray):
                         yield node, param, item
 
@@ -227,7 +228,7 @@ class Graph:
             return {}
         call = self.call(node)
         if call is not None:
-            return dict(call.arguments)
+            return {param: self._as_given(node, param, value) for param, value in call.arguments.items()}
         op, saved = node.op, self.saved(node)
         found: dict[str, Any] = {}
         for param, default in zip(op.params, op.defaults, strict=True):
@@ -251,6 +252,12 @@ class Graph:
             if (node, param) in self._supposed:
                 found[param] = filled(found[param], self._supposed[node, param])
         return found
+
+    def _as_given(self, node: OpNode, param: str, value: Any) -> Any:
+        """The number that the line of a call gives it, where a tensor was made of that on the way."""
+        made = isinstance(value, ndarray) and value.ndim == 0 and is_bad(value)
+        number = number_given(node, param, self._frame) if made and self.edges(node, param) in ([], [None]) else None
+        return value if number is None else number
 
     def _read(self, node: Node) -> None:
         """Note the values of edges that a node has saved."""

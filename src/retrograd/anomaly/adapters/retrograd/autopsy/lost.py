@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numpy import ndarray
@@ -10,9 +10,11 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.elements.shapes import broadcasts
 from retrograd.anomaly.adapters.program.place import variables_read
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, filled
+from retrograd.anomaly.adapters.retrograd.autopsy.source import text_given
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.core import sites
+from retrograd.core.inplace import CopySlices
 from retrograd.core.node import OpNode
 
 
@@ -54,6 +56,21 @@ def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> I
                     others.append(found)
     if len({id(each.data) for each in others}) == 1:
         yield others[0]
+    if suspects:
+        yield from _written_to_parts(graph, suspects)
+
+
+def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> Iterator[Lost]:
+    """Those of some variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
+    for node in graph.nodes:
+        writer = node.fn if isinstance(node, CopySlices) else None
+        if not isinstance(writer, OpNode):
+            continue
+        for param in graph.lost_by(writer):
+            written = text_given(writer, param)
+            for name, data in suspects:
+                if name == written and is_bad(graph.supposing(writer, param, data).results(node)):
+                    yield Lost(writer, param, name, data, True)
 
 
 def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.anomaly.adapters.retrograd.under_way import UnderWay
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library, outwards
 from retrograd.anomaly.monitor import Watch
@@ -30,6 +31,8 @@ class Asked:
     ----------
     watch
         Whose policies hold.
+    now
+        What is known of those that are under way.
 
     Attributes
     ----------
@@ -37,42 +40,36 @@ class Asked:
         How often gradients were returned.
     steps
         How many of these times the watch counts as steps.
-    is_step
-        Whether the last one is among them.
-    is_withheld
-        Whether those that are under way belong to an update that may change nothing.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, now: UnderWay) -> None:
         self._watch = watch
+        self._now = now
         self._is_told = False  # that SciPy was given some that are not finite
         self._are_steps = True
-        self._of_number = False  # whether what is differentiated is one, with vmap around one for each sample
-        self._value: float | None = None  # if it is known
         self.returned = 0
         self.steps = 0
-        self.is_step = False
-        self.is_withheld = False
 
     def begin(self, outputs: Sequence[Tensor], value: float | None) -> None:
         """Gradients of some outputs are asked for; ``value`` is the number that the first one holds, or None."""
-        self._of_number = len(outputs) == 1 and outputs[0]._data.size == 1
-        self._value = value
+        self._now.of_number = len(outputs) == 1 and outputs[0]._data.size == 1
+        self._now.value = value
 
     def returns(self, results: Sequence[Tensor | None]) -> None:
         """Gradients are returned."""
         self.returned += 1
+        now = self._now
         is_last = state.local.tangents is None and not any(each is not None and each.requires_grad for each in results)
-        self.is_step = self._of_number and self._are_steps and is_last
-        self._of_number = False
-        if self.is_step:
+        now.is_step = now.of_number and self._are_steps and is_last
+        now.of_number = False
+        if now.is_step:
             self.steps += 1
             self._watch.step += 1
-            self._watch.remember_loss(self._value)
+            self._watch.remember_loss(now.value)
 
-    def withhold(self, results: MutableSequence[Tensor | None]) -> None:
+    @staticmethod
+    def withhold(results: MutableSequence[Tensor | None]) -> None:
         """Return zeros, so that an update by hand changes nothing; what is differentiated again stays what it is."""
-        self.is_withheld = False
         for place, each in enumerate(results):
             if each is not None and not each.requires_grad:
                 results[place] = wrap(np.zeros_like(each._data))
@@ -90,7 +87,7 @@ class Asked:
 
     def with_value(self) -> AbstractContextManager[None]:
         """A context in which the present step is in the histories, with what gradients are asked of if that counts."""
-        return self._watch.with_loss(self._value if self._of_number and self._are_steps else None)
+        return self._watch.with_loss(self._now.value if self._now.of_number and self._are_steps else None)
 
     @staticmethod
     def context(asked: bool) -> dict[str, Any]:

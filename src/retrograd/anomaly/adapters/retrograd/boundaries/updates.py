@@ -39,6 +39,7 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor, bump
+from retrograd.nn.parameter import is_lazy
 from retrograd.optim._elementwise import ElementwiseOptimizer
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Update:
 
     def _copy(self) -> None:
         self._weights = [(param, param._data.copy()) for _, param, _ in _parameters(self.optimizer)]
-        self._state = {param: copy.deepcopy(state) for param, state in self.optimizer.state.items()}
+        self._state = {param: _copied(state) for param, state in self.optimizer.state.items()}
 
     def flag(self, kind: str, function: str, birth: Birth | None = None) -> None:
         """Take note of a flag."""
@@ -367,7 +368,8 @@ def _may_divide_by_zero(optimizer: Any) -> bool:
             continue
         for number in eps if isinstance(eps, (tuple, list)) else (eps,):
             if isinstance(number, (int, float)) and number < _ENOUGH:
-                types = {param._data.real.dtype for param in group["params"] if param._data.dtype.kind in "fc"}
+                params = (param for param in group["params"] if not is_lazy(param))
+                types = {param._data.real.dtype for param in params if param._data.dtype.kind in "fc"}
                 if any(number < np.finfo(dtype).smallest_normal for dtype in types):
                     return True
     return False
@@ -377,17 +379,28 @@ _ENOUGH = float(np.finfo(np.float16).smallest_normal)  # in any type
 
 
 def _parameters(optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensor, int]]:
-    """The parameters with their groups, numbered."""
+    """The parameters that have elements, with their groups and their numbers among all."""
     position = 0
     for group in optimizer.param_groups:
         for param in group["params"]:
-            yield group, param, position
+            if not is_lazy(param):
+                yield group, param, position
             position += 1
 
 
-def _arrays(state: Mapping[str, Any]) -> Iterator[tuple[str, ndarray]]:
-    """The floating-point arrays among what is remembered of a parameter."""
-    for key, value in state.items():
+def _copied(state: Any) -> Any:
+    """A copy of what is remembered of a parameter; what cannot be copied, such as a lock, is kept as it is."""
+    if type(state) is dict:
+        return {key: _copied(value) for key, value in state.items()}
+    try:
+        return copy.deepcopy(state)
+    except Exception:
+        return state
+
+
+def _arrays(state: Any) -> Iterator[tuple[str, ndarray]]:
+    """The floating-point arrays among what is remembered of a parameter, which an optimizer of the user's may keep."""
+    for key, value in state.items() if isinstance(state, Mapping) else [("state", state)]:
         if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
             yield key, value._data
 

@@ -1,0 +1,65 @@
+"""Gradients that no optimizer may use."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+
+from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.monitor import Watch
+from retrograd.core.tensor import Tensor
+
+
+class Marked:
+    """Gradients that leaves have, marked for as long as they have them; it keeps none of them alive."""
+
+    def __init__(self) -> None:
+        self._grads: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+        self._is_used = False  # asked in every step, which takes less time than the length of that
+
+    def __bool__(self) -> bool:
+        return self._is_used and bool(self._grads)
+
+    def add(self, leaves: Iterable[Tensor]) -> None:
+        """Mark the gradients that leaves have now."""
+        self._is_used = True
+        self._grads.update((id(leaf._grad), leaf._grad) for leaf in leaves if leaf._grad is not None)
+
+    def has(self, leaf: Tensor) -> bool:
+        """Whether the gradient that a leaf has is one of them."""
+        return leaf._grad is not None and self._grads.get(id(leaf._grad)) is leaf._grad
+
+    def remove(self, leaf: Tensor) -> None:
+        """Take the mark from the gradient that a leaf has."""
+        self._grads.pop(id(leaf._grad), None)
+
+
+class HeldBack:
+    """Those that were made zero, and bad ones that an error was raised about, which the program may have caught."""
+
+    def __init__(self) -> None:
+        self._zeros, self._bad = Marked(), Marked()
+        self._raised: tuple[str, NaNEvent] | None = None  # about the bad ones
+
+    def __bool__(self) -> bool:
+        return bool(self._zeros) or bool(self._bad)
+
+    def made_zero(self, leaves: Iterable[Tensor]) -> None:
+        """Have the step left out that would use the gradients of some leaves."""
+        self._zeros.add(leaves)
+
+    def raised(self, kind: str, event: NaNEvent, leaves: Iterable[Tensor]) -> None:
+        """Have the same raised again by such a step."""
+        self._raised = kind, event
+        self._bad.add(leaves)
+
+    def passes(self, params: Sequence[Tensor], watch: Watch) -> bool:
+        """Whether a step may use the gradients of some parameters."""
+        bad = (each._grad._data for each in params if self._bad.has(each) and each._grad is not None)
+        if self._raised is not None and any(map(is_bad, bad)):
+            return watch.found(*self._raised, exact=True) != "withhold"
+        held = [each for each in params if self._zeros.has(each)]
+        for each in held:
+            self._zeros.remove(each)
+        return not held

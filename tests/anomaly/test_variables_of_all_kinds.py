@@ -1,0 +1,154 @@
+"""Whatever the program holds in its variables, a birth beside them is told as ever, and the program goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import Watch
+from tests.anomaly.both import libraries, only_event
+
+
+class Absent:
+    """A proxy of something that is not there, as of a request while none is under way."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("there is no request")
+
+
+class Silent:
+    """What says nothing of itself."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
+class Pairs(list[Any]):
+    """Data that is made when it is asked for, item by item."""
+
+    def __getitem__(self, index: Any) -> Any:
+        first, second = super().__getitem__(index)
+        return first + second
+
+
+class Computed(dict[str, Any]):
+    """Entries that are computed when they are asked for."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise KeyError(f"{key} cannot be computed yet")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("nobody knows all keys")
+
+
+class LooksLikeAModule:
+    """Has methods of modules, by another contract."""
+
+    def named_modules(self, depth: int) -> Any:
+        raise RuntimeError(depth)
+
+    def named_parameters(self, depth: int) -> Any:
+        raise RuntimeError(depth)
+
+
+class Begun(rg.nn.Module):
+    """A module that is not made yet."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def spoilt() -> torch.nn.Module:
+    module = torch.nn.BatchNorm1d(2)
+    with torch.no_grad():
+        module.running_var[0] = float("nan")
+    return module
+
+
+KINDS: list[Any] = [
+    *(Absent, Silent, lambda: Pairs([(1, 2), (3, 4)]), lambda: Computed(one=1), LooksLikeAModule, Begun, spoilt),
+    *(rg.nn.UninitializedParameter, rg.nn.UninitializedBuffer, lambda: rg.nn.LazyLinear(2), rg.nn.LazyBatchNorm1d),
+    *(lambda: [Absent(), Silent()], lambda: {"one": Absent()}),
+]
+
+
+def loss_of(lib: Any, held: Any, x: Any) -> Any:
+    return lib.log(x).sum()
+
+
+def gradient_of(lib: Any, held: Any, x: Any) -> Any:
+    return lib.where(x > 0, lib.sqrt(x), 0.0).sum()
+
+
+@libraries
+@pytest.mark.parametrize("harm", [loss_of, gradient_of])
+@pytest.mark.parametrize("make", KINDS)
+def test_a_birth_beside_it(library: str, harm: Any, make: Any) -> None:
+    lib: Any = rg if library == "retrograd" else torch
+    held = make()
+    x = lib.tensor([1.0, 0.0], requires_grad=True)
+    with Watch(policy="record") as watch:
+        harm(lib, held, x).backward()
+    event = only_event(watch)
+    assert event.op.lower().startswith("log" if harm is loss_of else "sqrt")
+    assert event.index == (1,)
+    assert event.harmed == ("loss" if harm is loss_of else "the gradient of x")
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_data_beside_it(make: Any) -> None:
+    held = make()
+    x, weights = rg.ones(2).requires_grad_(), rg.tensor([1.0, float("nan")])
+    with Watch(policy="record") as watch:
+        (x * weights).sum().backward()
+    assert held is not None
+    event = only_event(watch)
+    assert (event.kind, event.index, event.operands.keys()) == ("leaf", (1,), {"weights"})
+
+
+# --- layers that are not made completely before they are called -------------------------------------------------------
+
+
+def lazy_model() -> Any:
+    layers = {"used": rg.nn.Linear(2, 1), "later": rg.nn.LazyLinear(2), "norm": rg.nn.LazyBatchNorm1d()}
+    return rg.nn.ModuleDict(layers)
+
+
+def test_a_model_with_layers_that_were_never_called() -> None:
+    model = lazy_model()
+    with Watch(model, policy="record") as watch:
+        rg.log(model["used"](rg.zeros(1, 2)) * 0).sum().backward()
+    assert only_event(watch).op == "log"
+
+
+def test_steps_of_a_model_that_the_first_one_completes() -> None:
+    model = rg.nn.Sequential(rg.nn.LazyLinear(2), rg.nn.LazyBatchNorm1d())
+    optimizer = rg.optim.Adam(model.parameters(), lr=0.1)
+    with Watch(model, optimizer, policy="skip_step") as watch:
+        for batch in watch.steps([rg.randn(4, 3), rg.full((4, 3), float("nan")), rg.randn(4, 3)]):
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+    assert only_event(watch).batch_idx == 1
+    assert all(bool(each.isfinite().all()) for each in (*model.parameters(), *model.buffers()))
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-8])
+def test_an_update_before_all_layers_were_called(eps: float) -> None:
+    model = lazy_model()
+    optimizer = rg.optim.Adam(model.parameters(), lr=0.1, eps=eps)
+    before = model["used"].bias.item()
+    with Watch(model, optimizer, policy="skip_step") as watch:
+        model["used"](rg.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert model["used"].bias.item() != before
+        assert not watch.triggered
+        optimizer.zero_grad()
+        (model["used"](rg.ones(1, 2)) * float("inf")).sum().backward()
+        optimizer.step()
+    assert only_event(watch).op == "mul"
+    assert bool(model["used"].weight.isfinite().all())
