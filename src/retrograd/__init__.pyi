@@ -34,6 +34,7 @@ from retrograd import nn as nn
 from retrograd import ops as ops
 from retrograd import optim as optim
 from retrograd import optimize as optimize
+from retrograd import profiler as profiler
 from retrograd import random as random
 from retrograd import return_types as return_types
 from retrograd import serialization as serialization

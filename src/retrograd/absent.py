@@ -80,7 +80,6 @@ ABSENT = {
     "numpy": "NumPy's own functions take tensors and can be differentiated: import numpy as np",
     "onnx": "models are not exported; load the weights into the torch model and export that",
     "optim.SparseAdam": f"{_DENSE}; use Adam",
-    "profiler": "use retrograd.autograd.profiler.profile",
     "overrides": "operations return plain tensors, whatever is in a subclass; wrap functions of your own instead",
     "qint32": _QUANTISED,
     "qint8": _QUANTISED,

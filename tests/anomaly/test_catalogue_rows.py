@@ -177,6 +177,26 @@ def test_two_steps_are_enough_for_weights_to_run_away() -> None:
     assert diagnose(runaway(loss_history=(2.0, 900.0, math.inf))).number == 53
 
 
+def test_a_gradient_that_arrived_is_a_large_number_as_well() -> None:
+    """As where the weights are not large yet, in the backward of a normalisation of a deep model."""
+    norm = Operation(op="layer_norm", args=(Operand(name="input", value=1e6), Operand(name="weight", value=784.0)))
+
+    def event(grad: float) -> NaNEvent:
+        return NaNEvent(
+            kind="invalid",
+            op="NativeLayerNormBackward0",
+            is_backward=True,
+            nan_count=1,
+            surroundings=Surroundings(
+                operation=norm, grad_value=grad, context={"loss_history": (2.0, 1e6, 8e6, 1e10, 1.4e10)}
+            ),
+        )
+
+    assert diagnose(event(3e28)).number == 47
+    assert "gave NaN in the gradients: the loss went 1e+06, 8e+06, 1e+10, 1.4e+10" in diagnose(event(3e28)).cause
+    assert diagnose(event(1.0)).number != 47
+
+
 def test_the_newest_numbers_are_the_evidence() -> None:
     """Gradients are not looked at in each step, where that would cost too much."""
     event = runaway(loss_history=(1.0, 1e5, 1e12, math.inf), grad_norm_history=(2.0, 7e4, 3e8, *[None] * 9))

@@ -16,13 +16,13 @@ BACKWARD = "\nloss.backward()"
     ("code", "number", "general"),
     [
         ("x = torch.softmax(x, -1)\nloss = -torch.log(x).sum()", 4, "log_softmax(logits, dim=-1)"),
-        ("x = torch.sigmoid(x)\nloss = -torch.log(x)[0]", 7, "logsigmoid(x)"),
-        ("x = x.sigmoid()\nloss = -torch.log(1 - x).sum()", 8, "logsigmoid(-x)"),
+        ("x = torch.sigmoid(x)\nloss = -torch.log(x)[0]", 7, "logsigmoid(logits)"),
+        ("x = x.sigmoid()\nloss = -torch.log(1 - x).sum()", 8, "logsigmoid(-logits)"),
         ("x = torch.exp(x)\ns = x.sum()\nloss = torch.log(s)", 9, "logsumexp(x, dim=-1)"),
         ("x = torch.exp(x)\nloss = torch.log(1 + x).sum()", 6, "softplus(x)"),
         ("p = torch.sigmoid(x)\nx = x * 2\nloss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
         ("p = torch.sigmoid(x)\nx[1] += 2\nloss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
-        ("p = torch.sigmoid(x * 1)\nx.mul_(2)\nloss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
+        ("p = torch.sigmoid(x * 1)\nx.mul_(2)\nloss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(logits)"),
         ("p = torch.sigmoid(x)\nfor x in [h]:\n    loss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
         (
             "def probability(x):\n    p = torch.sigmoid(x)\n    return p\n"

@@ -91,6 +91,14 @@ def test_a_pole_that_a_large_update_has_led_to_is_told_of_first(library: str) ->
 
 
 @libraries
+def test_a_rate_of_one_is_too_high_for_adam(library: str) -> None:
+    """Its first update moves each weight by 1, at the most."""
+    lines = ("p = torch.sigmoid(40 * net(x))", "loss = -(torch.log(1 - p) + 0.001 * torch.log(p)).mean()")
+    cause = stopped(library, program(ADAM.format("1.0"), *lines).replace("0.25)", "0.05)")).cause or ""
+    assert "Look at the learning rate of 1 as well: the norm of weight went from 0.1 to 1.9 in one update" in cause
+
+
+@libraries
 def test_data_is_not_laid_at_the_door_of_the_rate(library: str) -> None:
     cause = stopped(library, program(SGD.format("1e-3"), *EXP, outlier=True)).cause or ""
     assert "learning rate" not in cause
@@ -101,3 +109,48 @@ def test_data_is_not_laid_at_the_door_of_the_rate(library: str) -> None:
 def test_small_weights_may_grow(library: str) -> None:
     text = program(ADAM.format("1e-2"), *EXP, outlier=True).replace("0.25)", "1e-6)")
     assert "learning rate" not in (stopped(library, text).cause or "")
+
+
+def scheduled(optimizer: str, *schedule: str) -> str:
+    """A training loop in which something else than the optimizer's own line says what the learning rate is."""
+    lines = [*program(optimizer, *EXP).splitlines()]
+    first = lines.index("for x in data:")
+    return "\n".join(("rate = 40.0", *lines[: first + 1], *(f"    {each}" for each in schedule), *lines[first + 1 :]))
+
+
+NAMED = "torch.optim.SGD(net.parameters(), lr=rate)"
+EACH = "for group in optimizer.param_groups:"
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("schedule", "line"),
+    [
+        ((f'{EACH} group["lr"] = rate / 2',), f'{EACH} group["lr"] = min(rate / 2, '),
+        ((EACH, '    group["lr"] = 0.5 * rate'), 'group["lr"] = min(0.5 * rate, '),
+        ((EACH, '    group["lr"] = 20.0  # for a start'), 'group["lr"] = 1e-'),
+    ],
+    ids=["in a line", "in a block", "a number"],
+)
+def test_a_rate_that_the_program_writes_into_the_groups(library: str, schedule: tuple[str, ...], line: str) -> None:
+    """As GPT's training loops do: the rate that the optimizer was made with is used in no step."""
+    text = scheduled(NAMED, *schedule)
+    event = stopped(library, text)
+    assert "weights ran away" in (event.cause or "")
+    assert (event.remedy or "").startswith(line)
+    assert not run(library, mended(text, event), policy="raise").events
+
+
+@libraries
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        'torch.optim.SGD([{"params": net.parameters(), "lr": 20.0}], lr=rate)',
+        f"{NAMED}\nschedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=500.0, total_steps=9)",
+    ],
+    ids=["group", "one cycle"],
+)
+def test_a_rate_that_the_optimizers_line_does_not_decide(library: str, optimizer: str) -> None:
+    event = stopped(library, scheduled(optimizer))
+    assert "smaller learning rate than 20" in (event.cause or "")
+    assert (event.remedy or "").startswith("lr = ")

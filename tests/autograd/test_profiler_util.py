@@ -51,7 +51,9 @@ def spans(
         )
         if stop - begin > 2 and depth < 2:
             found += draw(spans(begin, stop, depth + 1, name if sequence_nr < 0 else None))
-        start = stop
+        start = max(stop, begin + 1)  # one without a duration would lie within a next one that begins with it
+        if start > end:
+            break
     return found
 
 

@@ -131,6 +131,7 @@ def test_states_from_torch(name: str) -> None:
     rates(torch, reference, theirs, 13)
     optimizer = optimizer_of(rg)
     ours = SCHEDULES[name](rg.optim.lr_scheduler, optimizer)
+    assert set(ours.state_dict()) == set(theirs.state_dict())
     optimizer.load_state_dict(reference.state_dict())
     ours.load_state_dict(copy.deepcopy(theirs.state_dict()))
     for (mine, momentum, _), (torchs, their_momentum, _) in zip(

@@ -191,7 +191,8 @@ class Surroundings:
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
             training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"``,
             ``"lineno"`` and ``"filename"`` of its construction if known; ``"rate"``, a dict as the following one, of
-            the learning rate that it is given; ``"own"`` True in it if its ``step`` is the program's own.
+            the learning rate that it is given (``"is_set"`` True in that where the program writes it into the groups);
+            ``"own"`` True in it if its ``step`` is the program's own.
         ``"rate"``
             A dict about the one learning rate that the program writes into updates of its own: its ``"name"`` there (or
             the number), ``"lr"`` if it is a number, and, where that is known, the ``"code_line"``, ``"lineno"`` and

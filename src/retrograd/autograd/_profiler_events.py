@@ -59,9 +59,11 @@ def make_events(
         if name == names.ACCUMULATE or (not backward and sequence_nr in created):
             sequence_nr = -1  # a leaf's node was not recorded by an operation, nor by one that returned what was there
         created.add(sequence_nr)
+        full_name = names.full_name(kind, name)
         event = FunctionEvent(
             id=number,
-            name=names.full_name(kind, name),
+            name=names.shared_name(full_name),
+            trace_name=full_name,
             thread=thread,
             start_us=(begin - start) / 1000,
             end_us=(end - start) / 1000,

@@ -5,6 +5,12 @@ from __future__ import annotations
 OPERATION, FUNCTION, COMPOSITE, BLOCK, EVALUATE, BACKWARD = range(6)
 
 ACCUMULATE = "AccumulateGrad"
+_STEP = "ProfilerStep#"  # and its number
+
+
+def shared_name(name: str) -> str:
+    """The name under which events are counted together: steps have numbers in traces only."""
+    return "ProfilerStep*" if name.startswith(_STEP) else name
 
 
 def full_name(kind: int, name: str) -> str:

@@ -12,7 +12,7 @@ from retrograd.anomaly.adapters.leaves import nameless
 FIRST = 3  # steps in which leaves are measured that were not there before
 _LAST = 16  # updates after which a change is no longer laid at the door of the first ones
 _GREW = 10.0  # so many times as large: more than a first update does
-_SIZE = 1.0  # and as large as that, on the average of the elements: tiny weights may grow
+_SIZE = 0.5  # and as large as that, on the average of the elements: tiny weights may grow
 
 
 class Beginnings:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.constructions import Construction, construction_of, rate_given, told
+from retrograd.anomaly.adapters.program.constructions import Construction, construction_of, rate_given, rate_set, told
 from retrograd.anomaly.adapters.program.variables import local_variables
 from retrograd.anomaly.libraries import outwards
 
@@ -46,7 +46,9 @@ def context_of_optimizer(
         What else is known of it.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
-    written = {} if frame is None else _text_of(optimizer, plain, frame).context(plain, frame)
+    defaults = getattr(optimizer, "defaults", None)
+    default = _plain(defaults.get("lr")) if isinstance(defaults, Mapping) else None
+    written = {} if frame is None else _text_of(optimizer, plain, frame).context(plain, default, frame)
     return {"optimizer": {"name": type(optimizer).__name__, **plain, **written, **more}}
 
 
@@ -61,11 +63,26 @@ class _Text:
         given = None if made is None else made.rate()
         self._rate = {} if made is None or given is None else told(made.filename, given)
         self._elsewhere: dict[float, dict[str, Any]] | None = {} if made is None else None  # by the rate
+        self._set: dict[str, Any] | None = None  # where the program writes it into the groups
 
-    def context(self, options: Mapping[str, Any], frame: FrameType) -> dict[str, Any]:
-        """The line that makes it, and that of the learning rate that one of its groups has, or had at first."""
+    def context(self, options: Mapping[str, Any], default: Any, frame: FrameType) -> dict[str, Any]:
+        """The line that makes it, and that of the learning rate that one of its groups has, or had at first.
+
+        Parameters
+        ----------
+        options
+            The group's.
+        default
+            The learning rate that groups have which are given none.
+        frame
+            The user's.
+        """
         rates = [options[key] for key in ("initial_lr", "lr") if key in options]
-        rate = self._rate if self._rate.get("lr") in (None, *rates) else {}
+        if default is not None and default not in rates and "initial_lr" not in options and self._set is None:
+            self._set = rate_set(frame)
+        if self._set and default not in rates:
+            return self._made | {"rate": {**self._set, "is_set": True}}
+        rate = self._rate if self._rate.get("lr", default) in (None, *rates) else {}
         if self._elsewhere is not None:
             for each in rates:
                 if each not in self._elsewhere and len(self._elsewhere) < _RATES:

@@ -221,7 +221,7 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             "binary_cross_entropy_with_logits.",
             in_log_space(scene, log)
             or (outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None),
-            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
+            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'logits'))}",
             log.place,
         )
     return None
@@ -244,7 +244,7 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
             "computes the same number without passing through zero.",
             in_log_space(scene, log)
             or merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
-            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
+            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'logits'))}",
             log.place,
         )
     return None

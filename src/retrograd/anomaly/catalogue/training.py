@@ -433,6 +433,8 @@ def _is_of_large_numbers(scene: Scene) -> bool:
         below = value(denominator(scene.birth))
         return below is None or abs(below) > 1e-18
     sizes = [size for operand in scene.birth.args if (size := size_of(operand)) is not None]
+    if scene.backward and (arrived := number(scene.grad)) is not None:
+        sizes.append(abs(arrived))
     return scene.kind == "invalid" and max(sizes, default=0.0) > 1e15
 
 
@@ -447,7 +449,8 @@ def runaway(scene: Scene) -> Finding | None:
     written = settings.get("rate") or {} if optimizer else settings
     rate, start = number(settings.get("lr")), number(settings.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
-    rewritten = with_rate(written, smaller) if rate else None
+    bounded = f"min({written['name']}, {smaller})" if written.get("is_set") and "lr" not in written else smaller
+    rewritten = with_rate(written, bounded) if rate else None
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"

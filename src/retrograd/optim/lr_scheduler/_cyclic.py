@@ -15,20 +15,23 @@ class _WithMomentum(LRScheduler):
 
     use_beta1: bool
 
-    def _start_momentum(self, optimizer: Optimizer, last_epoch: int, base_momentum: Any, max_momentum: Any) -> None:
+    def _start_momentum(
+        self, optimizer: Optimizer, last_epoch: int, base_momentum: Any, max_momentum: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Begin at the highest momentum; return the lowest and the highest, by group."""
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError(
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled, but "
                 f"{type(optimizer).__name__} does not; set cycle_momentum=False"
             )
         self.use_beta1 = "betas" in optimizer.defaults
-        self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
-        self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
+        lows = per_group("base_momentum", optimizer, base_momentum)
+        highs = per_group("max_momentum", optimizer, max_momentum)
         if last_epoch == -1:
-            momentums = zip(optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
-            for group, lowest, highest in momentums:
+            for group, lowest, highest in zip(optimizer.param_groups, lows, highs, strict=True):
                 self._set_momentum(group, highest)
                 group["max_momentum"], group["base_momentum"] = highest, lowest
+        return lows, highs
 
     def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
         if self.use_beta1:
@@ -121,7 +124,8 @@ class CyclicLR(_WithMomentum):
         self.scale_mode: str = scale_mode if scale_fn is not None else _MODES[mode][1]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._start_momentum(optimizer, last_epoch, base_momentum, max_momentum)
+            momentums = self._start_momentum(optimizer, last_epoch, base_momentum, max_momentum)
+            self.base_momentums, self.max_momentums = momentums
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 

@@ -95,6 +95,22 @@ def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
     return told(*found[0]) if len(found) == 1 else {}
 
 
+def rate_set(frame: FrameType) -> dict[str, Any]:
+    """The only value that the program writes into the groups of an optimizer, for the context of an event."""
+    found = [
+        (filename, node.value)
+        for filename in _files(frame)
+        for node in ast.walk(tree_of(filename))
+        if isinstance(node, ast.Assign) and any(_is_rate_of_group(each) for each in node.targets)
+    ]
+    return told(*found[0]) if len(found) == 1 else {}
+
+
+def _is_rate_of_group(target: ast.expr) -> bool:
+    """Whether it is ``group["lr"]``."""
+    return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value == "lr"
+
+
 def told(filename: str, node: ast.expr) -> dict[str, Any]:
     """An expression that stands on one line, that line, and where in it: a ``"rate"`` in the context of an event."""
     text = linecache.getline(filename, node.lineno)
