@@ -275,6 +275,7 @@ class TorchMonitor:
         if self.watch.listens_to("spike") and not (self.now.withheld or expected.depth or self.recordings.rehearsing):
             self._measure(roots)
         early = (self.watch.every_backward or self.now.writes_between) and self.agreement.possible
+        early |= alone and not self.reads_later and self._gathers()
         if early and not self.now.withheld and not self.scaling.active:
             self._look_early(roots)
         elif by_hand and not self.scaling.active:
@@ -285,6 +286,11 @@ class TorchMonitor:
         self.sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self.sites.spent)
         self.sites.enter()
+
+    def _gathers(self) -> bool:
+        """Whether the gradients of several backward passes make one update: then the bad one of these is looked for."""
+        earlier, latest = self._updated
+        return max(latest - earlier, self.watch.step - latest) > 1
 
     def _with_gradient(self, roots: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         """The parameters of the model, or else the leaves behind the roots, with their gradients."""
