@@ -25,13 +25,16 @@ def train(net: Net, optimizer: Any, data: Any, bad: int | None, left_out: int | 
             optimizer.zero_grad()
 
 
+@pytest.mark.parametrize(
+    "counted", [lambda w, data: w.steps(list(enumerate(data))), lambda w, data: enumerate(w.steps(data))]
+)
 @pytest.mark.parametrize(("given", "bad"), [(False, 0), (False, 1), (True, 1), (True, 4), (False, 4), (True, 5)])
-def test_the_bad_one_is_run_again(given: bool, bad: int) -> None:
+def test_the_bad_one_is_run_again(given: bool, bad: int, counted: Any) -> None:
     torch.manual_seed(0)
     net = Net()
     optimizer = torch.optim.Adam(net.parameters(), 0.1)
     with rg.anomaly.watch(net if given else None, optimizer if given else None, "skip_step") as w:
-        train(net, optimizer, w.steps(list(enumerate(batches(8)))), bad)
+        train(net, optimizer, counted(w, batches(8)), bad)
     (event,) = w.events
     assert (event.op, event.step, event.batch_idx) == ("SqrtBackward0", bad + 1, bad)
     assert event.lineno == line_of("# the birth of root_of_zero")

@@ -29,7 +29,13 @@ def in_the_loss(out: Tensor) -> Tensor:
 
 
 def run(
-    from_step: int | None, *, steps: int = 6, bad: int = 4, micro: int = 1, given: bool = False, policy: str = "skip_step"
+    from_step: int | None,
+    *,
+    steps: int = 6,
+    bad: int = 4,
+    micro: int = 1,
+    given: bool = False,
+    policy: str = "skip_step",
 ) -> Any:
     """A loop that makes its batches itself; one of them makes the loss function fail."""
     torch.manual_seed(0)

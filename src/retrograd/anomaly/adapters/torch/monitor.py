@@ -27,6 +27,7 @@ from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
 from retrograd.anomaly.adapters.torch.boundaries.graphed import Graphs
 from retrograd.anomaly.adapters.torch.boundaries.reading import Reads
+from retrograd.anomaly.adapters.torch.boundaries.remembered import Remembered
 from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
 from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
@@ -116,6 +117,7 @@ class TorchMonitor:
         self._graphs = Graphs(self)
         self._reads = Reads(self)
         self._formulas = Updates(watch, weakly(self._context), self.recordings, weakly(self.findings))
+        self._remembered = Remembered(watch, weakly(self._context))
         self.pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ class TorchMonitor:
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._clipping.start(self._patches)
+        self._remembered.start(self._patches)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
         self._patches.wrap(torch.nn.Module, "zero_grad", self._begin_anew)
         if self.watch.rerun_loaders:
@@ -411,6 +414,7 @@ class TorchMonitor:
             if self.now.norm is not None and not withheld:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
+        withheld = withheld or not self._remembered.passes(optimizer)
         self.now.checked = self.now.clipping = self.now.norm = None
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
