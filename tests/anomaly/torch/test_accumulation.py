@@ -69,3 +69,24 @@ def test_clipping_is_not_said_to_have_made_what_it_met() -> None:
     assert event.op == "unknown"
     assert "clipping" in (event.cause or "")
     assert "error_if_nonfinite=True" in (event.remedy or "")
+
+
+@pytest.mark.parametrize("bad", [0, 1, 4, 5])
+def test_a_count_of_the_programs_own(bad: int) -> None:
+    """It is ahead by one after the second run, in which the update comes with another batch than in the first."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    step, updated = 0, []
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for number, x in w.steps(list(enumerate(batches(8)))):
+            step += 1
+            net.fault = root_of_zero if number == bad else None
+            (net(x) ** 2).mean().backward()
+            if step % 2 == 0:
+                before = state(net)
+                optimizer.step()
+                optimizer.zero_grad()
+                if any(not torch.equal(each, before[name]) for name, each in state(net).items()):
+                    updated.append(number)
+    assert [(event.op, event.batch_idx) for event in w.events] == [("SqrtBackward0", bad)]
+    assert updated == {0: [4, 6], 1: [2, 4, 6], 4: [1, 3], 5: [1, 3, 6]}[bad]

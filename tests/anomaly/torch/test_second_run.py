@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import random
 import subprocess
 import sys
@@ -189,6 +190,25 @@ def test_recomputed_activations(reentrant: bool) -> None:
             h.sum().backward()
     assert w.event.op == "SqrtBackward0"
     assert w.event.lineno == line_of("# the birth of root_of_zero")
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_was_recomputed_is_known_to_be_bad(reentrant: bool) -> None:
+    """The loss leaves the bad rows out, so that they show in the gradients of the weights that they were multiplied by."""
+    layer = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+    def attend(scores: torch.Tensor) -> torch.Tensor:
+        return layer(torch.softmax(scores, -1))  # the birth in a row
+
+    with rg.anomaly.watch(layer, optimizer, "record") as w:
+        for _ in w.steps([0]):
+            scores = torch.zeros(2, 3, requires_grad=True)
+            masked = scores.masked_fill(torch.tensor([[False] * 3, [True] * 3]), -math.inf)
+            checkpoint(attend, masked, use_reentrant=reentrant)[0].sum().backward()
+            optimizer.step()
+    assert (w.event.op, w.event.index) == ("softmax", (1, 0))
+    assert w.event.lineno == line_of("# the birth in a row", test_what_was_recomputed_is_known_to_be_bad)
 
 
 def test_written_in_place() -> None:

@@ -561,7 +561,7 @@ class TorchMonitor:
         return self.recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.now.withheld = self.recordings.restore(snapshot)
+        self.now.withheld = self.recordings.restore(snapshot, self.now.withheld)
 
     def record_everything(self) -> None:
         self.recordings.begin_second_run()
