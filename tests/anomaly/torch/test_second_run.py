@@ -194,7 +194,7 @@ def test_recomputed_activations(reentrant: bool) -> None:
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_what_was_recomputed_is_known_to_be_bad(reentrant: bool) -> None:
-    """The loss leaves the bad rows out: they show in the gradients of the weights that they were multiplied by."""
+    """The loss leaves the bad rows out: they show in the gradients of weights that they meet."""
     layer = nn.Linear(3, 3)
     optimizer = torch.optim.SGD(layer.parameters(), 0.1)
 
