@@ -388,17 +388,28 @@ class TorchMonitor:
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
         """A closure computes loss and gradients within the optimizer's step: look when it returns."""
-        must_be_exact = self.watch.must_not_pass or self.watch.replaying
+        must_be_exact = self.watch.must_not_pass or self.watch.replaying or self.watch.rerun_loaders
         before = BeforeUpdate(optimizer) if must_be_exact and has_own_step(optimizer) else None
 
         def evaluate(*args: Any, **kwargs: Any) -> Any:
             with contextlib.nullcontext() if before is None else before.restored_by(AnomalyError):
-                with self.sites.within_update(), self.recordings.within_update():
-                    loss = closure(*args, **kwargs)
-                self._settle(optimizer, at_once=True, before=before)
+                for _ in self._runs():
+                    with self.sites.within_update(), self.recordings.within_update():
+                        loss = closure(*args, **kwargs)
+                    self._settle(optimizer, at_once=True, before=before)
                 return loss
 
         return evaluate
+
+    def _runs(self) -> Iterator[None]:
+        """As often as a closure is to be called: in an unmodified script once more if something goes wrong in it."""
+        if not self.watch.rerun_loaders or self.watch.replaying or self.recorder is not None:
+            yield
+            return
+        batch = self.watch.batch_idx
+        for _ in self.watch.steps([None]):
+            self.watch.batch_idx = batch
+            yield
 
     def _settle(self, optimizer: Any, at_once: bool = False, before: BeforeUpdate | None = None) -> None:
         """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""

@@ -158,8 +158,8 @@ class Recordings:
     def restore(self, snapshot: Snapshot, withheld: bool) -> bool:
         """Before the second run all is as before the first; after it random numbers have moved on as after one run.
 
-        Takes and returns whether the update of gradients that were gathered is still to come, and must be left out. That
-        is the first run's to say: a count of the program's own may lead the second another way.
+        Takes and returns whether the update of gradients that were gathered is still to come, and must be left out.
+        That is the first run's to say: a count of the program's own may lead the second another way.
         """
         if not self._rehearsed:
             snapshot.restore_random()
