@@ -241,6 +241,7 @@ def test_one_line_says_what_where_and_of_what() -> None:
         (("ScaledDotProductFlashAttentionForCpuBackward0",), "scaled_dot_product_attention"),
         (("MyFunctionBackward", "my_function"), "my_function"),
         (("BackwardHookFunctionBackward",), "backward_hook_function"),
+        (("GeneratedBackwardFor_mylib_safe_rsqrt_defaultBackward",), "mylib_safe_rsqrt"),
     ],
 )
 def test_one_name_per_operation(names: tuple[str, ...], expected: str) -> None:

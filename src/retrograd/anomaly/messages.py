@@ -28,7 +28,7 @@ NO_UNDERFLOW = (
 
 NOT_AGAIN = (
     "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
-    "that was not put back, as a count of steps is not (`enumerate` counts on)."
+    "that was not put back, as a count of steps is not (`step += 1`; that of `enumerate` is)."
 )
 
 GATHERED = (

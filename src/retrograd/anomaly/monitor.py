@@ -88,7 +88,7 @@ class Watch:
     overhead : float
         The share of the time from then to now, or to its end, that went into checks at the boundaries.
     rerun_loaders : bool
-        Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
+        Whether loops over torch's ``DataLoader``, and closures of optimizers, are run as by :meth:`steps`; set before.
     tells_once : bool
         Whether :meth:`tell_once` has something to say yet.
     from_step : int or None

@@ -137,6 +137,7 @@ _CANONICAL = {name.replace("_", ""): name for name in _ALIASES}
 _CANONICAL |= {alias.replace("_", ""): name for name, aliases in _ALIASES.items() for alias in aliases}
 
 _NODE = re.compile(r"(?<=.)Backward\w*$")
+_CUSTOM = re.compile(r"^GeneratedBackwardFor_(\w+?)(?:_default)?Backward$")  # the node of an operation of torch.library
 _OVERLOAD = re.compile(
     r"\.(?:default|out|Tensor|Scalar|self|dim|int|correction|names|complex|unbiased|Dimname|List)\w*$"
 )
@@ -175,7 +176,7 @@ def canonical(name: str) -> str:
 
 def stem(name: str) -> str:
     """A name without its namespace, its overload, and what marks a node or an in-place form."""
-    short = re.split(r"::|\.", _OVERLOAD.sub("", name))[-1]
+    short = re.split(r"::|\.", _OVERLOAD.sub("", _CUSTOM.sub(r"\1", name)))[-1]
     return re.sub(r"_backward(_data)?$", "", _NODE.sub("", short).strip("_"))
 
 

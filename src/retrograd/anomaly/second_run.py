@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from retrograd.anomaly.adapter import Adapter
+from retrograd.anomaly.enumerated import count_again
 from retrograd.anomaly.event import NaNEvent, context_of, is_birth, is_certain, was_given_bad
 from retrograd.anomaly.messages import CARRIED_OVER, GATHERED, NOT_AGAIN
 
@@ -60,6 +61,7 @@ class SecondRun:
         """
         self.first, self.tripped = self.tripped, None
         self.put_back()
+        count_again()
         for adapter in self.adapters:
             adapter.record_everything()
         reached = watch.step, *watch.histories()

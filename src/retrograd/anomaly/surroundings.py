@@ -140,8 +140,8 @@ class Surroundings:
 
         ``"leaf"``
             ``"batch"``, ``"target"``, ``"parameter"``, ``"buffer"``, ``"gradient"`` (one that was given, or changed by
-            hand), ``"argument"`` (of a function that a transform differentiates) or ``"setting"`` (of an optimizer):
-            what a non-finite leaf is.
+            hand), ``"argument"`` (of a function that a transform differentiates), ``"setting"`` or
+            ``"optimizer state"``: what a non-finite leaf is.
         ``"name"``
             The leaf's name: a variable such as ``"images"``, a parameter such as ``"encoder.0.weight"``.
         ``"untraced"``

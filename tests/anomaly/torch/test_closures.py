@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -77,6 +78,47 @@ def test_a_closure_that_only_gives_the_loss() -> None:
             optimizer.zero_grad()
     assert len(w.events) == 2
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip_step", "record"])
+@pytest.mark.parametrize("make", [torch.optim.LBFGS, torch.optim.Adam])
+def test_an_unmodified_script_has_its_closure_called_again(policy: str, make: Any) -> None:
+    """With every operation recorded: what the loss function has done in backward is found, however long it is."""
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = make(net.parameters())
+    called = []
+
+    def closure_for(number: int, x: Tensor) -> Callable[[], Tensor]:
+        def closure() -> Tensor:
+            called.append((number, torch.rand(1).item()))
+            optimizer.zero_grad()
+            out = net(x)
+            loss = (root_of_zero(out) * 0.0 if number == 2 else out).sum()
+            for _ in range(20):
+                loss = torch.tanh(loss) + loss * 0.5
+            loss.backward()
+            return loss
+
+        return closure
+
+    w = rg.anomaly.watch(policy=policy)
+    w.rerun_loaders = True
+    before: Any = None
+    with contextlib.suppress(rg.anomaly.AnomalyError), w:
+        for number, x in enumerate(batches(4)):
+            if number == 2:
+                before = state(net)
+            optimizer.step(closure_for(number, x))
+            if number == 2:
+                torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+    (event,) = w.events
+    assert (event.op, event.reproducible, event.batch_idx) == ("SqrtBackward0", True, None)
+    assert event.lineno == line_of("# the birth of root_of_zero")
+    bad = [drawn for number, drawn in called if number == 2]
+    assert len(bad) == 2
+    assert bad[0] == bad[1]
+    assert (called[-1][0] == 3) == (policy != "raise")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

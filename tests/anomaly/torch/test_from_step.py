@@ -28,12 +28,20 @@ def in_the_loss(out: Tensor) -> Tensor:
     return d.mean()
 
 
-def run(from_step: int | None, *, steps: int = 6, bad: int = 4, micro: int = 1, policy: str = "skip_step") -> Any:
+def run(
+    from_step: int | None,
+    *,
+    steps: int = 6,
+    bad: int = 4,
+    micro: int = 1,
+    given: bool = False,
+    policy: str = "skip_step",
+) -> Any:
     """A loop that makes its batches itself; one of them makes the loss function fail."""
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
     optimizer = torch.optim.Adam(net.parameters())
-    with rg.anomaly.watch(policy=policy, from_step=from_step) as w:
+    with rg.anomaly.watch(None, optimizer if given else None, policy, from_step=from_step) as w:
         for step in range(1, steps + 1):
             for _ in range(micro):
                 x = torch.randn(5, 3)
@@ -61,11 +69,12 @@ def test_operation_line_element_and_operands(from_step: int) -> None:
 
 
 def test_the_step_it_names_is_the_first_of_those_gathered() -> None:
-    w, _, _ = run(None, micro=3, bad=3)
-    assert w.event.step == 9
-    assert w.event.rerun == "watch(..., from_step=7)"
-    w, _, _ = run(7, micro=3, bad=3)
-    assert (w.event.op, w.event.step) == ("SqrtBackward0", 7)
+    """Before the first update it is not known that gradients are gathered; later the first bad one is met at once."""
+    for bad, met, first in ((1, 2, 1), (3, 7, 7)):
+        w, _, _ = run(None, micro=3, bad=bad, given=True)
+        assert (w.event.step, w.event.rerun) == (met, f"watch(..., from_step={first})")
+        w, _, _ = run(first, micro=3, bad=bad, given=True)
+        assert (w.event.op, w.event.step) == ("SqrtBackward0", first)
 
 
 def test_the_step_it_names_reaches_back_to_the_first_operation() -> None:
@@ -357,11 +366,14 @@ def test_a_buffer_that_the_step_before_has_written() -> None:
 
 
 def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> None:
-    """Only the last one comes again; the bad one has come before it, and nothing differs between the runs."""
+    """Only the last one comes again; the bad one has come before it, and nothing differs between the runs.
+
+    It is met so late only before the first update, when it is not known yet that gradients are gathered.
+    """
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    batches = [torch.randn(5, 3) * (number != 4) for number in range(6)]
+    batches = [torch.randn(5, 3) * (number != 0) for number in range(6)]
     with rg.anomaly.watch(net, optimizer, policy="skip_step") as w:
         for number, x in w.steps(enumerate(batches)):
             in_the_loss(net(x)).backward()
@@ -369,7 +381,7 @@ def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> 
                 optimizer.step()
                 optimizer.zero_grad()
     event = w.events[0]
-    assert (event.step, event.rerun) == (6, "watch(..., from_step=5)")
+    assert (event.step, event.rerun) == (2, "watch(..., from_step=1)")
     assert "gathered over 2 backward passes" in (event.note or "")
     assert "it came with a batch before" in (event.note or "")
     assert event.reproducible is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import random
 import subprocess
 import sys
@@ -191,6 +192,25 @@ def test_recomputed_activations(reentrant: bool) -> None:
     assert w.event.lineno == line_of("# the birth of root_of_zero")
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_was_recomputed_is_known_to_be_bad(reentrant: bool) -> None:
+    """The loss leaves the bad rows out: they show in the gradients of weights that they meet."""
+    layer = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+    def attend(scores: torch.Tensor) -> torch.Tensor:
+        return layer(torch.softmax(scores, -1))  # the birth in a row
+
+    with rg.anomaly.watch(layer, optimizer, "record") as w:
+        for _ in w.steps([0]):
+            scores = torch.zeros(2, 3, requires_grad=True)
+            masked = scores.masked_fill(torch.tensor([[False] * 3, [True] * 3]), -math.inf)
+            checkpoint(attend, masked, use_reentrant=reentrant)[0].sum().backward()
+            optimizer.step()
+    assert (w.event.op, w.event.index) == ("softmax", (1, 0))
+    assert w.event.lineno == line_of("# the birth in a row", test_what_was_recomputed_is_known_to_be_bad)
+
+
 def test_written_in_place() -> None:
     x = torch.ones(2, 3, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
@@ -330,12 +350,14 @@ print(w.events[0].op, "torch._dynamo" in sys.modules)
 
 
 def test_a_fault_that_hangs_on_the_number_of_the_step() -> None:
-    """``enumerate`` counts on for the same batch, so that the second run takes another way."""
+    """A count of the program's own goes on for the same batch, so that the second run takes another way."""
     torch.manual_seed(0)
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    step = 0
     with pytest.raises(rg.anomaly.AnomalyError) as raised, rg.anomaly.watch() as w:
-        for step, x in enumerate(w.steps([torch.ones(4, 2)] * 4)):
+        for x in w.steps([torch.ones(4, 2)] * 4):
+            step += 1
             out = net(x)
             optimizer.zero_grad()
             (torch.sqrt((out - out.detach()) ** 2).sum() if step == 2 else out.square().sum()).backward()

@@ -35,9 +35,11 @@ def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
     AnomalyError
         If the step tripped and the policy is "raise".
     """
-    for again, _ in enumerate(watch.steps([None])):
+    again = False
+    for _ in watch.steps([None]):
         watch.set_batch(batch_idx)
-        result = step(bool(again))
+        result = step(again)
+        again = True
     return result
 
 

@@ -322,7 +322,7 @@ def _poisoned_average(scene: Scene, name: str) -> Finding:
 @cause(45, "clipping by a norm that is not finite")
 def poisoned_clipping(scene: Scene) -> Finding | None:
     clip = scene.context.get("clip_grad_norm")
-    if canonical(scene.event.op) != "clip_grad_norm" or not isinstance(clip, dict):
+    if canonical(scene.event.op) not in ("clip_grad_norm", "unknown") or not isinstance(clip, dict):
         return None
     line = Line.parse(clip.get("code_line") or scene.event.code_line)
     written = next((w for w in line.operations if w.op == "clip_grad_norm"), None) if line else None

@@ -27,6 +27,7 @@ from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
 from retrograd.anomaly.adapters.torch.boundaries.graphed import Graphs
 from retrograd.anomaly.adapters.torch.boundaries.reading import Reads
+from retrograd.anomaly.adapters.torch.boundaries.remembered import Remembered
 from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
 from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
@@ -116,6 +117,7 @@ class TorchMonitor:
         self._graphs = Graphs(self)
         self._reads = Reads(self)
         self._formulas = Updates(watch, weakly(self._context), self.recordings, weakly(self.findings))
+        self._remembered = Remembered(watch, weakly(self._context))
         self.pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ class TorchMonitor:
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._clipping.start(self._patches)
+        self._remembered.start(self._patches)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
         self._patches.wrap(torch.nn.Module, "zero_grad", self._begin_anew)
         if self.watch.rerun_loaders:
@@ -275,6 +278,7 @@ class TorchMonitor:
         if self.watch.listens_to("spike") and not (self.now.withheld or expected.depth or self.recordings.rehearsing):
             self._measure(roots)
         early = (self.watch.every_backward or self.now.writes_between) and self.agreement.possible
+        early |= alone and not self.reads_later and self._gathers()
         if early and not self.now.withheld and not self.scaling.active:
             self._look_early(roots)
         elif by_hand and not self.scaling.active:
@@ -285,6 +289,11 @@ class TorchMonitor:
         self.sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self.sites.spent)
         self.sites.enter()
+
+    def _gathers(self) -> bool:
+        """Whether the gradients of several backward passes make one update: then the bad one of these is looked for."""
+        earlier, latest = self._updated
+        return max(latest - earlier, self.watch.step - latest) > 1
 
     def _with_gradient(self, roots: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         """The parameters of the model, or else the leaves behind the roots, with their gradients."""
@@ -379,17 +388,28 @@ class TorchMonitor:
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
         """A closure computes loss and gradients within the optimizer's step: look when it returns."""
-        must_be_exact = self.watch.must_not_pass or self.watch.replaying
+        must_be_exact = self.watch.must_not_pass or self.watch.replaying or self.watch.rerun_loaders
         before = BeforeUpdate(optimizer) if must_be_exact and has_own_step(optimizer) else None
 
         def evaluate(*args: Any, **kwargs: Any) -> Any:
             with contextlib.nullcontext() if before is None else before.restored_by(AnomalyError):
-                with self.sites.within_update(), self.recordings.within_update():
-                    loss = closure(*args, **kwargs)
-                self._settle(optimizer, at_once=True, before=before)
+                for _ in self._runs():
+                    with self.sites.within_update(), self.recordings.within_update():
+                        loss = closure(*args, **kwargs)
+                    self._settle(optimizer, at_once=True, before=before)
                 return loss
 
         return evaluate
+
+    def _runs(self) -> Iterator[None]:
+        """As often as a closure is to be called: in an unmodified script once more if something goes wrong in it."""
+        if not self.watch.rerun_loaders or self.watch.replaying or self.recorder is not None:
+            yield
+            return
+        batch = self.watch.batch_idx
+        for _ in self.watch.steps([None]):
+            self.watch.batch_idx = batch
+            yield
 
     def _settle(self, optimizer: Any, at_once: bool = False, before: BeforeUpdate | None = None) -> None:
         """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""
@@ -405,6 +425,7 @@ class TorchMonitor:
             if self.now.norm is not None and not withheld:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
+        withheld = withheld or not self._remembered.passes(optimizer)
         self.now.checked = self.now.clipping = self.now.norm = None
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
@@ -551,7 +572,7 @@ class TorchMonitor:
         return self.recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.now.withheld = self.recordings.restore(snapshot)
+        self.now.withheld = self.recordings.restore(snapshot, self.now.withheld)
 
     def record_everything(self) -> None:
         self.recordings.begin_second_run()

@@ -359,7 +359,7 @@ class Findings:
         clipping = "clip_grad_norm" in self._context
         return NaNEvent(
             kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
-            op="clip_grad_norm_" if clipping else "unknown",
+            op="unknown",
             is_backward=harmed != "loss",
             index=first_of(tensor),
             harmed=harmed,

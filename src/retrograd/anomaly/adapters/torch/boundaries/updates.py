@@ -23,9 +23,10 @@ from retrograd.anomaly.adapters.program.place import line_fields, place_of
 from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.boundaries.remembered import remembered_of
 from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate
 from retrograd.anomaly.adapters.torch.looks.gradients import gradients_of, kind_of
-from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.records.calls import is_bad
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
@@ -142,7 +143,7 @@ class Updates:
         place = place_of(frame)
         index = first_of(harm.values)
         known = {"param": harm.before, "grad": gradients.of(param.grad)}
-        known |= {key: kept.before(each) for key, each in _remembered(optimizer, param) if each.shape == param.shape}
+        known |= {key: kept.before(each) for key, each in remembered_of(optimizer, param) if each.shape == param.shape}
         known |= {"lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
         operands = {key: value for key, value in numbers.items() if value is not None}
@@ -181,16 +182,10 @@ def _harms(optimizer: Any, kept: BeforeUpdate) -> Iterator[_Harm]:
         if is_bad(param) and not is_bad(before):
             yield _Harm(param, None, param, before)
     for param, before in kept.weights:
-        for key, values in _remembered(optimizer, param):
+        for key, values in remembered_of(optimizer, param):
             known = kept.before(values)
             if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
                 yield _Harm(param, key, values, before)
-
-
-def _remembered(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that an optimizer remembers of a parameter, by name."""
-    state = optimizer.state.get(param) or {}
-    return ((key, value) for key, value in state.items() if isinstance(value, Tensor) and can_be_bad(value))
 
 
 _LEAST_ROOT = 255.0  # in float16, the type with the smallest range

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
-from retrograd.anomaly.adapters.torch.records.graph import is_python, saved_by
+from retrograd.anomaly.adapters.torch.records.graph import is_python, saved_by, spent
 from retrograd.anomaly.adapters.torch.records.parts import Part, node_within, writes_to_part
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
@@ -90,7 +90,7 @@ class Backward:
                 args.append(Argument("part", inside.outputs[0], inside, 0))
             call = Call(
                 node.name(),
-                args + saved_arguments(saved_by(node), forward),
+                args + saved_arguments(saved_by(node), forward) + _read_no_more(node, forward),
                 list(made),
                 self._recorder.next_order(),
                 pointwise=forward is not None and forward.pointwise,
@@ -156,6 +156,12 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
     call.code, call.at, call.callers = first.code, first.at, first.callers
     if is_python(node) and first.applied is not None:
         (call.code, call.at), call.callers = first.applied, ()
+
+
+def _read_no_more(node: Any, forward: Call | None) -> list[Argument]:
+    """What a node has used and nobody can have from it a second time, as under a checkpoint, if its call knows it."""
+    names = {"input" if name == "self" else name for name in spent(node)}
+    return [] if forward is None else [replace(each) for each in forward.args if each.name in names]
 
 
 def saved_arguments(saved: Mapping[str, Any], forward: Call | None) -> list[Argument]:

@@ -87,7 +87,8 @@ class Call:
     kept
         Whether its tensors are still here.
     overwritten
-        The tensors in place of which ``outputs`` has copies, since they have been written to.
+        The tensors in place of which ``outputs`` has copies, since they have been written to, and those that were
+        detached from results: kept, so that no other tensor is taken for one of them.
     shape
         Of the first result, where that is known though the result is not.
     """

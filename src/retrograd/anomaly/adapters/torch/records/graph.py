@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch.utils.checkpoint import CheckpointError
 
 from retrograd.anomaly.adapters.program.written import written_in_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
@@ -335,6 +336,21 @@ def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
             continue
         if value is not None and not (isinstance(value, Tensor) and is_given_back(value)):
             found[name] = _signed(value)
+    return found
+
+
+def spent(node: Any) -> list[str]:
+    """The names of tensors that a node has saved and that torch's own hooks give only once."""
+    if is_python(node):
+        return []
+    found = []
+    for name, attribute, raw in _saved_attributes(type(node))[0]:
+        with contextlib.suppress(RuntimeError):  # freed
+            if may_be_read(node, getattr(node, raw), unpacked=True):
+                try:
+                    getattr(node, attribute)
+                except CheckpointError:
+                    found.append(name)
     return found
 
 

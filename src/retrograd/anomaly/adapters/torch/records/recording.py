@@ -31,6 +31,7 @@ MOST_CALLS = 1 << 17
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
 _COPY = torch.ops.aten.copy_.default
 _CLONE = str(torch.ops.aten.clone.default)
+_DETACH = torch.ops.aten.detach.default
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
 _MOST_PARTS = 64  # of tensors, that one operation writes to
@@ -321,6 +322,9 @@ class Recorder(TorchDispatchMode):
     def _inside_backward(self, func: Any, args: Any, kwargs: Any) -> Any:
         """An operation that a node runs; the first birth in a hook or backward function of the user's is noted."""
         result = func(*args, **kwargs)
+        if func is _DETACH and (made := self._made.get(id(args[0]))) is not None:
+            self._made[id(result)] = made  # as a checkpoint does that computes again what it was given
+            made[0].overwritten.append(result)
         if self.born_inside is None and isinstance(result, Tensor) and is_bad(result):
             flat = [each for each in args if isinstance(each, Tensor)]
             if not any(map(is_bad, flat)):

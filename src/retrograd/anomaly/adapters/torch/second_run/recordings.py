@@ -50,6 +50,7 @@ class Recordings:
         self.rehearsing = False
         self.attempted = False
         self._rehearsed = False  # the second run has begun
+        self._still_to_come = False  # the update of what the first run has gathered
         self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
         self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
         self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # of steps, in the numbers of the record's calls
@@ -154,18 +155,20 @@ class Recordings:
         if self.rehearsing:
             self._leave()
 
-    def restore(self, snapshot: Snapshot) -> bool:
+    def restore(self, snapshot: Snapshot, withheld: bool) -> bool:
         """Before the second run all is as before the first; after it random numbers have moved on as after one run.
 
-        Returns whether the update of gradients that were gathered is still to come, and must be left out.
+        Takes and returns whether the update of gradients that were gathered is still to come, and must be left out.
+        That is the first run's to say: a count of the program's own may lead the second another way.
         """
         if not self._rehearsed:
             snapshot.restore_random()
+            self._still_to_come = withheld
         snapshot.restore_buffers()
         with torch.no_grad():
             for kept in self._put_away:
                 kept.restore()
-        withheld = self._rehearsed and not self.attempted
+        withheld = self._rehearsed and self._still_to_come
         self._rehearsed = self.attempted = False
         return withheld
 
