@@ -211,3 +211,16 @@ def test_the_next_layer_is_no_user_to_be_told_of(library: str) -> None:
     event = only_event(run(library, text, False))
     assert event.is_backward
     assert "used by" not in format_event(event)
+
+
+def test_a_long_line_takes_one_row(library: str) -> None:
+    text = HELPER + (
+        "p = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "a_loss_with_a_long_name = entropy(torch.stack([p, p]).reshape(-1)[:2] * torch.ones(2)) + 0 * p.sum() + 1\n"
+        "a_loss_with_a_long_name.backward()"
+    )
+    event = only_event(run(library, text, False))
+    (row,) = (each for each in format_event(event, width=60).splitlines() if each.startswith("called"))
+    assert row.startswith("called    line 4  a_loss_with_a_long_name = entropy(torch.")
+    assert row.endswith("...")
+    assert len(row) <= 60

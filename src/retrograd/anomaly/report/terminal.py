@@ -182,8 +182,7 @@ def _event(story: Story, style: Style) -> list[str]:
     if story.place:
         rows += ["", style.paint(story.place, "strong"), *_source(story, style)]
     rows.append("")
-    for number, caller in enumerate(story.callers):
-        rows += _fact("" if number else "called", caller, style)
+    rows += _labelled("called", [_cut(caller, style.width - LABEL - 1) for caller in story.callers], style)
     operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
     for made in story.made:
@@ -237,6 +236,11 @@ def _source(story: Story, style: Style) -> list[str]:
 
 def _fact(label: str, text: str, style: Style) -> list[str]:
     return _labelled(label, textwrap.wrap(text, style.width - LABEL - 1, break_on_hyphens=False), style)
+
+
+def _cut(text: str, width: int) -> str:
+    """A text on one line; what is too long ends in dots."""
+    return text if display_width(text) <= width else text[: fitting(text, width - 3)] + "..."
 
 
 def _labelled(label: str, lines: Iterable[str], style: Style) -> list[str]:
