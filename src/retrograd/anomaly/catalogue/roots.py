@@ -200,9 +200,10 @@ def written_out_norm(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     written = _norm(scene, site, total)
+    zero = f"All of {scene.called(x, 'the vector')} is 0"
     if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
         return Finding(
-            "All of x is 0, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
+            f"{zero}, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
             "the loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be "
             "finite; a small number under the root keeps both derivatives finite.",
             scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
@@ -216,7 +217,7 @@ def written_out_norm(scene: Scene) -> Finding | None:
 
     new = site.replaced(norm(*written)) if site and written else None
     return Finding(
-        "All of x is 0, so the root is taken of 0: its derivative 1/(2*0) is inf, and inf times the derivative 2*0 "
+        f"{zero}, so the root is taken of 0: its derivative 1/(2*0) is inf, and inf times the derivative 2*0 "
         "of the square is NaN. The built-in norm defines its derivative at 0 as 0.",
         new or scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
         f"y = {norm(scene.called(x, 'x'))}",
