@@ -31,6 +31,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birt
 from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.boundaries.held_back import HeldBack, Marked
+from retrograd.anomaly.adapters.retrograd.boundaries.remembered import Remembered
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import (
@@ -129,8 +130,8 @@ class RetrogradMonitor(Monitor):
         """Know of no tensor, to begin with and in the end."""
         self._suspects = Suspects()
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
-        self._held_back = HeldBack()
-        self._tangent_withheld = False
+        self._held_back, self._tangent_withheld = HeldBack(), False
+        self._remembered = Remembered(self.watch, weakly(self.context))
         self._told = Marked()  # the bad gradients that were told of, which are no news until the next update
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run
@@ -475,16 +476,15 @@ class RetrogradMonitor(Monitor):
             now.was_finite = is_finite(all_samples(loss._data)) and (is_first or now.was_finite)
 
     def before_step(self, optimizer: Any) -> bool:
-        if not rates_pass(self.watch, optimizer, self.context):
+        if not (rates_pass(self.watch, optimizer, self.context) and self._remembered.passes(optimizer)):
             return False
         usual = self._recorder is None and not self.watch.replaying and not self._tangent_withheld
         if usual and not (self._suspects.births or self._held_back):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
-        if self._tangent_withheld:  # what the program has made of it is not known
-            self._tangent_withheld = False
-            if any(param._grad is not None and is_bad(param._grad._data) for param in params):
-                return False
+        tangent_withheld, self._tangent_withheld = self._tangent_withheld, False
+        if tangent_withheld and any(each._grad is not None and is_bad(each._grad._data) for each in params):
+            return False  # what the program has made of it is not known
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
         return self._held_back.passes(params, self.watch) and self._may_be_used(params)

@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.program.place import line_fields, place_of
 from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.boundaries.formula import flags_of_formula
+from retrograd.anomaly.adapters.retrograd.boundaries.remembered import arrays_remembered
 from retrograd.anomaly.adapters.retrograd.elements import (
     input_statistics,
     is_bad,
@@ -142,8 +143,8 @@ class Update:
             index = _lost(param._data, weights[id(param)]) if id(param) in weights else None
             if index is not None:
                 found.append(Harm(param, position, group, None, param._data, index))
-            before = dict(_arrays(self._state.get(param, {})))
-            for key, array in _arrays(self.optimizer.state.get(param, {})):
+            before = dict(arrays_remembered(self._state.get(param, {})))
+            for key, array in arrays_remembered(self.optimizer.state.get(param, {})):
                 index = _lost(array, before.get(key))
                 if index is not None:
                     remembered.append(Harm(param, position, group, key, array, index))
@@ -240,8 +241,8 @@ class Update:
         arrays = {"param": before}
         if param._grad is not None:
             arrays["grad"] = param._grad._data
-        kept = dict(_arrays(self._state.get(param) or self._beginning(harm)))
-        for key, array in _arrays(self.optimizer.state.get(param, {})):
+        kept = dict(arrays_remembered(self._state.get(param) or self._beginning(harm)))
+        for key, array in arrays_remembered(self.optimizer.state.get(param, {})):
             if array.shape == shape:
                 arrays[key] = kept.get(key, array) if is_bad(array[harm.index]) else array
         found = {key: value_at(array, harm.index, shape) for key, array in arrays.items()}
@@ -396,13 +397,6 @@ def _copied(state: Any) -> Any:
         return copy.deepcopy(state)
     except Exception:
         return state
-
-
-def _arrays(state: Any) -> Iterator[tuple[str, ndarray]]:
-    """The floating-point arrays among what is remembered of a parameter, which an optimizer of the user's may keep."""
-    for key, value in state.items() if isinstance(state, Mapping) else [("state", state)]:
-        if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
-            yield key, value._data
 
 
 def _lost(array: ndarray, before: ndarray | None) -> tuple[int, ...] | None:

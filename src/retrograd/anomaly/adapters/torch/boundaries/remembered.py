@@ -1,4 +1,4 @@
-"""What an optimizer remembers when it begins, or has loaded: a bad number in it would spoil a weight in one update."""
+"""What an optimizer remembers when it begins, or has loaded, is looked at before the first update that would use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.program.place import place_of
+from retrograd.anomaly.adapters.remembered import event_of_remembered
 from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.looks.gradients import kind_of
@@ -22,13 +22,10 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import user_frame
 from retrograd.anomaly.monitor import Watch
-from retrograd.anomaly.surroundings import Surroundings
 
 
 class Remembered:
-    """Looks once at what each optimizer remembers, before the first update that would use it.
-
-    After that its own updates change it, of finite gradients. What it loads is looked at as well.
+    """Looks once at what each optimizer remembers; after that its own updates change it, of finite gradients.
 
     Parameters
     ----------
@@ -67,28 +64,10 @@ class Remembered:
         return not withheld
 
     def _event(self, optimizer: Any, param: Tensor, key: str, values: Tensor) -> NaNEvent:
-        frame = user_frame(sys._getframe(1))
-        names = Names(self._watch.model, frame)
-        name = names.tensor(param) or nameless(param)
-        index = first_of(values)
-        return NaNEvent(
-            kind="leaf",
-            op="leaf",
-            index=index,
-            operands={key: value_at(values, index, values.shape)},
-            harmed=f"the update of {name}",
-            layer_name=name.rpartition(".")[0] or None,
-            cause=(
-                f"{type(optimizer).__name__} remembers {key} of {name} since before this update, and it is not finite: "
-                f"so would be the weight. No operation of this run has made it; it was loaded so, or written. Go back "
-                "to a checkpoint from before, or have the optimizer begin anew: call state.clear() on it."
-            ),
-            surroundings=Surroundings(
-                library="torch", context={**self._context(), "leaf": "optimizer state", "name": f"{key} of {name}"}
-            ),
-            **place_of(frame),
-            **statistics(values),
-        )
+        names = Names(self._watch.model, user_frame(sys._getframe(1)))
+        name, index = names.tensor(param) or nameless(param), first_of(values)
+        value = value_at(values, index, values.shape)
+        return event_of_remembered(optimizer, key, name, index, value, self._context(), **statistics(values))
 
 
 def remembered_of(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
