@@ -278,7 +278,7 @@ class TorchMonitor:
         if self.watch.listens_to("spike") and not (self.now.withheld or expected.depth or self.recordings.rehearsing):
             self._measure(roots)
         early = (self.watch.every_backward or self.now.writes_between) and self.agreement.possible
-        early |= alone and not self.reads_later and self._gathers()
+        early |= alone and not by_hand and not self.reads_later and self._gathers()
         if early and not self.now.withheld and not self.scaling.active:
             self._look_early(roots)
         elif by_hand and not self.scaling.active:
