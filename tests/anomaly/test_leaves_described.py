@@ -12,6 +12,9 @@ from tests.anomaly.disguises import HERE
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
+# What the advice calls the remedy; for PyTorch a command to record the step is shown as well.
+WHERE = {"retrograd": "line above", "torch": 'line at "instead"'}
+
 MODEL = "w = torch.tensor([[1.0], [2.0]], requires_grad=True)\n"
 
 
@@ -53,7 +56,7 @@ def test_a_sample_that_is_bad_may_be_dropped(library: str) -> None:
     text = f"{MODEL}x = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\nloss = (x @ w).mean()\nloss.backward()"
     event = only_event(run(library, text))
     assert "The line drops such samples" in (event.cause or "")
-    assert "Put the line above before line" in " ".join(format_event(event).split())
+    assert f"Put the {WHERE[library]} before line" in " ".join(format_event(event).split())
 
 
 BUFFER = """
@@ -160,7 +163,7 @@ def test_samples_are_dropped_where_the_program_has_the_batch(library: str, takin
     assert event.code_line == "return inputs @ w"
     lineno = line(text)
     advice = " ".join(format_event(event).split())
-    assert f"Put the line above before line {lineno}, the first one that has the batch" in advice
+    assert f"Put the {WHERE[library]} before line {lineno}, the first one that has the batch" in advice
     lines = text.splitlines()
     remedy = (event.remedy or "").replace("rg.", "torch.")
     together = "a, b = (each[" if taking is LOOP else "a = a["

@@ -445,3 +445,10 @@ def test_another_note_does_not_hide_that_it_did_not_come_again() -> None:
     text = " ".join(format_event(event(reproducible=False, note="The line was not noted.")).split())
     assert "The line was not noted." in text
     assert "run again and did not show it" in text
+
+
+def test_the_line_to_write_is_told_from_the_command_to_run() -> None:
+    known = event(remedy="assert x == x, x", rerun="retrograd run --from-step 4 train.py")
+    shown = " ".join(format_event(known).split())
+    assert 'Put the line at "instead" before line 41, where the value is used, then run again.' in shown
+    assert "line above" not in shown

@@ -253,7 +253,10 @@ def advice(event: NaNEvent) -> Iterator[str]:
     if event.reproducible is False and not any(each in (event.note or "") for each in (NOT_AGAIN, CARRIED_OVER)):
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
-        yield f"{_what_to_change(event, event.remedy)}, then run again."
+        change = _what_to_change(event, event.remedy)
+        if event.rerun:  # which is a line above, too
+            change = change.replace("line above", 'line at "instead"')
+        yield f"{change}, then run again."
     elif _is_state(event):
         yield "Mend where it comes from, then run again."
     elif event.lineno is None or context_of(event).get("computed_by"):
