@@ -17,6 +17,7 @@ from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statisti
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.looks.gradients import kind_of
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -50,7 +51,7 @@ class Remembered:
 
     def passes(self, optimizer: Any) -> bool:
         """Called before an update; says whether it may use what is remembered."""
-        if optimizer in self._known or expected.depth:
+        if optimizer in self._known or expected.depth or capturing():
             return True
         self._known.add(optimizer)
         with torch.no_grad(), unseen():
