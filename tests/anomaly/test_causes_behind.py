@@ -88,6 +88,9 @@ def test_a_forward_algorithm_that_overflows(library: str) -> None:
         "s = h.relu()\nloss = (2 * torch.log(s) - s).sum()",
         "s = 0.5 * F.relu(h)\nloss = torch.log(s**2).sum()",
         "loss = torch.rsqrt(torch.relu(h)).sum()",
+        "s = F.relu(h)\nloss = torch.log((s / (1 + d)) ** 2).sum()",
+        "D = torch.distributions\ns = F.relu(h)\nq = D.Normal(d, s, validate_args=False)\n"
+        "loss = D.kl_divergence(q, D.Normal(0.0, 1.0)).sum()",
     ],
 )
 def test_a_relu_for_a_number_that_must_be_positive(code: str, library: str) -> None:

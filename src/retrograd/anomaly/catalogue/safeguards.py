@@ -139,13 +139,15 @@ def relu_for_positive(scene: Scene) -> Finding | None:
 
 
 def relu_behind(operand: Operand) -> Operation | None:
-    """The relu that an operand is a multiple, a power or a root of, if it was given a negative number."""
+    """The relu that an operand is a multiple, a share, a power or a root of, if it was given a negative number."""
     behind: Operand | None = operand
     for _ in range(_STEPS):
         behind = unscaled(behind)
         if (relu := maker(behind, "relu")) is not None:
             return relu if (value(first(relu)) or 0.0) < 0 else None
-        made = maker(behind, "pow", "square", "sqrt")
+        made = maker(behind, "pow", "square", "sqrt", "div")
+        if made is not None and made.op == "div" and value(first(made)) != 0:
+            return None
         behind = squared(behind) if made is None else first(made)
     return None
 
