@@ -140,6 +140,9 @@ BY_HAND: dict[str, Callable[[rg.Tensor], Any]] = {
     "special.round": lambda x: rg.special.round(x),
 }
 
+# Their gradient is that of the identity on purpose, and not of what they compute; see tests/ops/test_quantizing.py.
+STRAIGHT_THROUGH = {"fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"}
+
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", BY_HAND)
@@ -151,7 +154,7 @@ def test_the_rest_by_hand(name: str, fast_mode: bool) -> None:
 
 def test_the_whole_table_is_checked() -> None:
     checked = {row.name for row, _ in (case.values for case in CASES)}
-    assert {row.name for row in ROWS if row.gradients} - checked == set(BY_HAND)
+    assert {row.name for row in ROWS if row.gradients} - checked - STRAIGHT_THROUGH == set(BY_HAND)
 
 
 # --- errors planted in a rule -------------------------------------------------------------------------------------

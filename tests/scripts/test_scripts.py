@@ -73,6 +73,7 @@ def defaults() -> Iterator[None]:
     torch.backends.cudnn.deterministic = False
     torch.backends.cudnn.benchmark = False
     torch.multiprocessing.set_sharing_strategy("file_descriptor")
+    torch._dynamo.reset()  # else this program would be one that compiles
 
 
 @pytest.mark.usefixtures("defaults")

@@ -175,7 +175,7 @@ def _grid_counts(points: Any, bins: list[Any], limits: Any, weight: Any, density
         for dim, number in enumerate(bins)
     ]
     shape = tuple([len(each) - 1 for each in edges])
-    place, counted = np.zeros(len(points), np.int64), np.ones(len(points), bool)
+    place, counted = (np.full(len(points), value, like=points) for value in (0, True))
     for dim, each in enumerate(edges):
         x = points[:, dim]
         bin_of = np.searchsorted(each, x, side="right") - 1
@@ -200,7 +200,7 @@ def _edges_of(x: Any, bins: Any, limits: Any, dim: int) -> Any:
         raise RuntimeError(f"histogramdd(): min should not exceed max, but got {low} and {high} for dimension {dim}")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1, dtype=x.dtype)
+    return np.asarray(np.linspace(float(low), float(high), bins + 1, dtype=x.dtype), like=x)
 
 
 __all__ = ["bincount", "histc", "histogram", "histogramdd"]

@@ -65,13 +65,14 @@ def _check(name: str, input: Any, zero_point: Any, quant_min: int, quant_max: in
 
 def _single(argument: str, value: Any, dtype: Any) -> Any:
     """The number that ``scale`` or ``zero_point`` is, which may have come in a tensor, as an array."""
-    number = np.asarray(value) if not is_tensor(value) else value
+    is_number = isinstance(value, (int, float, np.generic))
+    number = np.asarray(value) if is_number else value
     if number.size != 1:
         raise RuntimeError(
             f"fake_quantize_per_tensor_affine(): {argument} is one number for all elements, but has {number.size}; use "
             "fake_quantize_per_channel_affine for one for each channel"
         )
-    if dtype is np.int64 and not is_tensor(value) and not isinstance(value, int):
+    if dtype is np.int64 and is_number and not isinstance(value, int):
         raise TypeError(f"fake_quantize_per_tensor_affine(): zero_point must be an integer, but got {value}")
     return number.reshape(()).astype(dtype)
 
