@@ -3,55 +3,102 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.program.place import place_of
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.surroundings import Surroundings
 
 
-def event_of_remembered(
-    optimizer: Any,
-    key: str,
-    param: str,
-    index: tuple[int, ...] | None,
-    value: Any,
-    context: Mapping[str, Any],
-    **fields: Any,
-) -> NaNEvent:
-    """The event of a number that is not finite in what an optimizer remembers of a parameter.
+class Found(NamedTuple):
+    """A number that is not finite in what an optimizer remembers of a parameter.
+
+    Attributes
+    ----------
+    kind
+        ``"nan"`` or ``"inf"``.
+    key, param
+        What the optimizer calls that, and the parameter's name.
+    element, value
+        The first bad element.
+    statistics
+        The fields of an event that describe the elements.
+    """
+
+    kind: str
+    key: str
+    param: str
+    element: tuple[int, ...] | None
+    value: Any
+    statistics: dict[str, Any]
+
+
+# Looks at what an optimizer remembers, given the model and the user's frame for names.
+Find = Callable[[Any, Any, FrameType | None], Found | None]
+
+
+_NEVER = object()
+
+
+class Remembered:
+    """Looks once at what each optimizer remembers; after that its own updates change it, of finite gradients.
 
     Parameters
     ----------
-    optimizer
-        Whose update was about to begin.
-    key, param
-        What it calls that, and the parameter's name.
-    index, value
-        The first bad element.
+    watch
+        Whose policies hold, and who is told.
     context
-        What is known of the training beyond operations.
-    **fields
-        Of the event: the statistics of the elements.
+        Gives what is known of the training beyond operations.
+    find
+        Finds the first bad number.
     """
-    return NaNEvent(
-        kind="leaf",
-        op="leaf",
-        index=index,
-        operands={key: value},
-        harmed=f"the update of {param}",
-        layer_name=param.rpartition(".")[0] or None,
-        cause=(
-            f"{type(optimizer).__name__} remembers {key} of {param} since before this update, and it is not finite: "
-            "so would be the weight. No operation of this run has made it; it was loaded so, or written. Go back to a "
-            "checkpoint from before, or have the optimizer begin anew: call state.clear() on it."
-        ),
-        surroundings=Surroundings(
-            library=type(optimizer).__module__.partition(".")[0],
-            context={**context, "leaf": "optimizer state", "name": f"{key} of {param}"},
-        ),
-        **place_of(user_frame(sys._getframe(1))),
-        **fields,
-    )
+
+    def __init__(self, watch: Watch, context: Callable[[], Mapping[str, Any]], find: Find) -> None:
+        self._watch = watch
+        self._context = context
+        self._find = find
+        # what was looked at: an optimizer that loads something has it in a new dictionary
+        self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def passes(self, optimizer: Any) -> bool:
+        """Called before an update; says whether it may use what is remembered."""
+        state = vars(optimizer).get("state")  # None of one that asks another optimizer, which is looked at itself
+        if self._known.get(optimizer, _NEVER) is state or expected.depth:
+            return True
+        self._known[optimizer] = state
+        frame = user_frame(sys._getframe(1)) if state else None
+        found = self._find(optimizer, self._watch.model, frame) if state else None
+        if found is None or not self._watch.listens_to(found.kind):
+            return True
+        withheld = self._watch.found(found.kind, self._event(optimizer, found, frame), exact=True) == "withhold"
+        if withheld:
+            del self._known[optimizer]
+        return not withheld
+
+    def _event(self, optimizer: Any, found: Found, frame: FrameType | None) -> NaNEvent:
+        what = f"{found.key} of {found.param}"
+        return NaNEvent(
+            kind="leaf",
+            op="leaf",
+            index=found.element,
+            operands={found.key: found.value},
+            harmed=f"the update of {found.param}",
+            layer_name=found.param.rpartition(".")[0] or None,
+            cause=(
+                f"{type(optimizer).__name__} remembers {what} since before this update, and it is not finite: so would "
+                "be the weight. No operation of this run has made it; it was loaded so, or written. Go back to a "
+                "checkpoint from before, or have the optimizer begin anew: call state.clear() on it."
+            ),
+            surroundings=Surroundings(
+                library=type(optimizer).__module__.partition(".")[0],
+                context={**self._context(), "leaf": "optimizer state", "name": what},
+            ),
+            **place_of(frame),
+            **found.statistics,
+        )

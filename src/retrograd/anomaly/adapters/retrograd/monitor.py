@@ -25,13 +25,14 @@ from retrograd.anomaly.adapters.program.checked import may_tell_of_one
 from retrograd.anomaly.adapters.program.rates_written import rate_written
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.remembered import Remembered
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.boundaries.held_back import HeldBack, Marked
-from retrograd.anomaly.adapters.retrograd.boundaries.remembered import Remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.remembered import bad_remembered
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import (
@@ -128,10 +129,9 @@ class RetrogradMonitor(Monitor):
 
     def _clear(self) -> None:
         """Know of no tensor, to begin with and in the end."""
-        self._suspects = Suspects()
+        self._suspects, self._held_back, self._tangent_withheld = Suspects(), HeldBack(), False
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
-        self._held_back, self._tangent_withheld = HeldBack(), False
-        self._remembered = Remembered(self.watch, weakly(self.context))
+        self._remembered = Remembered(self.watch, weakly(self.context), bad_remembered)
         self._told = Marked()  # the bad gradients that were told of, which are no news until the next update
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run

@@ -20,6 +20,7 @@ from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.rates_written import rate_written
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.remembered import Remembered
 from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.boundaries.by_hand import UpdatesByHand
@@ -27,7 +28,7 @@ from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
 from retrograd.anomaly.adapters.torch.boundaries.graphed import Graphs
 from retrograd.anomaly.adapters.torch.boundaries.reading import Reads
-from retrograd.anomaly.adapters.torch.boundaries.remembered import Remembered
+from retrograd.anomaly.adapters.torch.boundaries.remembered import bad_remembered
 from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
 from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
@@ -52,6 +53,7 @@ from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
 from retrograd.anomaly.adapters.torch.runtime.distributed import Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
@@ -117,7 +119,7 @@ class TorchMonitor:
         self._graphs = Graphs(self)
         self._reads = Reads(self)
         self._formulas = Updates(watch, weakly(self._context), self.recordings, weakly(self.findings))
-        self._remembered = Remembered(watch, weakly(self._context))
+        self._remembered = Remembered(watch, weakly(self._context), bad_remembered)
         self.pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -127,7 +129,6 @@ class TorchMonitor:
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._clipping.start(self._patches)
-        self._remembered.start(self._patches)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
         self._patches.wrap(torch.nn.Module, "zero_grad", self._begin_anew)
         if self.watch.rerun_loaders:
@@ -425,7 +426,7 @@ class TorchMonitor:
             if self.now.norm is not None and not withheld:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
-        withheld = withheld or not self._remembered.passes(optimizer)
+        withheld = withheld or not (capturing() or self._remembered.passes(optimizer))
         self.now.checked = self.now.clipping = self.now.norm = None
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
