@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass
 from typing import Any
 
@@ -353,3 +354,17 @@ def test_random_numbers_are_not_drawn_once_more(library: str, code: str) -> None
     assert event.remedy is not None
     assert "rand" not in event.remedy
     assert event.remedy_lineno is None
+
+
+@pytest.mark.parametrize("change", ["w.data.log()", "w.data / 0.0"])
+def test_no_call_is_written_to(change: str) -> None:
+    """The weight is infinite when the step is run again, so that the subtraction itself makes a NaN."""
+    text = f"w.data -= {change}\n(w * 2).sum().backward()"
+    linecache.cache["<change>"] = (len(text), None, text.splitlines(keepends=True), "<change>")
+    w = rg.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as watch:
+        for _ in watch.steps([0]):
+            exec(compile(text, "<change>", "exec"), {"w": w})
+    assert "sub" in {event.op for event in watch.events}
+    for event in watch.events:
+        compile(event.remedy or "pass", "<remedy>", "exec")

@@ -34,6 +34,7 @@ from retrograd.anomaly.catalogue import (
     unkept,
 )
 from retrograd.anomaly.catalogue._calls import named_instead
+from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.catalogue._together import mended_together
@@ -156,11 +157,14 @@ def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Findi
 def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     """Whether a line computes, as rewritten, what the one that it replaces was to compute.
 
-    It does not if it draws random numbers more often, as these would not be the same, or names what has no value there.
+    It does not if it is no code, if it draws random numbers more often, as these would not be the same, or if it names
+    what has no value there.
     """
     line = _line_at(scene, place)
     if line is None or place is None:
         return True
+    if Line.parse(rewritten) is None and Line.parse(line) is not None:  # as where a call would be written to
+        return False
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
     return not is_drawn_anew and scene.may_stand(rewritten, place)
 
