@@ -87,7 +87,7 @@ def place_of(frame: FrameType | None) -> dict[str, Any]:
     return {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
 
 
-def own_line(code: CodeType, at: int) -> dict[str, Any]:
+def _own_line(code: CodeType, at: int) -> dict[str, Any]:
     """The program's own line that has called a function, as an event keeps it."""
     place = place_fields(code, at)
     return {
@@ -104,7 +104,7 @@ def _lines_of(callers: tuple[Position, ...], code: CodeType, at: int) -> tuple[d
     if is_own(code) and code in running:
         return ()
     inside = len(list(takewhile(lambda each: each[0] not in running, callers)))
-    lines = [own_line(code, at), *(own_line(*each) for each in callers[: inside + 1])]
+    lines = [_own_line(code, at), *(_own_line(*each) for each in callers[: inside + 1])]
     told = [line for before, line in pairwise(lines) if _number(before) != _number(line)]
     return tuple(told)
 

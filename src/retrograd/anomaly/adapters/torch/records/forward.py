@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import math
 import sys
 import threading
 from collections import deque
@@ -27,8 +26,6 @@ from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocast
 from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Gradients, RandomState, left_as_they_are
 from retrograd.anomaly.libraries import user_frame
-
-_next_seq = torch.autograd._get_sequence_nr
 
 _MOST_CALLS = 16  # of one step
 _MOST_BYTES = 64 << 20  # of an output whose gradient is kept
@@ -54,11 +51,6 @@ class ModelCall:
         self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[float] = []  # that made the outputs, by their sequence numbers
-        self._begin, self._end = float(_next_seq()), math.inf
-
-    def has_made(self, seq: float) -> bool:
-        """Whether a node was made within the call, by its sequence number."""
-        return self._begin <= seq < self._end
 
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments."""
@@ -75,7 +67,6 @@ class ModelCall:
                 yield ast.unparse(argument), value
 
     def observe(self, output: Any) -> None:
-        self._end = _next_seq()
         for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
             if not isinstance(tensor, Tensor) or not tensor.requires_grad:
                 continue
