@@ -9,6 +9,8 @@ import numpy as np
 
 import retrograd as rg
 from retrograd import Tensor, nn
+from retrograd.autograd.function import FunctionCtx
+from retrograd.utils.checkpoint import checkpoint
 from retrograd.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, random_split
 
 
@@ -31,6 +33,26 @@ class NoDataset:
 
     def __getitem__(self, index: int) -> float:
         return float(index)
+
+
+class Scaled(rg.autograd.Function):
+    """With parameters of its own names, and an attribute on its ctx."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * x * factor
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        assert_type(2 * g * x, Tensor)
+        return g * x * ctx.factor * 2, None
+
+    @staticmethod
+    def jvp(ctx: FunctionCtx, tangent: Tensor, _: None) -> Tensor:
+        return tangent
 
 
 class Net(nn.Module):
@@ -170,3 +192,20 @@ def namespaces(x: Tensor, y: Tensor) -> None:
     assert_type(rg.linalg.norm(x, ord=2, dim=(0, 1)), Tensor)
     assert_type(rg.exp_(x), Tensor)
     assert_type(rg.FloatTensor([1.0]).abs(), Tensor)
+
+
+def distributions(x: Tensor) -> None:
+    normal = rg.distributions.Normal(0.0, 1.0)
+    assert_type(normal.rsample((3,)), Tensor)
+    assert_type(normal.log_prob(x), Tensor)
+    assert_type(rg.distributions.Categorical(x).entropy() + normal.mean, Tensor)
+    assert_type(rg.distributions.kl_divergence(normal, normal), Tensor)
+
+
+def of_functions(x: Tensor) -> None:
+    """What gives back what the user's function returns."""
+
+    def pair(x: Tensor) -> tuple[Tensor, int]:
+        return x.sin(), 1
+
+    assert_type(checkpoint(pair, x, use_reentrant=False), tuple[Tensor, int])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.autograd._function_node import FunctionNode
 from retrograd.autograd._function_saving import save
@@ -50,6 +50,10 @@ class FunctionCtx:
             return getattr(node, name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...  # checkers are to take attributes of the user's
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``; they are checked for writes in between.
 
@@ -75,7 +79,7 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[Tensor, ...]:
         """What :meth:`save_for_backward` kept; in ``jvp``, what :meth:`save_for_forward` did.
 
         Raises
@@ -84,14 +88,14 @@ class FunctionCtx:
             If one of them was written to since, or if they were freed by an earlier ``backward``.
         """
         if self.saved_for_forward is not None:
-            return self.saved_for_forward
+            return self.saved_for_forward  # type: ignore[return-value]  # a None is there only where one was given
         node = self.__node()
         if node is None:
             raise RuntimeError(FREED)
         return node.saved_tensors_of_backward()
 
     @property
-    def saved_variables(self) -> tuple[Any, ...]:
+    def saved_variables(self) -> tuple[Tensor, ...]:
         """The old name of :attr:`saved_tensors`."""
         warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
@@ -222,7 +226,7 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **kwargs: Any) -> Any:
         """Compute the gradients of the arguments from those of the outputs.
 
         Parameters
@@ -232,6 +236,8 @@ class Function(metaclass=_FunctionMeta):
         *grad_outputs
             One for each output; zeros for outputs that nothing depends on (None after
             ``ctx.set_materialize_grads(False)``).
+        **kwargs
+            Never given: they let checkers accept whatever parameters a subclass has.
 
         Returns
         -------
@@ -246,7 +252,7 @@ class Function(metaclass=_FunctionMeta):
     vjp = backward
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> Any:
         """Compute the tangents of the outputs from those of the arguments, for forward mode.
 
         Parameters

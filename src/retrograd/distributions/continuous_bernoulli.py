@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.discrete import ByOneProbability
 from retrograd.distributions.exp_family import ExponentialFamily
@@ -64,13 +65,13 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         return half.masked_fill(~near, 0.0), half.masked_fill(near, 1.0), near
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         small, large, near = self._half
         series = sum(power * factor * small ** (power - 1) for power, factor in _SERIES)
         return 0.5 + 0.5 * series.where(near, 1 / large.tanh() - 1 / large)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         small, large, near = self._half
         series = sum(power * (power - 1) * factor * small ** (power - 2) for power, factor in _SERIES)
         # one over the square of sinh, without overflow
@@ -78,7 +79,7 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         exact = 1 / large**2 - 4 * falling / (1 - falling) ** 2
         return 0.25 * series.where(near, exact)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.icdf(self._uniform(sample_shape, self.logits))
 
     def _normalizer(self) -> Any:
@@ -89,7 +90,7 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         exact = size + (-(-2 * size).exp()).log1p() - (2 * size).log()
         return self.logits / 2 + series.where(near, exact)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self.logits * value - self._normalizer()
 
@@ -99,7 +100,7 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         near = logits.abs() < float(finfo(logits).eps) ** 0.25
         return logits.masked_fill(~near, 0.0), -logits.masked_fill(near, 1.0).abs(), near, logits > 0
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value)
         small, falling, near, positive = self._falling()
         x = broadcast_all(value, small)[0].clamp(0.0, 1.0)
@@ -108,7 +109,7 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         exact = (falling * x).expm1() / falling.expm1() * (falling * (1 - x)).exp().where(positive, 1.0)
         return series.where(near, exact)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         small, falling, near, positive = self._falling()
         u = value
         series = u + small * u * (1 - u) * (1 / 2 + small * (1 - 2 * u) / 6)
@@ -118,7 +119,7 @@ class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
         place = large.where(part > 0.5, (small_part * falling.expm1()).log1p()) / falling
         return series.where(near, (1 - place).where(positive, place))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self._normalizer() - self.logits * self.mean
 
     @property

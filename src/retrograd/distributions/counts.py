@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.tensor import Tensor
 from retrograd.creation import arange
 from retrograd.distributions import constraints
 from retrograd.distributions.discrete import Binomial, ByCountAndProbability, Categorical, OverCategories
@@ -57,29 +58,29 @@ class Multinomial(OverCategories):
         return constraints.multinomial(self.total_count)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         counts = self.probs.new_zeros(self._extended_shape(sample_shape))
         if self.total_count == 0:
             return counts
         drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
         return counts.scatter_add(-1, drawn, counts.new_ones(drawn.shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
         possible = logits.masked_fill((value == 0) & logits.isinf(), 0.0)  # what does not come needs no probability
         return ways + (possible * value).sum(-1)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         # of the sequence of draws, less what their order says: E log of the number of orders with the same counts
         n = self.total_count
         count = arange(1, n + 1, dtype=self.probs.dtype, device=self.probs.device)
@@ -116,15 +117,15 @@ class NegativeBinomial(ByCountAndProbability):
     support = constraints.nonnegative_integer
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.total_count * self.logits.exp()
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.mean / (-self.logits).sigmoid()
 
     @lazy_property
@@ -133,10 +134,10 @@ class NegativeBinomial(ByCountAndProbability):
         return Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return poisson(self._rate.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         total = self.total_count
         ways = (total + value).lgamma() - (1 + value).lgamma() - total.lgamma()

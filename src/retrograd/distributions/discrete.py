@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.size import Size
+from retrograd.core.tensor import Tensor
 from retrograd.creation import arange, eye
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution, Elementwise
@@ -102,28 +103,28 @@ class Bernoulli(ByOneProbability, ExponentialFamily):
     has_enumerate_support = True
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.probs
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         likely = (self.probs >= 0.5).to(self.probs.dtype)
         return likely.masked_fill(self.probs == 0.5, math.nan)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     @property
@@ -133,7 +134,7 @@ class Bernoulli(ByOneProbability, ExponentialFamily):
     def _log_normalizer(self, x: Any) -> Any:
         return softplus(x)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         return _enumerated(arange(2, dtype=self._parameter.dtype, device=self._parameter.device), self, expand)
 
 
@@ -154,29 +155,29 @@ class Geometric(ByOneProbability):
             raise ValueError(f"{self!r}: a yes must have a positive probability")
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return 1 / self.probs - 1
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.probs.new_zeros(self.probs.shape)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return (1 / self.probs - 1) / self.probs
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         u = self._room(sample_shape, self.probs).uniform_(float(finfo(self.probs).tiny), 1)
         return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         probs, value = broadcast_all(self.probs, value)
         never = ((probs == 1) & (value == 0)).to(probs.dtype)  # where the first factor would be 0 * -inf
         return value * (-probs * (1 - never)).log1p() + probs.log()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
@@ -214,33 +215,33 @@ class Binomial(ByCountAndProbability):
         return constraints.integer_interval(0, self.total_count)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return ways + value * self.logits + n * logsigmoid(-self.logits)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         log_prob = self.log_prob(self.enumerate_support(expand=False))
         return -(log_prob.exp() * log_prob).sum(0)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         total = self.total_count
         if not everywhere(total == total.max()):
             raise NotImplementedError("Inhomogeneous total count not supported by `entropy` and `enumerate_support`.")
@@ -293,7 +294,7 @@ class _Categories(ByProbability):
         logits = self.logits.expand((*shape, self._events))
         return logits.gather(-1, category.expand((*shape, 1))).squeeze(-1)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         least = float(finfo(self.logits).min)
         return -(self.logits.clamp(min=least) * self.probs).sum(-1)
 
@@ -324,26 +325,26 @@ class Categorical(_Categories):
         return constraints.integer_interval(0, self._events - 1)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.probs.new_full(self._batch_shape, math.nan)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.probs.argmax(-1)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.probs.new_full(self._batch_shape, math.nan)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._drawn(sample_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self._log_prob_of(value)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         return _enumerated(arange(self._events, device=self._parameter.device), self, expand)
 
 
@@ -381,26 +382,26 @@ class OneHotCategorical(_Categories):
         return value.shape[-1:]
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.probs
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return one_hot(self.probs.argmax(-1), self._events).to(self._parameter.dtype)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return one_hot(self._drawn(sample_shape), self._events).to(self._parameter.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self._log_prob_of(value.max(-1).indices)  # argmax takes no booleans
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._events
         values = eye(n, dtype=self._parameter.dtype, device=self._parameter.device)
         values = values.reshape(n, *(1 for _ in self._batch_shape), n)
@@ -424,7 +425,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
@@ -439,20 +440,20 @@ class Poisson(Elementwise, ExponentialFamily):
         self._set(validate_args, rate=rate)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.rate
 
     variance = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.rate.floor()
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # no event at rate 0 is certain

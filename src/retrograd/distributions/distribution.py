@@ -137,63 +137,63 @@ class Distribution:
     # --- what subclasses have -----------------------------------------------------------------------------------------
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         """The expectation."""
         raise NotImplementedError(self._lacks("mean"))
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         """The most likely value."""
         raise NotImplementedError(self._lacks("mode"))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """The expected square of the distance from the mean."""
         raise NotImplementedError(self._lacks("variance"))
 
     @property
-    def stddev(self) -> Any:
+    def stddev(self) -> Tensor:
         """The square root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples of shape ``sample_shape + batch_shape + event_shape``, without a history."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def sample_n(self, n: int) -> Any:
+    def sample_n(self, n: int) -> Tensor:
         """Return ``n`` samples, as ``sample((n,))`` does. Deprecated."""
         warn_user("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample((n,))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples that are differentiable functions of the parameters."""
         raise NotImplementedError(
             f"{type(self).__name__}.rsample: these samples are no differentiable function of the parameters; use "
             "sample() and the gradient of log_prob()"
         )
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density, or of the probability, at a value."""
         raise NotImplementedError(self._lacks("log_prob"))
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         """Return the probability of samples up to a value."""
         raise NotImplementedError(self._lacks("cdf"))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         """Return the value up to which samples have a given probability."""
         raise NotImplementedError(self._lacks("icdf"))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         """Return the entropy, in nats."""
         raise NotImplementedError(self._lacks("entropy"))
 
-    def perplexity(self) -> Any:
+    def perplexity(self) -> Tensor:
         """Return e to the power of the entropy."""
         return self.entropy().exp()
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all values that samples can have, along a new first dimension."""
         raise NotImplementedError(self._lacks("enumerate_support"))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd.autograd import grad
 from retrograd.autograd.grad_mode import enable_grad, is_grad_enabled
+from retrograd.core.tensor import Tensor
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.utils import summed
 
@@ -43,7 +44,7 @@ class ExponentialFamily(Distribution):
             means = grad(normalizer.sum(), leaves, create_graph=wanted)
         return params, normalizer if wanted else normalizer.detach(), means
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         carrier = self._mean_carrier_measure
         params, entropy, means = self._means()
         return entropy - self._product(params, means) - carrier

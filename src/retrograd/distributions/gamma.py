@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from retrograd.core.record import settle
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.distributions import constraints
 from retrograd.distributions._implicit import dirichlet, standard_gamma
 from retrograd.distributions.distribution import Elementwise
@@ -57,32 +57,32 @@ class Gamma(_OfConcentration, ExponentialFamily):
     support = constraints.nonnegative
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.concentration / self.rate
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.concentration / self.rate**2
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return _standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if isinstance(value, int | float):  # torch takes numbers here, though not elsewhere
             value = self.rate.new_tensor(float(value))
         self._validate_sample(value)
         a = self.concentration
         return a.xlogy(self.rate) + (a - 1).xlogy(value) - self.rate * value - a.lgamma()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self.concentration.igamma(self.rate * value)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
 
@@ -113,31 +113,31 @@ class InverseGamma(_OfConcentration):
         return Gamma(self.concentration, self.rate, validate_args=False)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         a = self.concentration
         return quotient(self.rate, a - 1, a <= 1, math.inf)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         a = self.concentration
         return quotient(self.rate**2, (a - 1) ** 2 * (a - 2), a <= 2, math.inf)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return 1 / self._inverse().rsample(sample_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self._inverse().log_prob(1 / value) - 2 * value.log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value, constraints.closed(self.support))
         return 1 - self._inverse().cdf(1 / value)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
@@ -155,25 +155,25 @@ class FisherSnedecor(Elementwise):
         self._set(validate_args, df1=df1, df2=df2)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         m = self.df2.masked_fill(self.df2 <= 2, math.nan)
         return m / (m - 2)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return ((self.df1 - 2) / self.df1 * (self.df2 / (self.df2 + 2))).masked_fill(self.df1 <= 2, math.nan)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         n, m = self.df1, self.df2.masked_fill(self.df2 <= 4, math.nan)
         return 2 * m**2 * (n + m - 2) / (n * (m - 2) ** 2 * (m - 4))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         above, below = (_standard_gamma((df / 2).expand(shape)) / df for df in (self.df1, self.df2))
         return above / below
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         half, other, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
         normaliser = half.lgamma() + other.lgamma() - (half + other).lgamma() - half * ratio.log()
@@ -194,24 +194,24 @@ class StudentT(Elementwise):
         self._set(validate_args, df=df, loc=loc, scale=scale)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.loc.masked_fill(self.df <= 1, math.nan)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         spread = quotient(self.scale**2 * self.df, self.df - 2, self.df <= 2, math.inf)
         return spread.masked_fill(self.df <= 1, math.nan)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         normal = self._room(sample_shape, self.df).normal_()
         squares = 2 * _standard_gamma((self.df / 2).expand(normal.shape))
         return self.loc + self.scale * normal * (self.df / squares).sqrt()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         y, half = (value - self.loc) / self.scale, self.df / 2
         normaliser = (
@@ -219,7 +219,7 @@ class StudentT(Elementwise):
         )
         return -(half + 0.5) * (y**2 / self.df).log1p() - normaliser
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         half = self.df / 2
         log_beta = half.lgamma() + math.lgamma(0.5) - (half + 0.5).lgamma()
         spread = (half + 0.5) * ((half + 0.5).digamma() - half.digamma())
@@ -242,11 +242,11 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.concentration / self.concentration.sum(-1, keepdim=True)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         above = (self.concentration - 1).clamp(min=0)
         # where the density grows towards all corners, the first stands for them, as in torch
         first = above.new_zeros(above.shape)
@@ -254,21 +254,21 @@ class Dirichlet(ExponentialFamily):
         return first.where((self.concentration < 1).all(-1, keepdim=True), above / above.sum(-1, keepdim=True))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         total = self.concentration.sum(-1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total**2 * (total + 1))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         concentration = self.concentration.expand(self._extended_shape(sample_shape))
         parts = _draw(concentration)
         return dirichlet(concentration, parts / parts.sum(-1, keepdim=True))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         a = self.concentration
         return (a - 1).xlogy(value).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a, total = self.concentration, self.concentration.sum(-1)
         log_beta = a.lgamma().sum(-1) - total.lgamma()
         return log_beta - (a.shape[-1] - total) * total.digamma() - ((a - 1) * a.digamma()).sum(-1)
@@ -300,26 +300,26 @@ class Beta(Elementwise, ExponentialFamily):
         return Dirichlet(stack([self.concentration1, self.concentration0], -1), validate_args=False)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self._as_dirichlet().mode[..., 0]
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._as_dirichlet().rsample(sample_shape)[..., 0]
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return self._as_dirichlet().log_prob(stack([value, 1 - value], -1))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self._as_dirichlet().entropy()
 
     @property

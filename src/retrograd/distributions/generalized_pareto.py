@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.utils import quotient
@@ -55,20 +56,20 @@ class GeneralizedPareto(Elementwise):
         return constraints.interval(self.loc, self.loc + length)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         xi = self.concentration
         return self.loc + quotient(self.scale, 1 - xi, xi >= 1, math.inf)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         xi = self.concentration
         return quotient(self.scale**2, (1 - xi) ** 2 * (1 - 2 * xi), xi >= 0.5, math.inf)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.icdf(self._uniform(sample_shape, self.loc))
 
     def log_survival_function(self, value: Any) -> Any:
@@ -83,11 +84,11 @@ class GeneralizedPareto(Elementwise):
         exact = product.masked_fill(small, 1.0).log1p() / xi.where(~small, 1.0)
         return -series.where(small, exact)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return (1 + self.concentration) * self.log_survival_function(value) - self.scale.log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return -self.log_survival_function(value).expm1()
 
@@ -95,7 +96,7 @@ class GeneralizedPareto(Elementwise):
         """Return the logarithm of the probability of samples up to a value."""
         return self.cdf(value).log()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         time = -(-value).log1p()  # of the exponential distribution
         xi = self.concentration
         product = xi * time
@@ -105,5 +106,5 @@ class GeneralizedPareto(Elementwise):
         exact = product.masked_fill(small, 1.0).expm1() / xi.where(~small, 1.0)
         return self.loc + self.scale * series.where(small, exact)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from retrograd.core.tensor import Tensor
 from retrograd.distributions.continuous import Cauchy, Exponential, Gumbel, Laplace, Normal
 from retrograd.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from retrograd.distributions.distribution import Distribution
@@ -45,7 +46,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     return register
 
 
-def kl_divergence(p: Distribution, q: Distribution) -> Any:
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """Return the Kullback-Leibler divergence of q from p: the expectation of ``log p(x) - log q(x)`` over x from p.
 
     Raises

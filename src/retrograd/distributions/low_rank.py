@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from retrograd.core.tensor import Tensor
 from retrograd.creation import eye
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution, room
@@ -77,13 +78,13 @@ class LowRankMultivariateNormal(Distribution):
         super().__init__(batch, (n,), validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.loc
 
     mode = mean
 
     @lazy_property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return (self.cov_factor**2).sum(-1) + self.cov_diag
 
     @lazy_property
@@ -132,16 +133,16 @@ class LowRankMultivariateNormal(Distribution):
         """Half the logarithm of the determinant of the covariance."""
         return self._capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + 0.5 * self.cov_diag.log().sum(-1)
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         directions = room((*shape[:-1], self.cov_factor.shape[-1], 1), self.loc).normal_()
         noise = room(shape, self.loc).normal_()
         return self.loc + (self.cov_factor @ directions).squeeze(-1) + self.cov_diag.sqrt() * noise
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         constant = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (constant + self._squared_length(value - self.loc)) - self._half_log_det()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()

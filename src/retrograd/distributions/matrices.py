@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
+from retrograd.core.tensor import Tensor
 from retrograd.creation import arange
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution, room
@@ -63,7 +64,7 @@ class LKJCholesky(Distribution):
         return arange(1, self.dim, dtype=self.concentration.dtype, device=self.concentration.device)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         # a row is a point in a ball of its dimension, in a direction that is as likely as any other
         row, a = self._positions(), self.concentration.unsqueeze(-1)
         square = Beta(row / 2, a + (self.dim - 1 - row) / 2, validate_args=False).sample(sample_shape)
@@ -74,7 +75,7 @@ class LKJCholesky(Distribution):
         diagonal = cat([rows.new_ones((*rows.shape[:-2], 1)), (1 - square).sqrt()], -1)
         return lower + diagonal.diag_embed()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         row, a = self._positions(), self.concentration.unsqueeze(-1)
         powers = 2 * (a - 1) + (self.dim - 1 - row)
@@ -144,16 +145,16 @@ class Wishart(ByCovariance, ExponentialFamily):
         return self._by, "df"
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.df[..., None, None] * self.covariance_matrix
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         factor = self.df - self._event_shape[-1] - 1
         return factor.masked_fill(factor <= 0, math.nan)[..., None, None] * self.covariance_matrix
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         v = self.covariance_matrix
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self.df[..., None, None] * (v**2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
@@ -162,7 +163,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         """``df``, ``df - 1``, ..., one for each row."""
         return self.df.unsqueeze(-1) - arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
 
-    def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Tensor:
         """Return samples that are differentiable functions of the parameters.
 
         Parameters
@@ -193,7 +194,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         n = self._event_shape[-1]
         return n * (n - 1) / 4 * math.log(math.pi) + (self._freedoms() / 2).lgamma().sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         n = self._event_shape[-1]
         whitened = solve_triangular(
@@ -203,7 +204,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         normalizer = self.df * (n / 2 * math.log(2) + self._half_log_det()) + self._log_gammas()
         return (self.df - n - 1) / 2 * slogdet(value).logabsdet - trace / 2 - normalizer
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         n = self._event_shape[-1]
         half_digammas = (self._freedoms() / 2).digamma().sum(-1)
         log_det = half_digammas + n * math.log(2) + 2 * self._half_log_det()  # the mean of that of a sample

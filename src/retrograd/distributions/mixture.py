@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.discrete import Categorical
 from retrograd.distributions.distribution import Distribution
@@ -83,24 +84,24 @@ class MixtureSameFamily(Distribution):
         return (weights * values).sum(self._components)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self._mean_of(self.component_distribution.mean)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         parts = self.component_distribution
         return self._mean_of(parts.variance + (parts.mean - self.mean.unsqueeze(self._components)) ** 2)
 
-    def cdf(self, x: Any) -> Any:
+    def cdf(self, x: Any) -> Tensor:
         self._validate_sample(x)
         return self._mean_of(self.component_distribution.cdf(x.unsqueeze(self._components)))
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Any) -> Tensor:
         self._validate_sample(x)
         each = self.component_distribution.log_prob(x.unsqueeze(self._components))
         return logsumexp(each + log_softmax(self.mixture_distribution.logits, -1), -1)
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             samples = self.component_distribution.sample(sample_shape)
             chosen = self.mixture_distribution.expand(self.batch_shape).sample(sample_shape)

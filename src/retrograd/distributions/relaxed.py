@@ -48,11 +48,11 @@ class LogitRelaxedBernoulli(ByOneProbability):
     def _options(self) -> dict[str, Any]:
         return {"temperature": self.temperature}
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         u = clamp_probs(self._uniform(sample_shape, self.logits))
         return (u.log() - (-u).log1p() + self.logits) / self.temperature
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         distance = logits - value * self.temperature
@@ -83,11 +83,11 @@ class ExpRelaxedCategorical(OverCategories):
     def _options(self) -> dict[str, Any]:
         return {"temperature": self.temperature}
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         u = clamp_probs(self._uniform(sample_shape, self.logits))
         return ((self.logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         count = self._event_shape[0]
         scores = (self.logits - value * self.temperature).log_softmax(-1)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.multivariate import Independent
@@ -80,11 +81,11 @@ class TransformedDistribution(Distribution):
         ndims = len(self._event_shape) - codomain.event_dim
         return constraints.independent(codomain, ndims) if ndims > 0 else codomain
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             return self._image(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._image(self.base_dist.rsample(sample_shape))
 
     def _image(self, x: Any) -> Any:
@@ -92,7 +93,7 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         event_dim, correction = len(self._event_shape), 0.0
         for transform in reversed(self.transforms):
@@ -103,13 +104,13 @@ class TransformedDistribution(Distribution):
             value = x
         return summed(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape)) + correction
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value, constraints.closed(self.support))
         whole = ComposeTransform(self.transforms)
         below = self.base_dist.cdf(whole._invert(value))
         return (1 - whole.sign) / 2 + whole.sign * below
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         whole = ComposeTransform(self.transforms)
         return self._image(self.base_dist.icdf((1 - whole.sign) / 2 + whole.sign * value))
 

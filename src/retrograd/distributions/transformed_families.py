@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.continuous import Cauchy, Exponential, Normal, Uniform
 from retrograd.distributions.transformed import NamedTransform
@@ -49,19 +50,19 @@ class LogNormal(NamedTransform):
         return self.base_dist.scale
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return (self.loc + self.scale**2 / 2).exp()
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return (self.loc - self.scale**2).exp()
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         square = self.scale**2
         return square.expm1() * (2 * self.loc + square).exp()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() + self.loc
 
 
@@ -123,21 +124,21 @@ class _Folded(NamedTransform):
         return self.base_dist.scale
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.scale.new_zeros(self.scale.shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return (self.base_dist.log_prob(value) + math.log(2)).where(value >= 0, -math.inf)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, prob: Any) -> Any:
+    def icdf(self, prob: Any) -> Tensor:
         return self.base_dist.icdf((prob + 1) / 2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() - math.log(2)
 
 
@@ -148,11 +149,11 @@ class HalfNormal(_Folded):
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.scale**2 * (1 - 2 / math.pi)
 
 
@@ -169,11 +170,11 @@ class HalfCauchy(_Folded):
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.scale.new_full(self.scale.shape, math.inf)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.base_dist.variance
 
 
@@ -201,21 +202,21 @@ class Weibull(NamedTransform):
         super().__init__(base, [power, AffineTransform(0, self.scale)], validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.scale * (1 + self.concentration.reciprocal()).lgamma().exp()
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         # 0 up to a concentration of 1, where the density only falls
         inner = ((self.concentration - 1) / self.concentration).clamp(min=0)
         return self.scale * inner ** self.concentration.reciprocal()
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         inverse = self.concentration.reciprocal()
         return self.scale**2 * ((1 + 2 * inverse).lgamma().exp() - (2 * (1 + inverse).lgamma()).exp())
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return euler_constant * (1 - self.concentration.reciprocal()) + (self.scale / self.concentration).log() + 1
 
 
@@ -242,19 +243,19 @@ class Pareto(NamedTransform):
         return constraints.greater_than_eq(self.scale)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return quotient(self.alpha * self.scale, self.alpha - 1, self.alpha <= 1, math.inf)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         return self.scale
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         a = self.alpha
         return quotient(self.scale**2 * a, (a - 1) ** 2 * (a - 2), a <= 2, math.inf)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + 1 + self.alpha.reciprocal()
 
 
@@ -282,20 +283,20 @@ class Kumaraswamy(NamedTransform):
         return b.log() + (1 + n / a).lgamma() + b.lgamma() - (1 + n / a + b).lgamma()
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self._log_moment(1).exp()
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         missing = (a < 1) | (b < 1)
         return (quotient(a - 1, a * b - 1, missing, 1.0) ** a.reciprocal()).masked_fill(missing, math.nan)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self._log_moment(2).exp() - self.mean**2
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a, b = self.concentration1.reciprocal(), self.concentration0.reciprocal()
         harmonic = (self.concentration0 + 1).digamma() + euler_constant
         return (1 - b) + (1 - a) * harmonic + (a * b).log()

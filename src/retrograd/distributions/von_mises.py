@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Elementwise
 from retrograd.random.generator import default_generator
@@ -50,24 +50,24 @@ class VonMises(Elementwise):
         self._set(validate_args, loc=loc, concentration=concentration)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         """The mean of the angle on the circle."""
         return self.loc
 
     mode = mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         """One less the mean of ``cos(x - loc)``."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
     @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         concentration = self.concentration.expand(self._extended_shape(sample_shape))
         angle: Any = wrap(_angles(concentration._data)) + self.loc
         return (angle + math.pi) % (2 * math.pi) - math.pi
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         k = self.concentration
         return k * ((value - self.loc).cos() - 1) - i0e(k).log() - math.log(2 * math.pi)

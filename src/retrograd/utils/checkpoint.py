@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrograd.absent import missing
 from retrograd.autograd import backward
@@ -17,6 +17,8 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.random import fork_rng, get_rng_state, set_rng_state
 from retrograd.utils._recomputation import CheckpointError, Facts, GraphExecGroup, Region
+
+T = TypeVar("T")
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
@@ -69,7 +71,7 @@ def noop_context_fn() -> Contexts:
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., T],
     *args: Any,
     use_reentrant: bool | None = None,
     context_fn: Callable[[], Contexts] = noop_context_fn,
@@ -78,7 +80,7 @@ def checkpoint(
     early_stop: bool = True,
     preserve_rng_state: bool = True,
     **kwargs: Any,
-) -> Any:
+) -> T:
     """Call ``function(*args, **kwargs)`` without keeping what it saves for backward; backward calls it again.
 
     Only the arguments are kept. The function must do the same when it is called again, or the gradients are wrong;
