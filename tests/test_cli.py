@@ -491,6 +491,18 @@ def test_an_option_behind_the_script_that_it_refuses_by_an_error(tmp_path: Path)
     assert "run --policy warn script.py" in said(retrograd("run", "script.py", "--policy", "warn", cwd=tmp_path))[0]
 
 
+def test_a_package_that_the_environment_does_not_have(tmp_path: Path) -> None:
+    """The first thing that goes wrong where retrograd has an environment of its own."""
+    write(tmp_path / "script.py", "import not_installed.anywhere")
+    done = retrograd("run", "script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    [line] = said(done)
+    assert sys.executable in line
+    assert "'not_installed'" in line
+    write(tmp_path / "script.py", "import json.not_a_part")
+    assert not said(retrograd("run", "script.py", cwd=tmp_path))
+
+
 @pytest.mark.parametrize("given", [["--seed", "3"], ["--seed", "3", "--help"], ["--epochs", "many"]])
 def test_an_option_of_the_script_own_is_no_mistake(tmp_path: Path, given: list[str]) -> None:
     write(tmp_path / "script.py", ARGPARSE)

@@ -26,6 +26,10 @@ NOTHING_WATCHED = (
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
+ELSEWHERE = (
+    "retrograd: the program was run by {}, whose environment has no {!r}; if that is installed in another one, install "
+    "retrograd there, too"
+)
 OPTIONS = ("--policy", "--report", "--from-step", "--seed")
 NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
 NOTHING_REACHED = (
@@ -74,6 +78,8 @@ def run_watched(
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:
         _say(MISPLACED.format(instead))
+    elif not began and (package := _package_missing(failure)) is not None:
+        _say(ELSEWHERE.format(sys.executable, package))
     elif not began and (failure is None or isinstance(failure, SystemExit)):
         _say(NOTHING_WATCHED)
     elif not report.run.entries and from_step is not None:
@@ -113,6 +119,12 @@ def _refuses_options(failure: BaseException | None) -> bool:
     if isinstance(failure, SystemExit) and failure.code == 2:  # as argparse and its like say it
         return True
     return failure is not None and any(name in str(failure) for name in OPTIONS)
+
+
+def _package_missing(failure: BaseException | None) -> str | None:
+    """The package that a program has asked for in vain, and ended for it."""
+    name = failure.name if isinstance(failure, ModuleNotFoundError) else None
+    return None if name is None or "." in name else name  # of a module in a package, the package is there
 
 
 def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
