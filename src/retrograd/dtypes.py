@@ -164,17 +164,17 @@ def _make(name: str) -> dtype:
     return self
 
 
-uint8 = _make("uint8")
-int8 = _make("int8")
-int16 = _make("int16")
-int32 = _make("int32")
-int64 = _make("int64")
-float16 = _make("float16")
-float32 = _make("float32")
-float64 = _make("float64")
-complex64 = _make("complex64")
-complex128 = _make("complex128")
-_bool = _make("bool")
+uint8: dtype = _make("uint8")
+int8: dtype = _make("int8")
+int16: dtype = _make("int16")
+int32: dtype = _make("int32")
+int64: dtype = _make("int64")
+float16: dtype = _make("float16")
+float32: dtype = _make("float32")
+float64: dtype = _make("float64")
+complex64: dtype = _make("complex64")
+complex128: dtype = _make("complex128")
+_bool: dtype = _make("bool")
 
 # Every C type has a scalar type of its own, and on each platform two of them are the same dtype
 # (long and long long where both have 64 bits, say; double and long double on Windows), so the table is built from C's

@@ -45,7 +45,8 @@ class Size(tuple[int, ...]):
     def __mul__(self, times: Any) -> Size:
         return shape_of(tuple.__mul__(self, times))
 
-    __rmul__ = __mul__
+    def __rmul__(self, times: Any) -> Size:
+        return self * times
 
     def __repr__(self) -> str:
         return f"retrograd.Size({list(self)})"

@@ -39,7 +39,10 @@ class UntypedStorage:
         """Return the length in bytes."""
         return self._all.nbytes
 
-    size = __len__ = nbytes
+    size = nbytes
+
+    def __len__(self) -> int:
+        return self.nbytes()
 
     @property
     def device(self) -> _device:

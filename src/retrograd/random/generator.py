@@ -185,7 +185,7 @@ def _restored(device: str, state: bytes) -> Generator:
     return generator
 
 
-default_generator = Generator()
+default_generator: Generator = Generator()
 default_generator.seed()
 
 

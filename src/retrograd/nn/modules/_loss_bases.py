@@ -25,7 +25,7 @@ class _Loss(Module):
             raise TypeError(
                 f"{name} takes options, not tensors: make the loss first, then call it, {name}()(input, target)"
             )
-        self.reduction = reduction_of(size_average, reduce, reduction)
+        self.reduction: str = reduction_of(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):

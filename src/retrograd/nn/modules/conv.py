@@ -58,12 +58,12 @@ class _ConvNd(Module):
         n = self.spatial
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = ntuple(kernel_size, n)
-        self.stride = ntuple(stride, n)
-        self.padding = padding if isinstance(padding, str) else ntuple(padding, n)
-        self.dilation = ntuple(dilation, n)
+        self.kernel_size: tuple[Any, ...] = ntuple(kernel_size, n)
+        self.stride: tuple[Any, ...] = ntuple(stride, n)
+        self.padding: str | tuple[Any, ...] = padding if isinstance(padding, str) else ntuple(padding, n)
+        self.dilation: tuple[Any, ...] = ntuple(dilation, n)
         self.transposed = transposed
-        self.output_padding = ntuple(output_padding, n)
+        self.output_padding: tuple[Any, ...] = ntuple(output_padding, n)
         self.groups = groups
         self.padding_mode = padding_mode
         if isinstance(padding, str):

@@ -43,7 +43,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
-        self.padding = ntuple(padding, 2 * self.spatial)
+        self.padding: tuple[Any, ...] = ntuple(padding, 2 * self.spatial)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the padded input."""
