@@ -389,3 +389,9 @@ def test_the_function_that_was_called_names_the_argument() -> None:
         with pytest.raises(TypeError, match=text) as info:
             call()
         assert str(info.getrepr(style="native")).count("Traceback (most recent call last)") == 1
+
+
+@pytest.mark.parametrize("method", ["backward", "copy", "split", "type", "where"])
+def test_methods_that_are_written_under_another_name_complain_in_their_own(method: str) -> None:
+    with pytest.raises(TypeError, match=rf"^Tensor\.{method}\(\) got an unexpected keyword argument"):
+        getattr(rg.ones(2), method)(nothing=1)

@@ -387,3 +387,32 @@ def test_what_is_kept_on_the_node_is_found_on_ctx(lib: Any) -> Any:
     y.grad_fn.note = "kept"
     y.sum().backward()
     return seen, x.grad, y.grad_fn.scale, y.grad_fn.note
+
+
+class InNumpy(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, result: Any = None) -> Any:
+        return x.numpy() * 2 if result is None else result(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2, None
+
+
+def test_a_result_without_a_tensor_warns() -> None:
+    """Written in NumPy, and the tensor forgotten: torch lets the gradient end there in silence."""
+    x = leaf(rg, 1.0, 2.0)
+    for what in (None, lambda x: x.numpy().sum(), lambda x: (x.numpy(), "text")):
+        with pytest.warns(UserWarning, match=r"InNumpy\.forward returned (ndarray|float64) .*as_tensor") as caught:
+            InNumpy.apply(x, what)
+        assert caught[0].filename == __file__
+    for what in (lambda x: (x * 2, x.numpy()), lambda x: "text", lambda x: x.numpy().argmax(), lambda x: None):
+        InNumpy.apply(x, what)
+    InNumpy.apply(x.detach())  # nothing requires grad
+    with rg.no_grad():
+        InNumpy.apply(x)
+
+
+def test_wrong_arguments_are_told_in_the_name_of_the_function() -> None:
+    with pytest.raises(TypeError, match=r"^InNumpy\.apply\(\): .*'x'"):
+        InNumpy.apply(y=leaf(rg, 1.0))

@@ -27,7 +27,7 @@ _MODULES = {Tensor: "retrograd.core.tensor"}
 
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function as types, also those whose names its module imports for type checkers only."""
-    return typing.get_type_hints(function, localns=_for_checkers(sys.modules[function.__module__]))
+    return typing.get_type_hints(function, localns=_for_checkers(sys.modules[function.__globals__["__name__"]]))
 
 
 @functools.cache

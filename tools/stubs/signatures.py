@@ -6,7 +6,7 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import GenericAlias
+from types import GenericAlias, SimpleNamespace
 from typing import Any, Literal
 
 from numpy import ndarray
@@ -82,11 +82,17 @@ def signatures(function: Any) -> list[Signature]:
             for signature in with_synonyms(list(of_operation(base)))
         ]
     plain = inspect.unwrap(function)
-    found = [of_python(each) for each in typing.get_overloads(plain) or [plain]]
+    found = [of_python(each) for each in _overloads(plain) or [plain]]
     if plain is not function and "out" in function.__code__.co_varnames[: _parameter_count(function)]:
         found = [_with_out(signature) for signature in found]  # what composite(out=True) adds
     found = [variant for signature in found for variant in by_flags(signature)]
     return with_synonyms(found) if is_composite(function) else found
+
+
+def _overloads(function: Any) -> Sequence[Any]:
+    """What is overloaded of a function, which may have got the name of a method since."""
+    written = SimpleNamespace(__module__=function.__globals__["__name__"], __qualname__=function.__code__.co_qualname)
+    return typing.get_overloads(written)  # type: ignore[arg-type]  # it goes by the two names
 
 
 def is_composite(function: Any) -> bool:

@@ -7,9 +7,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from retrograd.autograd._function_node import FunctionNode
 from retrograd.autograd._function_saving import save
 from retrograd.core import state
+from retrograd.core.errors import kind_name
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
@@ -321,9 +324,9 @@ class Function(metaclass=_FunctionMeta):
     def _apply(cls, *args: Any, **kwargs: Any) -> Any:
         separate = cls.setup_context is not Function.setup_context
         if separate and (kwargs or getattr(cls.forward, "__defaults__", None)):
-            args = _by_position(cls.forward, args, kwargs, True)
+            args = _by_position(cls, args, kwargs, True)
         elif kwargs:
-            args = _by_position(cls.forward, (None, *args), kwargs, False)[1:]
+            args = _by_position(cls, (None, *args), kwargs, False)[1:]
         if state.local.vmaps:
             from retrograd.vectorize import apply_batched, levels_of, lift_arguments
 
@@ -371,9 +374,12 @@ def _check_marked(method: str, tensors: tuple[Any, ...]) -> None:
             raise RuntimeError(f"{method} only accepts variable arguments, but got {type(tensor).__name__}")
 
 
-def _by_position(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], fill: bool) -> Any:
+def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], fill: bool) -> Any:
     """The arguments of a call of ``forward`` by position, since gradients go by that; ``fill`` in those left out."""
-    bound = signature_of(forward).bind(*args, **kwargs)
+    try:
+        bound = signature_of(cls.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.apply(): {error}") from None
     if fill:
         bound.apply_defaults()
     if bound.kwargs:
@@ -417,7 +423,20 @@ def _wrap_outputs(node: FunctionNode, inputs: list[Tensor], outputs: tuple[Any, 
             executable and not _contains(ctx.non_differentiable, output) and output._data.dtype.kind in "fc"
         )
         wrapped.append(_wrap_output(node, nr, output, is_input, is_dirty, differentiable))
+    if executable and not any(isinstance(output, Tensor) for output in outputs):
+        _warn_of_arrays(node.function, outputs)
     return wrapped
+
+
+def _warn_of_arrays(function: type[Function], outputs: tuple[Any, ...]) -> None:
+    """A ``forward`` written in NumPy that forgets to make a tensor of its result: the gradient would end there."""
+    for output in outputs:
+        if isinstance(output, np.ndarray | np.inexact) and output.dtype.kind in "fc":
+            warn_user(
+                f"{function.__name__}.forward returned {kind_name(output)} and no tensor, so that nothing it returned "
+                "has a gradient; make a tensor of it, with retrograd.as_tensor()"
+            )
+            return
 
 
 def _wrap_output(

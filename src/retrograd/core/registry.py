@@ -43,7 +43,9 @@ def add_method(name: str, function: Any) -> None:
     written = function
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
-    if isinstance(written, FunctionType) and "<locals>" in written.__code__.co_qualname:  # made by a function, for this
+    if isinstance(written, FunctionType) and (
+        "<locals>" in written.__code__.co_qualname or written.__name__.startswith("_")  # made for this, by whatever
+    ):
         found_in_tensor(function, name)
     setattr(Tensor, name, function)
 
