@@ -57,6 +57,8 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("None", lambda m: m.tensor(None), ("None",)),
     ("unsupported array", lambda m: m.from_numpy(np.array(["a"])), ("supported",)),
     ("integers that require grad", lambda m: m.tensor([1, 2], requires_grad=True), ("floating point",)),
+    ("dtype as a text", lambda m: m.ones(2).to("float64"), ("'float64'", "retrograd.float64")),
+    ("short dtype as a text", lambda m: m.ones(2).to("half"), ("retrograd.half",)),
     ("unknown device", lambda m: m.ones(2, device="tpu7"), ("device",)),
     ("backward of a vector", lambda m: (m.ones(2, requires_grad=True) * 2).backward(), ("scalar", "[2]")),
     ("backward without a graph", lambda m: m.ones(2).sum().backward(), ("does not require grad",)),

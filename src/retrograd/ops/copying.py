@@ -169,6 +169,8 @@ def _target(
         raise TypeError(
             f"to(): dtype must be a retrograd.dtype, not the str {dtype!r}; use getattr(retrograd, {dtype!r})"
         )
+    if isinstance(device, str) and isinstance(getattr(dtypes, device, None), dtypes.dtype):
+        raise RuntimeError(f"to(): Invalid device string: {device!r}; a dtype is no text: write retrograd.{device}")
     return None if dtype is None else as_dtype(dtype), None if device is None else as_device(device), copy
 
 
