@@ -355,8 +355,8 @@ class TestPairs:
     @pytest.mark.parametrize("x", NAMES)
     @pytest.mark.parametrize("y", NAMES)
     def test_promote_types(self, x, y):
-        expected = ours(torch_name(torch.promote_types(theirs(x), theirs(y))))
-        assert dtypes.promote_types(ours(x), ours(y)) is expected
+        expected = ours(torch_name(torch.promote_types(type1=theirs(x), type2=theirs(y))))
+        assert dtypes.promote_types(type1=ours(x), type2=ours(y)) is expected
         assert dtypes.promote_types(np.dtype(x), y) is expected
 
     @pytest.mark.parametrize("x", NAMES)

@@ -434,13 +434,13 @@ def _promote(a: _NumpyDType, b: _NumpyDType) -> _NumpyDType:
     return np.promote_types(low, high)
 
 
-def promote_types(a: Any, b: Any) -> dtype:
-    """Return the smallest type that `a` and `b` promote to, by torch's rules.
+def promote_types(type1: Any, type2: Any) -> dtype:
+    """Return the smallest type that `type1` and `type2` promote to, by torch's rules.
 
     The kinds are ordered bool, integer, floating point, complex. A type of a higher kind wins over integers and
     bool whatever its size; otherwise the result is the smallest type that holds both.
     """
-    return _BY_NUMPY[_promote(as_dtype(a).numpy, as_dtype(b).numpy)]
+    return _BY_NUMPY[_promote(as_dtype(type1).numpy, as_dtype(type2).numpy)]
 
 
 def can_cast(from_: Any, to: Any) -> builtins.bool:
