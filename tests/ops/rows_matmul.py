@@ -268,4 +268,4 @@ ROWS = [
 ]
 
 # by name: where they are tested instead
-WITHOUT_ROW = {name: "test_sparse.py, since they take SciPy's matrices" for name in ("sparse.mm", "sparse.spsolve")}
+WITHOUT_ROW = dict.fromkeys(("sparse.mm", "sparse.spsolve"), "test_sparse.py, since they take SciPy's matrices")
