@@ -622,7 +622,7 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "special": (lambda x: scipy.special.logsumexp(x), r"scipy\.special takes arrays only.*retrograd\.logsumexp"),
     "linalg": (lambda x: scipy.linalg.expm(x), r"scipy\.linalg takes arrays only.*matrix_exp"),
     "stats": (lambda x: scipy.stats.norm.cdf(x), r"scipy\.stats takes arrays only.*retrograd\.distributions"),
-    "sparse": (lambda x: scipy.sparse.eye(3) @ x, r"scipy\.sparse takes arrays only.*autograd\.Function"),
+    "sparse": (lambda x: scipy.sparse.eye(3).multiply(x), r"scipy\.sparse takes arrays only: A @ x and x @ A take"),
     "integrate": (lambda x: scipy.integrate.simpson(x), r"scipy\.integrate takes arrays only.*numpy\.trapezoid"),
     "spatial": (lambda x: scipy.spatial.distance.pdist(x[:, None]), r"scipy\.spatial takes arrays.*retrograd\.cdist"),
     "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
@@ -654,9 +654,9 @@ def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> N
 
 def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() -> None:
     with pytest.raises(TypeError, match="transpose") as caught:
-        tensor(V) @ scipy.sparse.eye(3)
+        scipy.sparse.eye(3).__rmatmul__(tensor(V))
     (note,) = caught.value.__notes__
-    assert re.search(r"scipy\.sparse called it.*autograd\.Function", note)
+    assert re.search(r"scipy\.sparse called it.*retrograd\.sparse\.spsolve", note)
 
 
 class Table:

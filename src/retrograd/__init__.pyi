@@ -39,6 +39,7 @@ from retrograd import random as random
 from retrograd import return_types as return_types
 from retrograd import serialization as serialization
 from retrograd import signal as signal
+from retrograd import sparse as sparse
 from retrograd import special as special
 from retrograd import testing as testing
 from retrograd import types as types

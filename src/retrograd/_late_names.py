@@ -11,7 +11,7 @@ __all__ = ["NAMES", "PACKAGES"]
 PACKAGES = frozenset((
     "accelerator", "amp", "anomaly", "array_api", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
     "func", "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "optimize", "profiler", "return_types",
-    "signal", "special", "testing", "types", "utils", "version",
+    "signal", "sparse", "special", "testing", "types", "utils", "version",
 ))
 # fmt: on
 NAMES = {

@@ -16,7 +16,7 @@ _COMPILED = "nothing is compiled here; leave the call or the decorator out"
 _NOT_LOADED = "models are not downloaded; load weights with retrograd.load(path)"
 _QUANTISED = "quantised models stay in torch"
 _DTYPES = "NumPy has no such dtype; use float32. Files with bfloat16 are read as float32"
-_DENSE = "there are only dense tensors"
+_DENSE = "there are only dense tensors, and SciPy's sparse matrices beside them: A @ x, retrograd.sparse"
 _NO_STORAGES = "tensors are what there is; x.untyped_storage() says where one lies and how large that is"
 _CHECKPOINTS = "whole functions are recomputed; call checkpoint for each part that is to be, and not for the others"
 _STREAMS = "work is not spread over streams; leave them out, and take times after retrograd.cuda.synchronize()"
@@ -89,7 +89,6 @@ ABSENT = {
     "quasirandom": "use scipy.stats.qmc.Sobol(d).random(n), which retrograd.from_numpy makes a tensor of",
     "quint8": _QUANTISED,
     "solve": "use retrograd.linalg.solve(A, B), whose operands come the other way round",
-    "sparse": _DENSE,
     "sparse_bsc_tensor": _DENSE,
     "sparse_bsr_tensor": _DENSE,
     "sparse_compressed_tensor": _DENSE,

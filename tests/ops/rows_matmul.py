@@ -266,3 +266,6 @@ ROWS = [
     Row("einsum", lambda make: [call("ij,jk->ik", draw(make, (2, 3), (3, 2)))], method=False),
     Row("tensordot", tensordot_samples, dtypes=(*COMPLEX, "int64", "int32"), method=False),
 ]
+
+# by name: where they are tested instead
+WITHOUT_ROW = dict.fromkeys(("sparse.mm", "sparse.spsolve"), "test_sparse.py, since they take SciPy's matrices")

@@ -438,5 +438,3 @@ ROWS = [
         view=True,
     ),
 ]
-
-WITHOUT_ROW: dict[str, str] = {}

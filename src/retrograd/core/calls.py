@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy import ndarray
 
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
-from retrograd.core.errors import is_torchs, two_libraries
+from retrograd.core.foreign import is_foreign, left_to
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
-from retrograd.core.leaving import no_operand_of
 from retrograd.core.looking import copied, show
 from retrograd.core.node import Node, OpNode
 from retrograd.core.observer import observed_operation
@@ -59,9 +57,9 @@ def caller(op: Op) -> Callable[..., Any]:
         if op.params == ("input",) and op.naming is None:
             return _unary(op)
         if op.params == ("input", "other"):
-            return _binary(op, operator=False)
+            return _binary(op, operator="")
     if _is_product(op):
-        return _product(op, operator=False)
+        return _product(op, operator="")
     return several_caller(op, leading_caller(op, _general(op)))
 
 
@@ -76,7 +74,7 @@ def _is_product(op: Op) -> bool:
     )
 
 
-def _product(op: Op, operator: bool) -> Callable[..., Any]:
+def _product(op: Op, operator: str) -> Callable[..., Any]:
     """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands.
 
     It declines NumPy's arrays too: their own operator comes back by NumPy's function, which promotes.
@@ -91,8 +89,8 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
         nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or type(other) is not Tensor or mode == WATCHED or out is not None:
-            if operator and (_foreign(other) or isinstance(other, ndarray)):
-                return _left_to(other, input)
+            if operator and (is_foreign(other) or isinstance(other, ndarray)):
+                return left_to(other, input, operator)
             return apply(op, [input, other], out)
         try:
             result = forward(input._data, other._data)
@@ -224,7 +222,7 @@ def _unary(op: Op) -> Callable[..., Any]:
     return call
 
 
-def _binary(op: Op, operator: bool) -> Callable[..., Any]:
+def _binary(op: Op, operator: str) -> Callable[..., Any]:
     """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
     forward = op.forward
     node_class: Any = None  # that of the first node, and of all, unless arguments name them
@@ -242,8 +240,8 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or mode == WATCHED or out is not None:
-            if operator and _foreign(other):
-                return _left_to(other, input)
+            if operator and is_foreign(other):
+                return left_to(other, input, operator)
             return apply(op, [input, other], out)
         a = input._data
         dtype = a.dtype
@@ -261,8 +259,8 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
             b = other
             other_edge = None
         else:
-            if operator and _foreign(other):
-                return _left_to(other, input)
+            if operator and is_foreign(other):
+                return left_to(other, input, operator)
             return apply(op, [input, other], None)
         try:
             result = forward(a, b) if a.size < large else run_blocked(forward, a, b)
@@ -329,23 +327,6 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         return tensor
 
     return call
-
-
-def _foreign(other: Any) -> bool:
-    """Whether Python should ask the other operand's class instead."""
-    return not isinstance(other, (Tensor, ndarray, np.generic, int, float, complex)) and not hasattr(
-        other, "__cuda_array_interface__"
-    )
-
-
-def _left_to(other: Any, tensor: Any) -> Any:
-    """``NotImplemented``, whereupon Python asks the class of the other operand, unless that cannot answer."""
-    if is_torchs(other):
-        raise two_libraries(other)
-    is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)
-    if is_pandas and getattr(other, "ndim", 1) == 2 and tensor.ndim != 1:  # a table takes a tensor for a row, or a list
-        raise no_operand_of("pandas", other)
-    return NotImplemented
 
 
 # --- in-place and operator forms --------------------------------------------------------------------------------------
@@ -494,9 +475,9 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
         add_method(f"__{operator}__", caller(op))
         return
     if op.kind == "elementwise":
-        forward = _binary(op, operator=True)
+        forward = _binary(op, f"__{operator}__")
     else:
-        forward = _product(op, operator=True) if _is_product(op) else _operator(op)
+        forward = (_product if _is_product(op) else _operator)(op, f"__{operator}__")
     add_method(f"__{operator}__", forward)
     if operator in _REFLECTED:
         commutes = operator in ("add", "mul")
@@ -504,8 +485,8 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
         def reflected(self: Tensor, other: Any) -> Any:
             if commutes and type(other) in _SCALARS:
                 return forward(self, other)
-            if _foreign(other):
-                return _left_to(other, self)
+            if is_foreign(other):
+                return left_to(other, self, f"__r{operator}__")
             return apply(op, [other, self])
 
         add_method(f"__r{operator}__", reflected)
@@ -515,17 +496,17 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
             def augmented(self: Tensor, other: Any) -> Any:
                 if short and _write_unrecorded(op, self, other):
                     return self
-                if _foreign(other):
-                    return _left_to(other, self)
+                if is_foreign(other):
+                    return left_to(other, self, f"__i{operator}__")
                 return apply_inplace(op, f"__i{operator}__", [self, other])
 
             add_method(f"__i{operator}__", augmented)
 
 
-def _operator(op: Op) -> Callable[..., Any]:
+def _operator(op: Op, operator: str) -> Callable[..., Any]:
     def call(self: Tensor, other: Any) -> Any:
-        if _foreign(other):
-            return _left_to(other, self)
+        if is_foreign(other):
+            return left_to(other, self, operator)
         return apply(op, [self, other])
 
     return call

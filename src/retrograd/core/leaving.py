@@ -21,7 +21,11 @@ _IN_PLACE_OF = (
     ("scipy.interpolate", "numpy.interp and operations on the coefficients take tensors"),
     ("scipy.integrate", "numpy.trapezoid and retrograd.cumulative_trapezoid take tensors"),
     ("scipy.spatial", "retrograd.cdist takes tensors, and a rotation is numpy.block([[c, -s], [s, c]])"),
-    ("scipy.sparse", "write a retrograd.autograd.Function that computes A @ x forward and A.T @ g backward"),
+    (
+        "scipy.sparse",
+        "A @ x and x @ A take tensors, and so do retrograd.sparse.spsolve(A, b) and, for the entries of A, "
+        "retrograd.sparse.mm(A, x, values=v)",
+    ),
     ("scipy", "give it a derivative with a retrograd.autograd.Function"),
     ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
     ("xarray", "give tensors the arrays of variables, data.to_numpy() * x"),
@@ -61,6 +65,15 @@ def no_array(reason: str) -> RuntimeError:
 def no_operand_of(library: str, operand: Any) -> TypeError:
     """The complaint about an operator between a tensor and an object of a library that takes arrays only."""
     return TypeError(f"{library}'s {type(operand).__name__} takes arrays only: {dict(_IN_PLACE_OF)[library]}")
+
+
+def asks_for_operand(frame: FrameType) -> bool:
+    """Whether it is SciPy's sparse ``A @ x`` that asks for an array.
+
+    If it gets an object without dimensions, it leaves ``x`` to its own class, as the comment there says.
+    """
+    module = frame.f_globals.get("__name__") or ""
+    return frame.f_code.co_name == "_matmul_dispatch" and module.startswith("scipy.sparse.")
 
 
 def asking_library() -> tuple[str, str]:

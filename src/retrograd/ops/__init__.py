@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 
+from retrograd.core.foreign import with_sparse
 from retrograd.core.registry import add_late_methods, late
 from retrograd.ops import (
     _scipy,
@@ -82,4 +83,12 @@ add_late_methods("retrograd.ops.linalg_functions", "matrix_exp", "matrix_power",
 add_late_methods("retrograd.ops.linalg_lu", "lu", "lu_solve")
 add_late_methods("retrograd.ops.linalg_triangular", "cholesky_inverse", "cholesky_solve", "triangular_solve")
 add_late_methods("retrograd.ops.spectrogram", "istft", "stft")
+with_sparse.update(  # a matrix of SciPy's older class multiplies as a matrix by * as well
+    {
+        "__matmul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").mm(tensor, matrix),
+        "__rmatmul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").mm(matrix, tensor),
+        "__mul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").star(tensor, matrix),
+        "__rmul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").star(matrix, tensor),
+    }
+)
 late["numpy"] = lambda _: importlib.import_module("retrograd.ops.numpy_functions")

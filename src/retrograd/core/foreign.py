@@ -1,0 +1,48 @@
+"""Objects of other libraries beside a tensor in an operator: whose class is asked, and what answers for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core.errors import is_torchs, two_libraries
+from retrograd.core.leaving import no_operand_of
+from retrograd.core.tensor import Tensor
+
+# What multiplies a tensor and a sparse array of SciPy's, by the method of the tensor that Python has called.
+with_sparse: dict[str, Callable[[Tensor, Any], Any]] = {}
+
+
+def is_foreign(other: Any) -> bool:
+    """Whether Python should ask the other operand's class instead."""
+    return not isinstance(other, (Tensor, ndarray, np.generic, int, float, complex)) and not hasattr(
+        other, "__cuda_array_interface__"
+    )
+
+
+def left_to(other: Any, tensor: Any, method: str) -> Any:
+    """``NotImplemented``, whereupon Python asks the class of the other operand, unless that cannot answer.
+
+    Parameters
+    ----------
+    method
+        The tensor's method that Python has called, such as ``"__matmul__"``.
+    """
+    if is_torchs(other):
+        raise two_libraries(other)
+    if method in with_sparse and is_sparse(other):  # whose class would take an array of the tensor
+        return with_sparse[method](tensor, other)
+    is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)
+    if is_pandas and getattr(other, "ndim", 1) == 2 and tensor.ndim != 1:  # a table takes a tensor for a row, or a list
+        raise no_operand_of("pandas", other)
+    return NotImplemented
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether it is a sparse array or matrix of SciPy's."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(value))
