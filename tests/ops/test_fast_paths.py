@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,3 +63,55 @@ def test_running_results_of_long_slices(name: str, dtype: str, shape: tuple[int,
 def test_distinct_values() -> None:
     for x in (np.array([3, 1, 3, 2, 1]), np.array([np.nan, 1.0, np.nan, 1.0]), np.empty(0), np.array(5.0)):
         assert_same(rg.unique(rg.from_numpy(x)), torch.unique(torch.from_numpy(x)))
+
+
+NUMBERS = np.array(
+    [-np.inf, -3e38, -2.5, -1.0, -1e-30, -0.0, 0.0, 1e-30, 0.5, 1.0, 3.0, 3e38, np.inf, np.nan], np.float32
+)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x, y: m.logaddexp(x, y),
+        lambda m, x, y: m.remainder(x, 2.5),
+        lambda m, x, y: m.remainder(x, -2.5),
+        lambda m, x, y: m.lerp(x, y, y),
+        lambda m, x, y: m.nn.functional.prelu(x, y[0]),
+        lambda m, x, y: m.nn.functional.threshold(x, 0.5, 7.0),
+        lambda m, x, y: m.angle(x),
+        lambda m, x, y: m.nan_to_num(x),
+        lambda m, x, y: m.nansum(m.clamp(x, -10, 10), 0),
+        lambda m, x, y: m.nanmean(m.clamp(x, -10, 10), 0),
+    ],
+)
+def test_numbers_of_all_kinds_in_large_arrays(function: Any, dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        numbers = NUMBERS.astype(dtype)
+    x, y = (np.tile(part.reshape(-1), 60).reshape(-1, 14) for part in np.meshgrid(numbers, numbers))
+    ours = [rg.from_numpy(part.copy()).requires_grad_() for part in (x, y)]
+    theirs = [torch.from_numpy(part.copy()).requires_grad_() for part in (x, y)]
+    results = function(rg, *ours), function(torch, *theirs)
+    assert_same(*results, what="result")
+    for result in results:
+        result.sum().backward()
+    for name, mine, other in zip(("x", "y"), ours, theirs, strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            assert_same(mine.grad, other.grad, what=f"gradient of {name}")
+
+
+def test_logaddexp_of_large_float32_arrays_is_exact() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 5000)).astype(np.float32) * 30
+    exact = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
+    np.testing.assert_allclose(rg.logaddexp(rg.from_numpy(x), rg.from_numpy(y)).numpy(), exact, rtol=3e-7, atol=3e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_of_large_arrays_are_numpys(dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        x, y = (np.tile(part.reshape(-1), 60) for part in np.meshgrid(*[NUMBERS.astype(dtype)] * 2))
+    with np.errstate(invalid="ignore"):
+        expected = np.remainder(x, y)
+    np.testing.assert_array_equal(rg.remainder(rg.from_numpy(x), rg.from_numpy(y)).numpy(), expected)
