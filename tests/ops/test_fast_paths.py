@@ -12,6 +12,7 @@ import torch
 import retrograd as rg
 from retrograd.ops import special
 from retrograd.ops._erf import erf_by_blocks
+from retrograd.ops._zeta import zeta_of_order
 from retrograd.ops.cumulative import _LONG
 from tests.ops.harness import assert_same
 
@@ -115,3 +116,31 @@ def test_remainders_of_large_arrays_are_numpys(dtype: str) -> None:
     with np.errstate(invalid="ignore"):
         expected = np.remainder(x, y)
     np.testing.assert_array_equal(rg.remainder(rg.from_numpy(x), rg.from_numpy(y)).numpy(), expected)
+
+
+ARGUMENTS = np.concatenate(
+    [np.logspace(-30, 18, 6000), np.linspace(-5, 25, 6001), [0.0, -0.0, np.inf, -np.inf, np.nan, -3.0, -1e3 - 0.5]]
+)
+
+
+@pytest.mark.parametrize("order", range(2, 11))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zeta_of_large_arrays(order: int, dtype: str) -> None:
+    special_functions = pytest.importorskip("scipy.special")
+    x = ARGUMENTS.astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = special_functions.zeta(order, x.astype(np.float64)).astype(dtype)
+        result = zeta_of_order(order, x.reshape(-1, 1)[:, 0])
+    np.testing.assert_allclose(result, expected, rtol=5e-15 if dtype == "float64" else 1e-7)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_derivatives_of_digamma_of_large_arrays(n: int) -> None:
+    pytest.importorskip("scipy")
+    x = ARGUMENTS[np.abs(ARGUMENTS - 12.5) < 12]
+    ours, theirs = rg.from_numpy(x).requires_grad_(), torch.from_numpy(x).requires_grad_()
+    assert_same(rg.polygamma(n, ours), torch.polygamma(n, theirs), 10)
+    (first,) = rg.autograd.grad(rg.digamma(ours).sum(), ours, create_graph=True)
+    assert_same(first, torch.polygamma(1, theirs), 10)
+    (second,) = rg.autograd.grad(first.sum(), ours)
+    assert_same(second, torch.polygamma(2, theirs.detach()), 10)
