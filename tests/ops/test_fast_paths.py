@@ -131,7 +131,7 @@ def test_zeta_of_large_arrays(order: int, dtype: str) -> None:
     with np.errstate(all="ignore"):
         expected = special_functions.zeta(order, x.astype(np.float64)).astype(dtype)
         result = zeta_of_order(order, x.reshape(-1, 1)[:, 0])
-    np.testing.assert_allclose(result, expected, rtol=5e-15 if dtype == "float64" else 1e-7)
+    np.testing.assert_allclose(result, expected, rtol=1e-14 if dtype == "float64" else 1e-7)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
