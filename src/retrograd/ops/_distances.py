@@ -116,7 +116,8 @@ def _weights(g: Any, distance: Any, here: Any, there: Any, p: float) -> Any:
         return g
     if p == math.inf:  # columns that tie share it
         return g / np.maximum(sum(np.abs(a - b) == distance for a, b in zip(here, there, strict=True)), 1)
-    return g / np.where(distance == 0, np.inf, distance) ** (p - 1)
+    far = np.where(distance == 0, np.inf, distance)
+    return g / (far if p == 2 else far ** (p - 1))
 
 
 def _distances_x1(g, x1, x2, result, p):
