@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.ops import _positions, embedding
 from tests.parity import attempt, check_both_refuse, check_message, parity
 
 F = rg.nn.functional
@@ -113,6 +114,45 @@ def test_padding_has_no_part_in_bags_even_if_it_is_infinite(library: Any) -> Any
         (bags * library.tensor([1.0, 3.0])).sum().backward()
         report += [bags, weight.grad[:2], weights.grad]
     return report
+
+
+@pytest.mark.parametrize("block", [1, 500, 1 << 16])
+@pytest.mark.parametrize("width", [3, 64])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("bags", ["alike", "of all lengths", "padded"])
+def test_many_bags_are_as_in_torch(
+    bags: str, mode: str, width: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(_positions, "_MANY", 1 << 10)
+    monkeypatch.setattr(embedding, "_BLOCK", block)
+    rng = np.random.default_rng(0)
+    table = rng.integers(-9, 9, (20, width)).astype(np.float32)  # with ties
+    if mode != "max":  # torch's maximum finds a NaN only where it comes first
+        table[7, 1] = np.nan
+    if bags == "of all lengths":
+        lengths = rng.permutation(np.repeat([0, 1, 2, 3, 60], [4, 20, 30, 2, 1]))
+        arguments = {"input": rng.integers(0, 20, lengths.sum()), "offsets": np.cumsum(lengths) - lengths}
+    else:
+        arguments = {"input": rng.integers(0, 20, (40, 5))}
+    options = {"padding_idx": 7} if bags == "padded" else {}
+    results = []
+    for library in (rg, torch):
+        weight = library.tensor(table, requires_grad=True)
+        given = {name: library.tensor(value) for name, value in arguments.items()}
+        result = library.nn.functional.embedding_bag(weight=weight, mode=mode, **given, **options)
+        result.backward(library.tensor(np.arange(result.numel()).reshape(result.shape) % 7 + np.float32(0)))
+        results.append((result.detach().numpy(), weight.grad.numpy()))
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_is_the_largest_of_a_bag() -> None:
+    table = rg.tensor([[1.0, 5.0], [np.nan, 2.0], [3.0, np.nan], [np.nan, 4.0]])
+    bags = F.embedding_bag(rg.tensor([[0, 1, 3], [0, 2, 0]]), table.requires_grad_(), mode="max")
+    np.testing.assert_array_equal(bags.detach().numpy(), [[np.nan, 5.0], [3.0, np.nan]])
+    bags.backward(rg.ones(2, 2))
+    assert table.grad.tolist() == [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]  # the first NaN
 
 
 def test_offsets_of_no_bags() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 import retrograd as rg
 from retrograd.ops import special
 from retrograd.ops._erf import erf_by_blocks
+from retrograd.ops._zeta import zeta_of_order
 from retrograd.ops.cumulative import _LONG
 from tests.ops.harness import assert_same
 
@@ -62,3 +64,83 @@ def test_running_results_of_long_slices(name: str, dtype: str, shape: tuple[int,
 def test_distinct_values() -> None:
     for x in (np.array([3, 1, 3, 2, 1]), np.array([np.nan, 1.0, np.nan, 1.0]), np.empty(0), np.array(5.0)):
         assert_same(rg.unique(rg.from_numpy(x)), torch.unique(torch.from_numpy(x)))
+
+
+NUMBERS = np.array(
+    [-np.inf, -3e38, -2.5, -1.0, -1e-30, -0.0, 0.0, 1e-30, 0.5, 1.0, 3.0, 3e38, np.inf, np.nan], np.float32
+)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x, y: m.logaddexp(x, y),
+        lambda m, x, y: m.remainder(x, 2.5),
+        lambda m, x, y: m.remainder(x, -2.5),
+        lambda m, x, y: m.lerp(x, y, y),
+        lambda m, x, y: m.nn.functional.prelu(x, y[0]),
+        lambda m, x, y: m.nn.functional.threshold(x, 0.5, 7.0),
+        lambda m, x, y: m.angle(x),
+        lambda m, x, y: m.nan_to_num(x),
+        lambda m, x, y: m.nansum(m.clamp(x, -10, 10), 0),
+        lambda m, x, y: m.nanmean(m.clamp(x, -10, 10), 0),
+    ],
+)
+def test_numbers_of_all_kinds_in_large_arrays(function: Any, dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        numbers = NUMBERS.astype(dtype)
+    x, y = (np.tile(part.reshape(-1), 60).reshape(-1, 14) for part in np.meshgrid(numbers, numbers))
+    ours = [rg.from_numpy(part.copy()).requires_grad_() for part in (x, y)]
+    theirs = [torch.from_numpy(part.copy()).requires_grad_() for part in (x, y)]
+    results = function(rg, *ours), function(torch, *theirs)
+    assert_same(*results, what="result")
+    for result in results:
+        result.sum().backward()
+    for name, mine, other in zip(("x", "y"), ours, theirs, strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            assert_same(mine.grad, other.grad, what=f"gradient of {name}")
+
+
+def test_logaddexp_of_large_float32_arrays_is_exact() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 5000)).astype(np.float32) * 30
+    exact = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
+    np.testing.assert_allclose(rg.logaddexp(rg.from_numpy(x), rg.from_numpy(y)).numpy(), exact, rtol=3e-7, atol=3e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_of_large_arrays_are_numpys(dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        x, y = (np.tile(part.reshape(-1), 60) for part in np.meshgrid(*[NUMBERS.astype(dtype)] * 2))
+    with np.errstate(invalid="ignore"):
+        expected = np.remainder(x, y)
+    np.testing.assert_array_equal(rg.remainder(rg.from_numpy(x), rg.from_numpy(y)).numpy(), expected)
+
+
+ARGUMENTS = np.concatenate(
+    [np.logspace(-30, 18, 6000), np.linspace(-5, 25, 6001), [0.0, -0.0, np.inf, -np.inf, np.nan, -3.0, -1e3 - 0.5]]
+)
+
+
+@pytest.mark.parametrize("order", range(2, 11))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zeta_of_large_arrays(order: int, dtype: str) -> None:
+    special_functions = pytest.importorskip("scipy.special")
+    x = ARGUMENTS.astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = special_functions.zeta(order, x.astype(np.float64)).astype(dtype)
+        result = zeta_of_order(order, x.reshape(-1, 1)[:, 0])
+    np.testing.assert_allclose(result, expected, rtol=1e-14 if dtype == "float64" else 1e-7)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_derivatives_of_digamma_of_large_arrays(n: int) -> None:
+    pytest.importorskip("scipy")
+    x = ARGUMENTS[np.abs(ARGUMENTS - 12.5) < 12]
+    ours, theirs = rg.from_numpy(x).requires_grad_(), torch.from_numpy(x).requires_grad_()
+    assert_same(rg.polygamma(n, ours), torch.polygamma(n, theirs), 10)
+    (first,) = rg.autograd.grad(rg.digamma(ours).sum(), ours, create_graph=True)
+    assert_same(first, torch.polygamma(1, theirs), 10)
+    (second,) = rg.autograd.grad(first.sum(), ours)
+    assert_same(second, torch.polygamma(2, theirs.detach()), 10)

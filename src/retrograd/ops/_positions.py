@@ -129,26 +129,31 @@ def _is_plain(index: Any) -> bool:
 # Elements of a row, and of all rows, from which on rows are added whole; and for how few numbers that are left all
 # further rows of each are summed up at once (measured).
 _WIDE, _MANY, _FEW = 96, 1 << 16, 32
+_GATHERED = 48  # elements of a row, if that is to be gathered
 
 
-def add_rows(target: Any, index: Any, rows: Any) -> bool:
-    """Add ``rows[k]`` to ``target[index[k]]`` for every ``k``, also where numbers are repeated, in place.
+def add_rows(target: Any, index: Any, rows: Any, source: Any = None) -> bool:
+    """Add ``rows[k]``, or ``rows[source[k]]``, to ``target[index[k]]`` for every ``k``, in place.
 
     First one row for every number, then a second one for those that are there twice, and so on. Returns whether this
     was done: for few or short rows, :func:`combine_at` takes less time.
     """
-    count = index.size
-    if not type(target) is type(index) is type(rows) is np.ndarray or rows.size < max(_MANY, _WIDE * count):
+    count, least = index.size, _WIDE if source is None else _GATHERED
+    length = math.prod(target.shape[1:])
+    if not type(target) is type(index) is type(rows) is np.ndarray or length < least or count * length < _MANY:
         return False
     if target.dtype == HALF:
         combined = single(target)
-        add_rows(combined, index, single(rows))
+        add_rows(combined, index, single(rows), source)
         target[...] = combined
         return True
-    wide, flat = rows.reshape(count, -1), target.reshape(len(target), -1)
+    wide, flat = rows.reshape(-1, length), target.reshape(len(target), length)
     numbers = np.where(index < 0, index + len(target), index).reshape(-1)
-    order = numbers.argsort(kind="stable")
+    order = numbers.astype(np.min_scalar_type(len(target)), copy=False).argsort(
+        kind="stable"
+    )  # faster if they are short
     numbers = numbers[order]
+    order = order if source is None else source[order]
     starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
     ends = np.append(starts[1:], count)
     while len(starts) > _FEW:

@@ -31,19 +31,20 @@ def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
     length = math.prod(like.shape[1:])
     threads = sharing.threads_for(like) if like.size >= sharing.HEAVY else 1
     if threads == 1:
-        return [work(part) for part in _parts(count, block // max(length, 1))]
+        return [work(part) for part in parts(count, block // max(length, 1))]
     wanted = threads * -(-like.size // (threads * SHARED_BLOCK))  # as many for each thread
-    parts = list(_parts(count, -(-count // wanted)))
-    found: list[Any] = [None] * len(parts)
+    slices = list(parts(count, -(-count // wanted)))
+    found: list[Any] = [None] * len(slices)
 
     def fill(place: int, part: slice) -> None:
         found[place] = work(part)
 
-    sharing.share_out(fill, enumerate(parts), products=True)
+    sharing.share_out(fill, enumerate(slices), products=True)
     return found
 
 
-def _parts(count: int, step: int) -> Iterator[slice]:
+def parts(count: int, step: int) -> Iterator[slice]:
+    """Slices of so many elements that make up the whole."""
     step = max(step, 1)
     for start in range(0, count, step):
         yield slice(start, start + step)

@@ -107,6 +107,30 @@ def _keep(g, mask):
     return _keep_elements(g, mask)
 
 
+def choose(condition: Any, input: Any, other: Any) -> Any:
+    """``np.where``, whose time depends on how well the condition can be predicted; by the bits, it is always short."""
+    if (
+        type(condition) is not np.ndarray
+        or condition.size < _LARGE
+        or not (_fits(input, condition) and _fits(other, condition))
+    ):
+        return np.where(condition, input, other)
+    bits = other.view(np.int32)
+    difference = input.view(np.int32) ^ bits
+    difference *= condition.astype(np.int32)
+    difference ^= bits
+    return difference.view(np.float32)
+
+
+# Elements from which on it takes less time for any condition (measured); of float64, for some only.
+_LARGE = 1 << 13
+
+
+def _fits(value: Any, condition: Any) -> bool:
+    """Whether it is an array of float32 for every element of a condition."""
+    return type(value) is np.ndarray and value.dtype == np.float32 and value.shape == condition.shape
+
+
 def tied(g: Any, to: Any) -> Any:
     """``g``, which does not change as ``to`` does, but is to have a derivative by it: zero.
 

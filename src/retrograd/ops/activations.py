@@ -28,7 +28,7 @@ from retrograd.ops._rows import (
     softmax_rows,
     softmax_rows_derivative,
 )
-from retrograd.ops._rules import conj, keep, tied
+from retrograd.ops._rules import choose, conj, keep, tied
 from retrograd.ops._scipy import answers_for
 from retrograd.ops._single import expm1_to_zero, log1p_to_one
 from retrograd.ops.copying import fill_value
@@ -117,7 +117,7 @@ def leaky_relu(input, negative_slope: float = 0.01):
 
 
 def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
-    return tied(np.where(input > 0, g, weight * g), input)
+    return tied(choose(input > 0, g, weight * g), input)
 
 
 @elementwise(
@@ -128,7 +128,7 @@ def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     weight=lambda g, input: zeroed(g * input, input > 0),
 )
 def _prelu_kernel(input, weight):
-    return np.where(input > 0, input, weight * input)
+    return choose(input > 0, input, weight * input)
 
 
 @composite()
@@ -163,7 +163,8 @@ def threshold(input, threshold: float, value: float):
     """Return ``input`` where it exceeds ``threshold``, ``value`` elsewhere."""
     check_kind("threshold", "iuf", input)
     least, value = (fill_value("threshold", number, input.dtype) for number in (threshold, value))
-    return np.where(input <= least, value, input)
+    below = input <= least
+    return choose(below, np.full_like(input, value), input)
 
 
 def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:

@@ -296,7 +296,14 @@ def remainder(input, other):
     tensor([2., 1.])
     """
     _check_divisor("remainder", input, other)
-    return np.remainder(input, other)
+    if type(input) is not np.ndarray or input.dtype.kind != "f" or input.size < _MANY:
+        return np.remainder(input, other)
+    result = np.fmod(input, other)  # NumPy's remainder takes four times as long
+    result += keep(np.broadcast_to(other, result.shape), (result != 0) & ((result < 0) != (other < 0)))
+    return result
+
+
+_MANY = 1 << 10  # elements
 
 
 @elementwise(

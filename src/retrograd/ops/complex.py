@@ -223,7 +223,7 @@ def angle(input):
     """Return the angle of complex numbers in radians, from -π to π; 0 or π for real numbers."""
     if input.dtype.kind == "c":
         return np.arctan2(input.imag, input.real)
-    return np.where(input < 0, np.pi, np.where(np.isnan(input), input, 0))
+    return np.multiply(input < 0, np.pi, dtype=input.dtype) + keep(input, np.isnan(input))
 
 
 @implements(np.angle)

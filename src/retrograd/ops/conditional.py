@@ -7,35 +7,20 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from retrograd.core.errors import no_tensor
-from retrograd.core.layout import unexpanded
+from retrograd.core.layout import dense_copy, unexpanded
 from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype
 from retrograd.ops._checks import check_kind, must_fit
-from retrograd.ops._rules import conj, is_tensor, keep, not_implemented
+from retrograd.ops._rules import choose, conj, is_tensor, keep, not_implemented
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand, TensorOrArray
 
 
 # --- by a condition ---------------------------------------------------------------------------------------------------
-
-
-def _choose(condition: Any, input: Any, other: Any) -> Any:
-    """``np.where``, whose time depends on how well the condition can be predicted; by the bits, it is always short."""
-    is_large = condition.size >= _LARGE and condition.shape == input.shape == other.shape
-    if not is_large or type(condition) is not np.ndarray or not input.dtype == other.dtype == np.float32:
-        return np.where(condition, input, other)
-    bits = other.view(np.int32)
-    difference = input.view(np.int32) ^ bits
-    difference *= condition.astype(np.int32)
-    difference ^= bits
-    return difference.view(np.float32)
-
-
-_LARGE = 1 << 13  # elements from which on it takes less time for any condition (measured); of float64, for some only
 
 
 @elementwise(
@@ -52,7 +37,7 @@ def _where(condition, input, other):
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}; "
             "compare it, as in x != 0"
         )
-    return _choose(condition, input, other)
+    return choose(condition, input, other)
 
 
 @overload
@@ -253,6 +238,8 @@ def nan_to_num(input, nan: float | None = None, posinf: float | None = None, neg
     posinf, neginf
         What the infinities become; the largest and the smallest finite number of the dtype if None.
     """
+    if type(input) is np.ndarray and np.isfinite(input).all():  # most are, and NumPy would go through them ten times
+        return dense_copy(input)
     return np.nan_to_num(unexpanded(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
@@ -325,7 +312,7 @@ def lerp(input, end, weight):
     near_end = np.abs(weight) >= 0.5
     if weight.ndim == 0:
         return end - (1 - weight) * way if near_end else input + weight * way
-    return np.where(near_end, end - (1 - weight) * way, input + weight * way)
+    return choose(near_end, end - (1 - weight) * way, input + weight * way)
 
 
 @elementwise(

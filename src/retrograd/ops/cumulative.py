@@ -48,16 +48,19 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
     if type(x) is not np.ndarray or x.size < _MANY:
         return ufunc.accumulate(x.astype(wide), dim).astype(narrow, copy=False)
     length = x.shape[dim]
-    if dim % x.ndim == x.ndim - 1 and abs(x.strides[-1]) == x.itemsize and length <= _CACHED:
+    if dim % x.ndim == x.ndim - 1 and abs(x.strides[-1]) == x.itemsize:
         rows = x.reshape(-1, length)
         result = np.empty(rows.shape, narrow)
-        several = _CACHED // length
+        several = max(_CACHED // length, 1)
         for first in range(0, len(rows), several):
-            _run_rows(ufunc, rows[first : first + several], wide, result[first : first + several])
+            before = None
+            for start in range(0, length, _CACHED):
+                block = slice(first, first + several), slice(start, start + _CACHED)
+                before = _run_rows(ufunc, rows[block], wide, before, result[block])
         return result.reshape(x.shape)
     x = x.astype(wide)
     slices = np.moveaxis(x, dim, 0)
-    if x.size >= _LONG * len(slices) and slices.strides[0] >= _LONG * x.itemsize:
+    if x.size >= _LONG * len(slices) and slices.strides[0] >= _SHORT * x.itemsize:
         _run_slices(ufunc, slices)
     else:
         ufunc.accumulate(x, dim, out=x)
@@ -65,8 +68,11 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
 
 
 _LONG = 512  # elements of a slice
+_SHORT = 32  # of them, so many are neighbours (measured)
 _MANY = 1 << 14
-_CACHED = 1 << 17  # as many are turned around in the cache (measured)
+_CACHED = 1 << 17  # as many are worked on in the cache (measured)
+_PART = 8  # elements of a row that wait for one another
+_SEVERAL = 1 << 12  # elements, from which on runs of equal indices are written at once
 
 
 def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
@@ -74,23 +80,32 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
         ufunc(before, here, out=here)
 
 
-def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, result: Any) -> None:
-    """Accumulate along the rows of a matrix, turned around; long rows in several parts side by side."""
-    rows, length = x.shape
-    parts = min(max(_LONG // rows, 1), length // 16)
-    if parts < 1:
-        result[...] = ufunc.accumulate(x.astype(wide), 1)
-        return
-    whole = length // parts * parts
-    slices = x[:, :whole].reshape(rows * parts, -1).T.astype(wide, order="C")
+def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, before: Any, result: Any) -> Any:
+    """Accumulate along the rows of a matrix, from the results ``before`` it on, and return the last ones.
+
+    All parts of all rows are accumulated side by side, and go on from the last result of the part before.
+    """
+    length = x.shape[1]
+    part = _PART if length >= 2 * _PART else length
+    parts = length // part
+    whole = parts * part
+    slices = _in_parts(x[:, :whole], part).astype(wide, order="C")
+    if before is not None:
+        slices[0, :, 0] = ufunc(before, slices[0, :, 0])
     _run_slices(ufunc, slices)
+    ends = slices[-1]
     if parts > 1:
-        before = ufunc.accumulate(slices[-1].reshape(rows, parts)[:, :-1], 1)
-        later = slices.reshape(-1, rows, parts)[:, :, 1:]
-        ufunc(before, later, out=later)
-    result[:, :whole] = slices.T.reshape(rows, whole)
-    rest = np.concatenate((slices[-1].reshape(rows, parts)[:, -1:], x[:, whole:]), 1, dtype=wide)
-    result[:, whole:] = ufunc.accumulate(rest, 1)[:, 1:]
+        ends = ufunc.accumulate(ends, 1)
+        later = slices[:, :, 1:]
+        ufunc(ends[:, :-1], later, out=later)
+    _in_parts(result[:, :whole], part)[...] = slices
+    before = ends[:, -1]
+    return before if whole == length else _run_rows(ufunc, x[:, whole:], wide, before, result[:, whole:])
+
+
+def _in_parts(rows: Any, part: int) -> Any:
+    """A view of rows that are cut into parts, their elements in front."""
+    return np.moveaxis(rows.reshape(len(rows), -1, part), 2, 0)
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -226,16 +241,25 @@ def _cumextreme_rule(g, indices, dim):
 
 def _places(x: Any, dim: int) -> Any:
     """Each element's own index along ``dim``."""
-    return np.arange(x.shape[dim]).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
+    length = x.shape[dim]
+    return np.arange(length, dtype=np.min_scalar_type(length)).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
+
+
+def _last(reached: Any, dim: int) -> Any:
+    """The index of the last true element up to each one along ``dim``, where the first of all is true."""
+    length = reached.shape[dim]
+    if type(reached) is np.ndarray and reached.size >= _SEVERAL and dim % reached.ndim == reached.ndim - 1:
+        found = np.flatnonzero(reached)
+        return np.repeat(found % length, np.diff(found, append=reached.size)).reshape(reached.shape)
+    places = reached * _places(reached, dim)
+    return _run(np.maximum, places, dim, places.dtype, np.dtype(np.int64))
 
 
 def _cumextreme(name: str, ufunc: np.ufunc, x: Any, dim: int) -> Any:
     check_ordered(name, x)
     x = row_major(x)
     values = _run(ufunc, x, dim, x.dtype, x.dtype)
-    reached = (x == values) | (x != x)
-    places = reached * _places(x, dim)
-    return values, _run(np.maximum, places, dim, places.dtype, places.dtype)
+    return values, _last((x == values) | (x != x), dim)
 
 
 @op(outputs=("values", "indices"), differentiable_outputs=(0,), input=_cumextreme_rule)

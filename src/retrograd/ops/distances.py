@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from retrograd.core.registry import composite
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_tensor
-from retrograd.ops.linalg_norms import distances
-from retrograd.ops.selecting import index_select
+from retrograd.ops._distances import composed_pairs, distances_of_pairs, goes_by_column
 
 
 @composite(method=False)
@@ -34,6 +31,4 @@ def pdist(input, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype}")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values, but got {p}")
-    pairs = np.triu_indices(input.shape[0], 1)
-    first, second = (wrap(np.asarray(index, np.int64, like=input._data)) for index in pairs)
-    return distances(index_select(input, 0, first) - index_select(input, 0, second), p)
+    return distances_of_pairs(input, p) if goes_by_column(input, p) else composed_pairs(input, p)

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
+from retrograd.core.blocks import block_size
 from retrograd.core.calls import inplace
-from retrograd.core.op import linear, op
+from retrograd.core.half import HALF
+from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import take_within
 from retrograd.ops._checks import check_tensors, first_where
 from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._positions import add_picked, add_rows
+from retrograd.ops._rows import parts
 from retrograd.ops._rules import everywhere, keep, somewhere
 from retrograd.ops.indexing import add_at, index_
 
@@ -178,21 +182,56 @@ def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int
     return np.maximum(bag_of, 0), len(starts)
 
 
+def _length_of_all(bag_of: Any, number: int) -> int:
+    """How many elements every bag has, one bag behind the other; 0 if they are not alike."""
+    length = bag_of.size // max(number, 1)
+    alike = length * number == bag_of.size and np.array_equal(bag_of, np.repeat(np.arange(number), length))
+    return length if alike else 0
+
+
+@kernel(
+    public=False,
+    method=False,
+    node_name="EmbeddingBagBackward0",
+    rows=lambda g, rows_shape, source, to: sums_of_rows(g, to, source, rows_shape[0]),
+)
+def sums_of_rows(rows, source, to, count: int):
+    """A matrix whose row ``to[k]`` is the sum of all ``rows[source[k]]``; the adjoint goes the other way."""
+    shape = (count, rows.shape[1])
+    if not type(rows) is type(source) is type(to) is np.ndarray or rows.dtype == HALF:
+        return add_at(take_within(rows, source), shape, [to])
+    length = _length_of_all(to, count)
+    if length:
+        first, *others = source.reshape(count, length).T
+        result = rows.take(first, 0)
+        for other in others:
+            result += rows.take(other, 0)
+        return result
+    result = np.zeros(shape, rows.dtype)
+    if not add_rows(result, to, rows, source):
+        for part in parts(to.size, _BLOCK // max(shape[1], 1)):
+            add_picked(result, [to[part]], rows.take(source[part], 0))
+    return result
+
+
+_BLOCK = 1 << 16  # elements whose positions are computed at a time
+
+
 @sample_by_sample
-def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
+def _largest(weight: Any, indices: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
     """For every bag and column the position of the largest row, the first of several, and which bags have one.
 
     Rows of bag ``number`` are left out.
     """
     counted = np.flatnonzero(bag_of < number)
-    rows, bag_of = rows[counted], bag_of[counted]
-    present, starts = np.unique(bag_of, return_index=True)
-    first = np.zeros((number, rows.shape[1]), np.int64, like=bag_of)
-    if present.size:
-        largest = np.maximum.reduceat(rows, starts, 0)
-        is_largest = (rows == np.repeat(largest, np.diff(np.append(starts, len(rows))), 0)) | np.isnan(rows)
-        position = np.where(is_largest, np.arange(len(rows))[:, None], len(rows))
-        first[present] = counted[np.minimum.reduceat(position, starts, 0)]
+    present, starts, lengths = np.unique(bag_of[counted], return_index=True, return_counts=True)
+    first = np.zeros((number, weight.shape[1]), np.int64, like=bag_of)
+    for length in np.unique(lengths).tolist():
+        alike = np.flatnonzero(lengths == length)
+        for part in parts(len(alike), block_size(_BLOCK, bag_of) // max(length * weight.shape[1], 1)):
+            bags = alike[part]
+            positions = counted[starts[bags][:, None] + np.arange(length, like=bag_of)]
+            first[present[bags]] = np.take_along_axis(positions, weight[indices[positions]].argmax(1), 1)
     return first, np.isin(np.arange(number), present)
 
 
@@ -296,16 +335,22 @@ def embedding_bag(
         counted = indices != padding_idx
         bag_of = np.where(counted, bag_of, number)
     if mode == "max":
-        first, present = _largest(index_(weight._data, [indices]), bag_of, number)
+        first, present = _largest(weight._data, indices, bag_of, number)
         picked = index_(indices, [first]) if indices.size else first
         largest = index_(weight, [picked, np.broadcast_to(np.arange(weight.shape[1]), picked.shape)])
         return np.where(present[:, None], largest, 0.0)  # type: ignore[return-value]
-    rows = _embedding(weight, index, None, scale_grad_by_freq)
-    if per_sample_weights is not None:
-        if counted is not None:
-            rows = keep(rows, counted[:, None])
-        rows = rows * per_sample_weights.reshape((-1, 1))
-    sums = add_at(rows, (number + 1, weight.shape[1]), [bag_of])[:number]
+    bags = number if counted is None and number else number + 1
+    if per_sample_weights is None and not scale_grad_by_freq:
+        sums = sums_of_rows(weight, index, bag_of, bags)
+    else:
+        rows = _embedding(weight, index, None, scale_grad_by_freq)
+        if per_sample_weights is not None:
+            if counted is not None:
+                rows = keep(rows, counted[:, None])
+            rows = rows * per_sample_weights.reshape((-1, 1))
+        sums = add_at(rows, (bags, weight.shape[1]), [bag_of])
+    if bags > number:
+        sums = sums[:number]
     if mode == "sum":
         return sums
     sizes = add_at(np.ones_like(bag_of), (number + 1,), [bag_of])[:number]

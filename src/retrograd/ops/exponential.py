@@ -15,6 +15,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind, must_fit
 from retrograd.ops._rules import conj, is_tensor, keep, zero
+from retrograd.ops._single import log1p_to_one
 from retrograd.ops.complex import _from_parts as from_parts
 
 if TYPE_CHECKING:
@@ -121,8 +122,22 @@ def _complex_log1p(input: Any) -> Any:
     return np.where(near, from_parts(np.log1p(x * (2 + x) + y * y) / 2, result.imag), result)
 
 
+def _logaddexp_single(input: Any, other: Any) -> Any:
+    """The larger operand and what the other adds to it; for float32, NumPy has vector instructions for every step."""
+    larger, added = np.maximum(input, other), np.minimum(input, other)
+    added -= larger.clip(-_LARGEST, _LARGEST)  # so that no infinity is subtracted from itself
+    added = np.exp(added.clip(-np.inf, 0))
+    larger += log1p_to_one(added)
+    return larger
+
+
+_LARGEST = np.finfo(np.float32).max
+_MANY = 1 << 10  # elements, from which on several passes take less time than NumPy's one
+
+
 @elementwise(
     inplace=False,
+    heavy=True,
     numpy=(np.logaddexp,),
     input=lambda g, input, other: g / conj(1 + np.exp(other - input)),
     other=lambda g, input, other: g / conj(1 + np.exp(input - other)),
@@ -134,7 +149,11 @@ def logaddexp(input, other):
     tensor([-999.3068])
     """
     check_kind("logaddexp", "fc", input)
-    return np.logaddexp(input, other) if input.dtype.kind == "f" else _complex_logaddexp(input, other)
+    if input.dtype.kind == "c":
+        return _complex_logaddexp(input, other)
+    if type(input) is type(other) is np.ndarray and input.dtype == other.dtype == np.float32 and input.size >= _MANY:
+        return _logaddexp_single(input, other)
+    return np.logaddexp(input, other)
 
 
 def _complex_logaddexp(input: Any, other: Any) -> Any:

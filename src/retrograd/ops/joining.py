@@ -250,7 +250,8 @@ def combinations(input, r: int = 2, with_replacement: bool = False) -> Tensor:
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     if r == 0:
         return input[:0].detach()
-    return input[np.array(list(choose(range(input.shape[0]), r)), dtype=np.int64).reshape(-1, r)]
+    numbers = itertools.chain.from_iterable(choose(range(input.shape[0]), r))
+    return input[np.fromiter(numbers, np.int64).reshape(-1, r)]
 
 
 # --- taking apart -------------------------------------------------------------------------------------------------

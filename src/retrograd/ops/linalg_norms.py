@@ -14,6 +14,7 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype, promote_types
+from retrograd.ops._distances import composed_distances, distances_by_column, goes_by_column
 from retrograd.ops._matrices import check_matrix, check_same_dtype
 from retrograd.ops._reducing import Dims, add_reduce, checked_dim, sum_of_squares
 from retrograd.ops._rules import everywhere
@@ -223,14 +224,7 @@ def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if
         raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode; use one of {list(_BY_PRODUCT)}")
     if p == 2 and _BY_PRODUCT[compute_mode](x1.shape[-2], x2.shape[-2]):
         return euclidean_by_product(x1, x2)
-    return distances(x1[..., :, None, :] - x2[..., None, :, :], p)
-
-
-def distances(differences: Any, p: float) -> Any:
-    """The ``p``-norms over the last dimension; of order 0, how many are not zero, which no difference changes."""
-    if p == 0 or not differences.shape[-1]:
-        return np.sum(np.abs(np.sign(differences)), axis=-1)
-    return vector_norm(differences, p, -1)
+    return distances_by_column(x1, x2, p) if goes_by_column(x1, p) else composed_distances(x1, x2, p)
 
 
 @composite(method=False)

@@ -70,7 +70,7 @@ def nansum(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     if input.dtype.kind == "c":
         raise RuntimeError("nansum(): complex inputs are not supported; sum real and imaginary part separately")
     if input.dtype.kind == "f":  # before the cast, as integers have no NaN
-        input = np.where(np.isnan(input), input.dtype.type(0), input)
+        input = keep(input, ~np.isnan(input))
     return cast(add_reduce(cast(input, dtype), axes_of(dim, input.ndim), keepdim), dtype)
 
 
@@ -93,9 +93,9 @@ def nanmean(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
             "convert the result with .to()"
         )
     axis = axes_of(dim, input.ndim)
-    absent = np.isnan(input)
-    total = add_reduce(np.where(absent, input.dtype.type(0), input), axis, keepdim)
-    return total / reduce(np.add, ~absent, axis, keepdim, total.dtype)
+    present = ~np.isnan(input)
+    total = add_reduce(keep(input, present), axis, keepdim)
+    return total / reduce(np.add, present, axis, keepdim, total.dtype)
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

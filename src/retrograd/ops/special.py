@@ -16,6 +16,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._rules import conj, is_tensor, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
+from retrograd.ops._zeta import zeta_of_order
 from retrograd.ops.exponential import exp2, expm1, log1p
 from retrograd.ops.reductions import logsumexp
 from retrograd.ops.rounding import round
@@ -96,7 +97,7 @@ def trigamma(x: Any) -> Any:
     """The derivative of digamma, a Hurwitz zeta function; DLMF 5.15."""
     if x.dtype.kind == "c":
         raise NotImplementedError("the derivative of digamma is not implemented for complex arguments")
-    return sc.zeta(2, x)
+    return zeta_of_order(2, x)
 
 
 def _log_gamma(input: Any) -> Any:
@@ -117,7 +118,7 @@ def digamma(input):
     int_to_float=True,
     public=False,
     name="polygamma",
-    input=lambda g, input, n: g * ((-1) ** n * math.factorial(n + 1) * sc.zeta(n + 2, input)),
+    input=lambda g, input, n: g * ((-1) ** n * math.factorial(n + 1) * zeta_of_order(n + 2, input)),
 )
 def _polygamma(input, n: int):
     """Return the ``n``-th derivative of digamma; see :func:`retrograd.polygamma`."""
@@ -125,7 +126,7 @@ def _polygamma(input, n: int):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got n = {n}")
-    result = sc.psi(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * sc.zeta(n + 1, input)
+    result = sc.psi(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta_of_order(n + 1, input)
     return narrowed(result, input)
 
 
