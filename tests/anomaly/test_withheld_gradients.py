@@ -69,6 +69,46 @@ def test_gradients_that_are_added_to_those_withheld_belong_to_the_same_step() ->
     assert weight.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("policy", ["skip_step", "record"])
+@pytest.mark.parametrize("clears_first", [True, False])
+@pytest.mark.parametrize("bad", [2, 3, 4])
+def test_a_bad_micro_batch_that_is_run_again_leaves_out_the_whole_update(
+    bad: int, clears_first: bool, policy: str
+) -> None:
+    weight = rg.ones(2).requires_grad_()
+    optimizer = rg.optim.SGD([weight], lr=1.0)
+    updated = []
+    with rg.anomaly.watch(policy=policy) as watch:
+        for number in watch.steps(range(12)):
+            if clears_first and number % 3 == 0:
+                optimizer.zero_grad()
+            loss = (weight * 0).log() if number == bad else weight
+            loss.sum().backward()
+            if number % 3 == 2:
+                before = weight.tolist()
+                optimizer.step()
+                if weight.tolist() != before:
+                    updated.append(number)
+                if not clears_first:
+                    optimizer.zero_grad()
+    assert [event.batch_idx for event in watch.events] == [bad]
+    left_out = 2 if bad == 2 else 5
+    assert updated == [each for each in (2, 5, 8, 11) if each != left_out]
+    assert weight.tolist() == [-8.0, -8.0]
+
+
+def test_gradients_that_are_cleared_after_a_bad_micro_batch_are_of_the_next_update() -> None:
+    weight = rg.ones(2).requires_grad_()
+    optimizer = rg.optim.SGD([weight], lr=1.0)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(3)):
+            if number == 2:
+                optimizer.zero_grad()
+            ((weight * 0).log() if number == 1 else weight).sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [0.0, 0.0]
+
+
 def test_leaves_that_no_optimizer_updates_are_not_kept() -> None:
     def bad_step() -> weakref.ref[Tensor]:
         image = rg.zeros(2).requires_grad_()

@@ -64,9 +64,10 @@ class Snapshot:
         np.random.set_state(self._numpy)
         random.setstate(self._python)
 
-    def restore_buffers(self) -> None:
-        for buffer, kept in self._buffers:
-            np.copyto(buffer._data, kept)
+    @property
+    def leaves(self) -> list[Tensor]:
+        """Those whose gradients are noted."""
+        return [leaf for leaf, *_ in self._grads.values()]
 
     def note_grad(self, leaf: Tensor) -> None:
         """Remember what a leaf has in ``.grad`` before the step changes it."""
@@ -80,8 +81,10 @@ class Snapshot:
         leaf._grad = zeros = wrap(np.zeros_like(leaf._data))
         self._zeros[id(leaf)] = zeros, zeros._version
 
-    def restore_grads(self) -> None:
-        """Put back what leaves had in ``.grad``: what earlier steps accumulated, or None."""
+    def restore_tensors(self) -> None:
+        """Put back the buffers, and what leaves had in ``.grad``: what earlier steps accumulated, or None."""
+        for buffer, values in self._buffers:
+            np.copyto(buffer._data, values)
         for leaf, grad, kept in self._grads.values():
             if grad is not None and kept is not None:
                 np.copyto(grad._data, kept)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from retrograd.anomaly.adapters.retrograd.elements import is_bad
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 
 
 class Marked:
@@ -40,6 +42,7 @@ class HeldBack:
 
     def __init__(self) -> None:
         self._zeros, self._bad = Marked(), Marked()
+        self._to_come: list[Tensor] = []  # leaves that go to an update which a step that is run again has not made
         self._raised: tuple[str, NaNEvent] | None = None  # about the bad ones
 
     def __bool__(self) -> bool:
@@ -48,6 +51,18 @@ class HeldBack:
     def made_zero(self, leaves: Iterable[Tensor]) -> None:
         """Have the step left out that would use the gradients of some leaves."""
         self._zeros.add(leaves)
+
+    def first_run_ends(self, leaves: Iterable[Tensor]) -> None:
+        """Find out whether the update is still to come to which a step goes that is about to be run again."""
+        self._to_come = [leaf for leaf in leaves if self._zeros.has(leaf)]
+
+    def second_run_ends(self) -> None:
+        """Have that update left out as a whole, also where the gradients of earlier micro-batches are back."""
+        leaves, self._to_come = self._to_come, []
+        gathered = [leaf for leaf in leaves if leaf._grad is not None]
+        for leaf in () if gathered else leaves:
+            leaf._grad = wrap(np.zeros_like(leaf._data))
+        self._zeros.add(gathered or leaves)
 
     def raised(self, kind: str, event: NaNEvent, leaves: Iterable[Tensor]) -> None:
         """Have the same raised again by such a step."""
