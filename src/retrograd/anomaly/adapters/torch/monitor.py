@@ -179,10 +179,10 @@ class TorchMonitor:
             with contextlib.nullcontext() if self.recorder is None else Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
             return
+        self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
         self.agreement.prepare(self.model)
-        self.now.loss_is_told &= self.now.optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
             return
         if self.recorder is not None:

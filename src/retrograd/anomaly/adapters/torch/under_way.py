@@ -75,7 +75,8 @@ class UnderWay(threading.local):
         self.turns = Turns()
 
     def backward_begins(self) -> None:
-        """Notice whether a weight has been written to since the last one."""
+        """Notice whether a weight has been written to since the last one, and whether the step before has ended."""
+        self.loss_is_told &= self.optimizer is not None  # else nobody says when a step has ended
         if self.weight is not None and (weight := self.weight[0]()) is not None:
             self.writes_between |= weight._version != self.weight[1]
 
