@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd import Tensor
 from retrograd.anomaly import AnomalyError
+
+both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 
 
 def zeroed(optimizer: Any) -> None:
@@ -105,6 +109,51 @@ def test_gradients_that_are_cleared_after_a_bad_micro_batch_are_of_the_next_upda
             if number == 2:
                 optimizer.zero_grad()
             ((weight * 0).log() if number == 1 else weight).sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [0.0, 0.0]
+
+
+def to_none(weight: Any) -> None:
+    weight.grad = None
+
+
+def to_zeros(weight: Any) -> None:
+    weight.grad.zero_()
+
+
+@both
+@pytest.mark.parametrize("clear", [to_none, to_zeros])
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("fault", ["log", "sqrt"])
+def test_an_update_by_hand_is_over_when_an_optimizer_is_made(
+    module: ModuleType, clear: Callable[[Any], None], steps: bool, fault: str
+) -> None:
+    weight = module.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(2)) if steps else range(2):
+            (getattr(weight * 0, fault)() if number else weight).sum().backward()
+            with module.no_grad():
+                weight -= weight.grad
+            clear(weight)
+        optimizer = module.optim.SGD([weight], lr=1.0)
+        weight.sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [-1.0, -1.0]
+    assert len(watch.events) == 1
+
+
+@both
+@pytest.mark.parametrize("steps", [False, True])
+def test_the_first_update_of_all_that_gathers_a_bad_micro_batch(module: ModuleType, steps: bool) -> None:
+    weight = module.ones(2, requires_grad=True)
+    optimizer = module.optim.SGD([weight], lr=1.0)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(2)) if steps else range(2):
+            (weight if number else (weight * 0).log()).sum().backward()
+        optimizer.step()
+        assert weight.tolist() == [1.0, 1.0]
+        optimizer.zero_grad()
+        weight.sum().backward()
         optimizer.step()
     assert weight.tolist() == [0.0, 0.0]
 

@@ -239,7 +239,7 @@ class TorchMonitor:
         counts = not self.recordings.rehearsing
         self.watch.step += counts
         if self.report(kind, event, leaves):
-            self._withhold(leaves)
+            self.now.withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
                     leaf.grad = torch.zeros_like(leaf)  # for an update by hand beside an optimizer
@@ -247,11 +247,6 @@ class TorchMonitor:
         self.watch.step -= counts  # the end of backward counts it
         self.now.loss_is_told = True
         return True
-
-    def _withhold(self, leaves: Sequence[Tensor]) -> None:
-        self.now.withheld, self.now.withheld_from = True, {id(leaf) for leaf in leaves}
-        for leaf in leaves if self.now.optimizer is None or self.now.writes_between else ():
-            leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
 
     def _show_hidden(self) -> None:
         if self.now.hidden is not None:
@@ -309,7 +304,7 @@ class TorchMonitor:
             return
         ratio = None if self.watch.optimizer is None else self._growth.update_ratio(leaves)
         if self.watch.measured(found, ratio) == "withhold":
-            self._withhold(leaves)
+            self.now.withhold(leaves)
 
     def _look_early(self, roots: Sequence[Tensor]) -> None:
         """Look before the optimizer steps, which then need not look at the same gradients again."""
@@ -355,7 +350,7 @@ class TorchMonitor:
             event = self.agreement.guilty(event or self.findings().in_backward(wrong, losses))
         parameters = [parameter for parameter, _ in gradients]
         if self.report(kind, event, parameters):
-            self._withhold(parameters)
+            self.now.withhold(parameters)
             return False
         return True
 
@@ -573,7 +568,7 @@ class TorchMonitor:
         return self.recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.now.withheld = self.recordings.restore(snapshot, self.now.withheld)
+        self.now.restored(self.recordings.restore(snapshot, self.now.still_withheld()))
 
     def record_everything(self) -> None:
         self.recordings.begin_second_run()
