@@ -45,7 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
-from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
+from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, all_stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.under_way import UnderWay
@@ -514,10 +514,10 @@ class RetrogradMonitor(Monitor):
         """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
         self.watch.withheld = True
         variables = [leaf.variable for leaf in leaves_behind(edges)]
-        for variable in variables:
-            if self.watch.replaying and self._snapshot is not None:
-                self._snapshot.withhold_grad(variable)
-            else:
+        if self.watch.replaying and self._snapshot is not None:
+            self._snapshot.withhold(variables)
+        else:
+            for variable in variables:
                 variable._grad = wrap(np.zeros_like(variable._data))
         self._held_back.made_zero(variables)
 
@@ -548,7 +548,7 @@ class RetrogradMonitor(Monitor):
     def record_everything(self) -> None:
         self._rehearsed = self._rehearsing = True
         self._standing_still = Patches()
-        stand_still(self._standing_still)
+        all_stand_still(self._standing_still)
         self._record()
 
     def stop_recording(self) -> None:

@@ -357,7 +357,8 @@ class TorchMonitor:
     # --- the update -----------------------------------------------------------------------------------------------
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.now.busy or not self.now.steps.begin(optimizer):
+        held_back = self.now.hidden is not None or self.lag.holds
+        if self.now.busy or not self.now.steps.begin(optimizer, held_back):
             return None
         self._show_hidden()
         self.sites.leave()
@@ -531,8 +532,9 @@ class TorchMonitor:
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
         """Hand an event over, and say whether the update is to be withheld."""
-        if self.watch.replaying and self.recorder is None:
-            self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
+        if self.watch.replaying and not self.recordings.for_good:
+            with self.at_work():
+                self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
         return self.watch.found(kind, event, exact=self.recordings.for_good) == "withhold"
 
