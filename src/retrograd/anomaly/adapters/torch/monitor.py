@@ -184,6 +184,7 @@ class TorchMonitor:
         self.now.backward_begins()
         self.agreement.prepare(self.model)
         if not self._losses_finite(roots):
+            self.sites.begin_anew()
             return
         if self.recorder is not None:
             with Backward(self.recorder, roots):
