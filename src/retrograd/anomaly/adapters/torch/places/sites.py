@@ -235,14 +235,14 @@ class SiteLog:
             return original(*args, **kwargs)
         except BaseException:
             if not within_backward():
+                self._wanted = True
                 self.begin_anew()
             raise
 
     def begin_anew(self) -> None:
-        """A step has come to no end: note the next one, with nothing of this."""
+        """A step has come to no end: what is noted from here on is the next one."""
         if self._is_here:
             self._forget()
-            self._wanted = True
             self.enter()
 
     def _forget(self) -> None:
