@@ -126,6 +126,7 @@ class Recorder(TorchDispatchMode):
             seq=present_place() if elsewhere else number,
             modules=around.modules,
             thread=self.thread.name,
+            entry=func,
         )
         if around.user is not None:
             call.code, call.at = self._position(around.user)
