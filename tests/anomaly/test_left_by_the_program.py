@@ -58,6 +58,30 @@ def test_an_error_comes_before_the_second_run(module: ModuleType, error: BaseExc
 
 
 @both
+@pytest.mark.parametrize("at", ["the loss", "a gradient"])
+def test_what_comes_behind_a_loop_that_was_left_belongs_to_no_batch_of_it(module: ModuleType, at: str) -> None:
+    def bad() -> None:
+        x = module.zeros(2, requires_grad=True)
+        (x.log() if at == "the loss" else x.sqrt()).sum().backward()
+
+    with watch(policy="skip_step") as w:
+        for _ in w.steps(range(2)):
+            for inner in w.steps(range(4)):
+                module.ones(1, requires_grad=True).sum().backward()
+                if inner == 2:
+                    break
+            bad()
+        for k in w.steps(range(3)):
+            if k == 1:
+                break
+        bad()
+        for _ in w.steps(range(1)):
+            bad()
+        bad()
+    assert [(event.step, event.batch_idx) for event in w.events] == [(4, 0), (8, 1), (9, None), (10, 0), (11, None)]
+
+
+@both
 def test_what_was_seen_twice_is_told_once(module: ModuleType) -> None:
     with watch(policy="record") as w:
         for k in w.steps(range(2)):

@@ -199,3 +199,21 @@ def test_a_remedy_has_the_value_that_the_formula_tends_to(name: str, library: st
         expected = value_and_gradient(formula.function, formula.numbers)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=formula.near, atol=formula.near, err_msg=instead)
+
+
+@libraries
+@pytest.mark.parametrize(
+    "unit", ["x / x.norm(dim=1, keepdim=True)", "x / (x * x).sum(1, keepdim=True).sqrt()"], ids=["norm", "written out"]
+)
+def test_short_vectors_stay_directions_whatever_they_are_raised_to(unit: str, library: str) -> None:
+    """The quotient of a vector and its norm is no larger than 1, however small the eps that the norm is kept above."""
+    text = (
+        f"x = torch.tensor([[0.0, 0.0], [0.003, 0.004]], requires_grad=True)\nu = {unit}\n"
+        "y = torch.exp(torch.cat([u, u @ torch.ones(2, 3)], dim=1) / 0.07)\ny.mean().backward()"
+    )
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    np.testing.assert_allclose(scope["u"].detach().numpy(), [[0.0, 0.0], [0.6, 0.8]], rtol=1e-5)
+    assert bool(np.isfinite(scope["x"].grad.numpy()).all())

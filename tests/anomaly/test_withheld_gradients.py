@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd import Tensor
 from retrograd.anomaly import AnomalyError
+
+both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 
 
 def zeroed(optimizer: Any) -> None:
@@ -61,6 +65,91 @@ def test_gradients_that_are_added_to_those_withheld_belong_to_the_same_step() ->
     with rg.anomaly.watch(policy="skip_step"):
         (weight * 0).log().sum().backward()
         weight.sum().backward()
+        optimizer.step()
+        assert weight.tolist() == [1.0, 1.0]
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("policy", ["skip_step", "record"])
+@pytest.mark.parametrize("clears_first", [True, False])
+@pytest.mark.parametrize("bad", [2, 3, 4])
+def test_a_bad_micro_batch_that_is_run_again_leaves_out_the_whole_update(
+    bad: int, clears_first: bool, policy: str
+) -> None:
+    weight = rg.ones(2).requires_grad_()
+    optimizer = rg.optim.SGD([weight], lr=1.0)
+    updated = []
+    with rg.anomaly.watch(policy=policy) as watch:
+        for number in watch.steps(range(12)):
+            if clears_first and number % 3 == 0:
+                optimizer.zero_grad()
+            loss = (weight * 0).log() if number == bad else weight
+            loss.sum().backward()
+            if number % 3 == 2:
+                before = weight.tolist()
+                optimizer.step()
+                if weight.tolist() != before:
+                    updated.append(number)
+                if not clears_first:
+                    optimizer.zero_grad()
+    assert [event.batch_idx for event in watch.events] == [bad]
+    left_out = 2 if bad == 2 else 5
+    assert updated == [each for each in (2, 5, 8, 11) if each != left_out]
+    assert weight.tolist() == [-8.0, -8.0]
+
+
+def test_gradients_that_are_cleared_after_a_bad_micro_batch_are_of_the_next_update() -> None:
+    weight = rg.ones(2).requires_grad_()
+    optimizer = rg.optim.SGD([weight], lr=1.0)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(3)):
+            if number == 2:
+                optimizer.zero_grad()
+            ((weight * 0).log() if number == 1 else weight).sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [0.0, 0.0]
+
+
+def to_none(weight: Any) -> None:
+    weight.grad = None
+
+
+def to_zeros(weight: Any) -> None:
+    weight.grad.zero_()
+
+
+@both
+@pytest.mark.parametrize("clear", [to_none, to_zeros])
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("fault", ["log", "sqrt"])
+def test_an_update_by_hand_is_over_when_an_optimizer_is_made(
+    module: ModuleType, clear: Callable[[Any], None], steps: bool, fault: str
+) -> None:
+    weight = module.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(2)) if steps else range(2):
+            (getattr(weight * 0, fault)() if number else weight).sum().backward()
+            with module.no_grad():
+                weight -= weight.grad
+            clear(weight)
+        optimizer = module.optim.SGD([weight], lr=1.0)
+        weight.sum().backward()
+        optimizer.step()
+    assert weight.tolist() == [-1.0, -1.0]
+    assert len(watch.events) == 1
+
+
+@both
+@pytest.mark.parametrize("steps", [False, True])
+def test_the_first_update_of_all_that_gathers_a_bad_micro_batch(module: ModuleType, steps: bool) -> None:
+    weight = module.ones(2, requires_grad=True)
+    optimizer = module.optim.SGD([weight], lr=1.0)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for number in watch.steps(range(2)) if steps else range(2):
+            (weight if number else (weight * 0).log()).sum().backward()
         optimizer.step()
         assert weight.tolist() == [1.0, 1.0]
         optimizer.zero_grad()

@@ -132,6 +132,7 @@ class Watch:
         self.step = 0
         self.derives = False
         self.batch_idx: int | None = None
+        self._around: list[int | None] = []  # the number in the loop around one that was left, until training goes on
         self.withheld = False
         self.loss_history: deque[float | None] = deque(maxlen=32)
         self.rerun_loaders = False
@@ -177,11 +178,8 @@ class Watch:
                 adapter.stop()
             raise
         self._started = time.perf_counter()
-        self._own_time = 0.0
-        self.step = 0
-        self.derives = False
-        self._let_through = LetThrough()
-        self.left_out = LeftOut()
+        self.step, self.derives, self._own_time = 0, False, 0.0
+        self._let_through, self.left_out = LetThrough(), LeftOut()
         self.loss_history.clear()
         self.grad_norm_history.clear()
         _stack.append(self)
@@ -333,16 +331,16 @@ class Watch:
         """
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
-        around = self.batch_idx  # of a loop around this one
+        around = self._around.pop() if self._around else self.batch_idx  # of a loop around this one
         for number, batch in enumerate(batches_of(loader)):
-            self.batch_idx = number
-            self.withheld = False
+            self.batch_idx, self.withheld, self._around = number, False, []
             self._replay = replay = SecondRun(self._adapters)
             try:
                 yield batch
                 if replay.tripped is not None:
                     yield from self._again(batch, replay)
             except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
+                self._around = [around]
                 left = replay.tripped or replay.first
                 if replay.adapters is self._adapters:
                     self._unfinished = left
@@ -426,6 +424,8 @@ class Watch:
         self.derives = True
         self._checked = None
         self.left_out.goes_on()
+        if self._around:
+            self.batch_idx = self._around.pop()
 
     @property
     def is_silent(self) -> bool:

@@ -75,6 +75,24 @@ class Averaging(Counting):
         return loss
 
 
+class Ahead(Counting):
+    """Goes half the way that another optimizer has come in two steps, as Lookahead does."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.base = torch.optim.Adam(self.param_groups[0]["params"], lr=0.1)
+        self.slow = [param.detach().clone() for param in self.base.param_groups[0]["params"]]
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.base.step()
+        self.steps += 1
+        if self.steps % 2 == 0:
+            for slow, param in zip(self.slow, self.base.param_groups[0]["params"], strict=True):
+                slow.lerp_(param, 0.5)
+                param.copy_(slow)
+
+
 class Wrapping:
     """Passes on what another optimizer has, and is of no class of torch's."""
 
@@ -133,7 +151,7 @@ def loss_of(net: nn.Module, optimizer: Any, x: Tensor) -> Tensor:
     return loss
 
 
-@pytest.mark.parametrize("kind", [Counting, Averaging])
+@pytest.mark.parametrize("kind", [Counting, Averaging, Ahead])
 @pytest.mark.parametrize(("steps", "lag"), [(False, 0), (True, 0), (False, 1)])
 def test_all_is_as_if_the_batch_had_not_been(kind: type[Counting], steps: bool, lag: int) -> None:
     expected, none = trained(kind, bad=False)

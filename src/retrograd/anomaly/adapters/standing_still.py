@@ -1,4 +1,4 @@
-"""Learning rate schedules, which move on once in a step, also where it is run twice."""
+"""What moves on once in a step, also where that is run twice: schedules of rates, averages of weights."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any
 from retrograd.anomaly.adapters.patches import Patches
 
 
-def schedules_stand_still(patches: Patches, base: type[Any]) -> None:
-    """Have no schedule move on until the patches are undone.
+def stand_still(patches: Patches, schedules: type[Any], average: type[Any]) -> None:
+    """Have no schedule and no average move on until the patches are undone.
 
     Parameters
     ----------
     patches
         Which replace the methods.
-    base
+    schedules
         The class that a library makes its schedules of.
+    average
+        Its class of models that average the weights of another.
     """
-    for schedule in _with_own_step(base):
+    for schedule in _with_own_step(schedules):
         patches.wrap(schedule, "step", _nothing)
+    patches.wrap(average, "update_parameters", _nothing)
 
 
 def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:

@@ -209,6 +209,11 @@ class Scene:
         return str(self.context.get("model") or "model")
 
     @property
+    def usual_eps(self) -> str:
+        """A small number to divide by where the quotient stays small all the same, as that of a vector by its norm."""
+        return "1e-3" if self.half else "1e-12"
+
+    @property
     def eps(self) -> str:
         """A small number to divide by or to take the root of, whose derivative there the type can hold."""
         usual = -3 if self.half else -12
@@ -299,7 +304,9 @@ class Scene:
         spelling = self.spelling(site)
         return site.line.replaced({each: change(site.line.text(each), spelling) for each in nodes})
 
-    def smoothed_root(self, operand: Operand | None, site: Site | None) -> tuple[str | None, Place | None] | None:
+    def smoothed_root(
+        self, operand: Operand | None, site: Site | None, eps: str | None = None
+    ) -> tuple[str | None, Place | None] | None:
         """A line with a small number under the root that an operand at ``site`` is, and its place; None if it is none.
 
         The root itself has no derivative at 0.
@@ -311,7 +318,7 @@ class Scene:
             return None
         line = found.written.line
         place = self.birth.place if line is found.line else outer.place
-        return line.replaced({node: f"{line.text(node)} + {self.eps}"}), place
+        return line.replaced({node: f"{line.text(node)} + {eps or self.eps}"}), place
 
     def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
         """The user's line with an operation changed to another one of its first argument."""

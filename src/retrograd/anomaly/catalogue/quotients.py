@@ -210,9 +210,10 @@ def zero_norm(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     built_in = maker(zero, "norm") is not None
-    rewritten, place = _clamped(scene, site), scene.birth.place
+    eps = scene.usual_eps if same(first(scene.birth), x) else scene.eps
+    rewritten, place = _clamped(scene, site, eps), scene.birth.place
     if not built_in:  # the root itself has no derivative at 0
-        rewritten, place = scene.smoothed_root(zero, site) or (None, place)
+        rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
     name = scene.called(x, "x")
     happened = "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
     if scene.backward:

@@ -45,7 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
-from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
+from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, all_stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.under_way import UnderWay
@@ -485,9 +485,8 @@ class RetrogradMonitor(Monitor):
         tangent_withheld, self._tangent_withheld = self._tangent_withheld, False
         if tangent_withheld and any(each._grad is not None and is_bad(each._grad._data) for each in params):
             return False  # what the program has made of it is not known
-        if self.watch.replaying:
-            return not self.watch.withheld and self._may_be_used(params)
-        return self._held_back.passes(params, self.watch) and self._may_be_used(params)
+        passes = self._held_back.passes(params, self.watch)
+        return passes and not (self.watch.replaying and self.watch.withheld) and self._may_be_used(params)
 
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
         """Look at gradients once more if something was born since backward, in clipping or by hand."""
@@ -515,10 +514,10 @@ class RetrogradMonitor(Monitor):
         """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
         self.watch.withheld = True
         variables = [leaf.variable for leaf in leaves_behind(edges)]
-        for variable in variables:
-            if self.watch.replaying and self._snapshot is not None:
-                self._snapshot.withhold_grad(variable)
-            else:
+        if self.watch.replaying and self._snapshot is not None:
+            self._snapshot.withhold(variables)
+        else:
+            for variable in variables:
                 variable._grad = wrap(np.zeros_like(variable._data))
         self._held_back.made_zero(variables)
 
@@ -527,20 +526,21 @@ class RetrogradMonitor(Monitor):
             self._kept = [(leaf.variable, leaf.variable._data.copy()) for leaf in leaves_behind(edges)]
 
     def snapshot(self) -> Snapshot:
-        self._kept = []
-        self._rehearsed = False
+        self._kept, self._rehearsed = [], False
         self._snapshot = Snapshot(self.watch.model)
         return self._snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
         """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
-        if self._rehearsed:
+        rehearsed, self._rehearsed = self._rehearsed, False
+        if rehearsed:
             snapshot.forget_cleared_grads()
         else:
             snapshot.restore_random()
-        self._rehearsed = False
-        snapshot.restore_buffers()
-        snapshot.restore_grads()
+            self._held_back.first_run_ends(snapshot.leaves)
+        snapshot.restore_tensors()
+        if rehearsed:
+            self._held_back.second_run_ends()
         for variable, kept in self._kept:
             np.copyto(variable._data, kept)
         self._forget()
@@ -548,7 +548,7 @@ class RetrogradMonitor(Monitor):
     def record_everything(self) -> None:
         self._rehearsed = self._rehearsing = True
         self._standing_still = Patches()
-        stand_still(self._standing_still)
+        all_stand_still(self._standing_still)
         self._record()
 
     def stop_recording(self) -> None:

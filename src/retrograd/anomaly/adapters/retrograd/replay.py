@@ -30,7 +30,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
-from retrograd.anomaly.adapters.standing_still import schedules_stand_still
+from retrograd.anomaly.adapters.standing_still import stand_still
 from retrograd.anomaly.libraries import Position, callers_of, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
@@ -41,6 +41,7 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.nn.parameter import is_lazy
 from retrograd.optim.lr_scheduler import LRScheduler
+from retrograd.optim.swa_utils import AveragedModel
 from retrograd.random import default_generator
 
 
@@ -64,9 +65,10 @@ class Snapshot:
         np.random.set_state(self._numpy)
         random.setstate(self._python)
 
-    def restore_buffers(self) -> None:
-        for buffer, kept in self._buffers:
-            np.copyto(buffer._data, kept)
+    @property
+    def leaves(self) -> list[Tensor]:
+        """Those whose gradients are noted."""
+        return [leaf for leaf, *_ in self._grads.values()]
 
     def note_grad(self, leaf: Tensor) -> None:
         """Remember what a leaf has in ``.grad`` before the step changes it."""
@@ -74,14 +76,24 @@ class Snapshot:
             grad = leaf._grad
             self._grads[id(leaf)] = leaf, grad, None if grad is None else grad._data.copy()
 
-    def withhold_grad(self, leaf: Tensor) -> None:
-        """Make the gradient of a leaf zero, so that also an update written by hand changes nothing."""
-        self.note_grad(leaf)
-        leaf._grad = zeros = wrap(np.zeros_like(leaf._data))
-        self._zeros[id(leaf)] = zeros, zeros._version
+    def withhold(self, leaves: Iterable[Tensor]) -> None:
+        """Make the gradients of leaves zero, so that also an update written by hand changes nothing.
 
-    def restore_grads(self) -> None:
-        """Put back what leaves had in ``.grad``: what earlier steps accumulated, or None."""
+        Buffers are put back at once, as the program may go on to average them.
+        """
+        for leaf in leaves:
+            self.note_grad(leaf)
+            leaf._grad = zeros = wrap(np.zeros_like(leaf._data))
+            self._zeros[id(leaf)] = zeros, zeros._version
+        self.restore_buffers()
+
+    def restore_buffers(self) -> None:
+        for buffer, kept in self._buffers:
+            np.copyto(buffer._data, kept)
+
+    def restore_tensors(self) -> None:
+        """Put back the buffers, and what leaves had in ``.grad``: what earlier steps accumulated, or None."""
+        self.restore_buffers()
         for leaf, grad, kept in self._grads.values():
             if grad is not None and kept is not None:
                 np.copyto(grad._data, kept)
@@ -98,9 +110,9 @@ class Snapshot:
                 del self._grads[id(leaf)]
 
 
-def stand_still(patches: Patches) -> None:
-    """Have no learning rate move on, and no scale of a gradient scaler, until the patches are undone."""
-    schedules_stand_still(patches, LRScheduler)
+def all_stand_still(patches: Patches) -> None:
+    """Have no rate, average of weights or scale of a gradient scaler move on until the patches are undone."""
+    stand_still(patches, LRScheduler, AveragedModel)
     patches.wrap(GradScaler, "update", _keep_scale)
 
 

@@ -179,11 +179,12 @@ class TorchMonitor:
             with contextlib.nullcontext() if self.recorder is None else Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
             return
+        self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
         self.agreement.prepare(self.model)
-        self.now.loss_is_told &= self.now.optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
+            self.sites.begin_anew()
             return
         if self.recorder is not None:
             with Backward(self.recorder, roots):
@@ -239,7 +240,7 @@ class TorchMonitor:
         counts = not self.recordings.rehearsing
         self.watch.step += counts
         if self.report(kind, event, leaves):
-            self._withhold(leaves)
+            self.now.withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
                     leaf.grad = torch.zeros_like(leaf)  # for an update by hand beside an optimizer
@@ -247,11 +248,6 @@ class TorchMonitor:
         self.watch.step -= counts  # the end of backward counts it
         self.now.loss_is_told = True
         return True
-
-    def _withhold(self, leaves: Sequence[Tensor]) -> None:
-        self.now.withheld, self.now.withheld_from = True, {id(leaf) for leaf in leaves}
-        for leaf in leaves if self.now.optimizer is None or self.now.writes_between else ():
-            leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
 
     def _show_hidden(self) -> None:
         if self.now.hidden is not None:
@@ -309,7 +305,7 @@ class TorchMonitor:
             return
         ratio = None if self.watch.optimizer is None else self._growth.update_ratio(leaves)
         if self.watch.measured(found, ratio) == "withhold":
-            self._withhold(leaves)
+            self.now.withhold(leaves)
 
     def _look_early(self, roots: Sequence[Tensor]) -> None:
         """Look before the optimizer steps, which then need not look at the same gradients again."""
@@ -355,14 +351,15 @@ class TorchMonitor:
             event = self.agreement.guilty(event or self.findings().in_backward(wrong, losses))
         parameters = [parameter for parameter, _ in gradients]
         if self.report(kind, event, parameters):
-            self._withhold(parameters)
+            self.now.withhold(parameters)
             return False
         return True
 
     # --- the update -----------------------------------------------------------------------------------------------
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.now.busy or not self.now.steps.begin(optimizer):
+        held_back = self.now.hidden is not None or self.lag.holds
+        if self.now.busy or not self.now.steps.begin(optimizer, held_back):
             return None
         self._show_hidden()
         self.sites.leave()
@@ -536,8 +533,9 @@ class TorchMonitor:
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
         """Hand an event over, and say whether the update is to be withheld."""
-        if self.watch.replaying and self.recorder is None:
-            self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
+        if self.watch.replaying and not self.recordings.for_good:
+            with self.at_work():
+                self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
         return self.watch.found(kind, event, exact=self.recordings.for_good) == "withhold"
 
@@ -573,7 +571,7 @@ class TorchMonitor:
         return self.recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.now.withheld = self.recordings.restore(snapshot, self.now.withheld)
+        self.now.restored(self.recordings.restore(snapshot, self.now.still_withheld()))
 
     def record_everything(self) -> None:
         self.recordings.begin_second_run()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import ref
 
+import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.boundaries.undoing import Withheld
@@ -60,6 +62,7 @@ class UnderWay(threading.local):
         self.at_work = False
         self.withheld = False
         self.withheld_from: set[int] = set()
+        self._left: list[tuple[ref[Tensor], int, ref[Tensor] | None]] = []  # as they are, and their gradients
         self.hidden: Withheld | None = None
         self.loss_is_told = False
         self.told: dict[int, Tensor] = {}
@@ -68,16 +71,44 @@ class UnderWay(threading.local):
         self.clipping: dict[str, Any] | None = None
         self.norm: float | None = None
         self.went_back = False
-        self.weight: tuple[weakref.ref[Tensor], int] | None = None
+        self.weight: tuple[ref[Tensor], int] | None = None
         self.writes_between = False
         self.tail: Tail | None = None
         self.steps = Steps()
         self.turns = Turns()
 
     def backward_begins(self) -> None:
-        """Notice whether a weight has been written to since the last one."""
+        """Notice whether a weight has been written to since the last one, and whether the step before has ended."""
+        self.loss_is_told &= self.optimizer is not None  # else nobody says when a step has ended
+        self.withheld = self.still_withheld()
         if self.weight is not None and (weight := self.weight[0]()) is not None:
             self.writes_between |= weight._version != self.weight[1]
+
+    def withhold(self, leaves: Sequence[Tensor]) -> None:
+        """Have the coming update left out; where it may be written by hand, make its gradients zero."""
+        self.withheld, self.withheld_from = True, {id(leaf) for leaf in leaves}
+        by_hand = self.optimizer is None or self.writes_between
+        for leaf in leaves if by_hand else ():
+            leaf.grad = torch.zeros_like(leaf)
+        self._leave(leaves if self.optimizer is None else ())
+
+    def _leave(self, leaves: Iterable[Tensor]) -> None:
+        """Note what an update by hand would change."""
+        self._left = [(ref(leaf), leaf._version, None if leaf.grad is None else ref(leaf.grad)) for leaf in leaves]
+
+    def still_withheld(self) -> bool:
+        """Whether an update is to be left out, and has not been made by hand: with zeros, which are cleared then."""
+        by_hand = False
+        for held, version, gradient in self._left:
+            leaf = held()
+            if leaf is not None:
+                by_hand |= leaf._version != version or (gradient is not None and gradient() is not leaf.grad)
+        return self.withheld and not by_hand
+
+    def restored(self, withheld: bool) -> None:
+        """Leaves are what they were, before or after a second run: say whether an update is left out from here on."""
+        self.withheld = withheld
+        self._leave([leaf for held, *_ in self._left if (leaf := held()) is not None])
 
     def backward_ended(self) -> None:
         """Note that there was one, and remember a weight as it is, if an optimizer is known and not stepping."""
@@ -85,7 +116,7 @@ class UnderWay(threading.local):
         groups = () if self.optimizer is None or self.steps.any else self.optimizer.param_groups
         weights = (each for group in groups for each in group["params"])
         weight = next((each for each in weights if each.grad is not None), None)
-        self.weight = None if weight is None else (weakref.ref(weight), weight._version)
+        self.weight = None if weight is None else (ref(weight), weight._version)
 
     @property
     def busy(self) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from retrograd.anomaly.adapters.retrograd.elements import is_bad
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 
 
 class Marked:
@@ -20,6 +22,9 @@ class Marked:
 
     def __bool__(self) -> bool:
         return self._is_used and bool(self._grads)
+
+    def __contains__(self, gradient: int) -> bool:
+        return gradient in self._grads
 
     def add(self, leaves: Iterable[Tensor]) -> None:
         """Mark the gradients that leaves have now."""
@@ -40,14 +45,34 @@ class HeldBack:
 
     def __init__(self) -> None:
         self._zeros, self._bad = Marked(), Marked()
+        self._versions: dict[int, int] = {}  # of the leaves of the zeros, by the ids of these
+        self._to_come: list[Tensor] = []  # leaves that go to an update which a step that is run again has not made
         self._raised: tuple[str, NaNEvent] | None = None  # about the bad ones
 
     def __bool__(self) -> bool:
         return bool(self._zeros) or bool(self._bad)
 
-    def made_zero(self, leaves: Iterable[Tensor]) -> None:
+    def made_zero(self, leaves: Sequence[Tensor]) -> None:
         """Have the step left out that would use the gradients of some leaves."""
         self._zeros.add(leaves)
+        kept = {key: version for key, version in self._versions.items() if key in self._zeros}
+        self._versions = kept | {id(leaf._grad): leaf._version for leaf in leaves}
+
+    def _is_held(self, leaf: Tensor) -> bool:
+        """Whether a leaf has such a gradient, and was not written to since: an update by hand is over with that."""
+        return self._zeros.has(leaf) and self._versions[id(leaf._grad)] == leaf._version
+
+    def first_run_ends(self, leaves: Iterable[Tensor]) -> None:
+        """Find out whether the update is still to come to which a step goes that is about to be run again."""
+        self._to_come = [leaf for leaf in leaves if self._is_held(leaf)]
+
+    def second_run_ends(self) -> None:
+        """Have that update left out as a whole, also where the gradients of earlier micro-batches are back."""
+        leaves, self._to_come = self._to_come, []
+        gathered = [leaf for leaf in leaves if leaf._grad is not None]
+        for leaf in () if gathered else leaves:
+            leaf._grad = wrap(np.zeros_like(leaf._data))
+        self.made_zero(gathered or leaves)
 
     def raised(self, kind: str, event: NaNEvent, leaves: Iterable[Tensor]) -> None:
         """Have the same raised again by such a step."""
@@ -59,7 +84,7 @@ class HeldBack:
         bad = (each._grad._data for each in params if self._bad.has(each) and each._grad is not None)
         if self._raised is not None and any(map(is_bad, bad)):
             return watch.found(*self._raised, exact=True) != "withhold"
-        held = [each for each in params if self._zeros.has(each)]
+        held = [each for each in params if self._is_held(each)]
         for each in held:
             self._zeros.remove(each)
         return not held

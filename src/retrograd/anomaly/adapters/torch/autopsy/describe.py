@@ -372,7 +372,8 @@ class Describer:
             context |= self._of_data(call, tensor, name)
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
-        index = first_of(tensor)
+        came_through = origin.where is not None and origin.where.shape == tensor.shape and bool(origin.where.any())
+        index = first_of(tensor, origin.where if came_through else None)
         place = self.names.layer(call.modules) | layer
         return NaNEvent(
             kind="leaf",

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.elements.shapes import broadcasts
+from retrograd.anomaly.adapters.torch.autopsy.moved import handed_on
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
 from retrograd.anomaly.names import TRANSPARENT, canonical
 
@@ -183,7 +184,7 @@ class _Search:
             wrong = bad(argument.value)
             if wrong is None:
                 continue
-            chosen = _chosen(call, argument, wrong, mask)
+            chosen = _chosen(call, argument, wrong, output, mask)
             if chosen is not None and not bool(chosen.any()):
                 continue
             if left is not None:
@@ -233,7 +234,7 @@ _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "l
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
 
-def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) -> Tensor | None:
+def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor | None) -> Tensor | None:
     """Which bad elements of an argument can have made the bad elements of the result."""
     written = _written(call, wrong) if argument.name == "input" and not call.is_backward else None
     if written is not None:  # what was there before is gone
@@ -246,6 +247,9 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) 
         if canonical(call.name) == "where" and not call.is_backward:
             reached &= _selected(call, argument, mask.shape)
         return _narrowed(reached, wrong.shape)
+    moved = handed_on(call, argument, output, mask)
+    if moved is not None:
+        return wrong & moved
     dim = _dim(call)
     if dim is None:
         return wrong

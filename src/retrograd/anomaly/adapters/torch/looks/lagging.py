@@ -134,6 +134,11 @@ class Lag:
         self._pending = LateStep(number, batch_idx, parameters, losses, verdict.sent(), update)
         return True
 
+    @property
+    def holds(self) -> bool:
+        """Whether an update is under way that may be held back."""
+        return self._pending is not None and not self._pending.is_over
+
     def updated(self, calls: list[ModelCall], tail: Tail | None) -> None:
         """The optimizer has returned; ``calls`` and ``tail`` are what led to its step."""
         if self._pending is not None and not self._pending.is_over:

@@ -159,6 +159,7 @@ class SiteLog:
         self._notes = InstructionNotes.if_possible() or FunctionNotes()
         self._notes.start()
         patches.wrap(torch.Tensor, "backward", self._without_notes)
+        patches.wrap(torch.autograd, "backward", self._backward)
         patches.wrap(torch, "compile", self._without_notes)
         patches.wrap(torch.autograd, "grad", self._grad)
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
@@ -227,6 +228,27 @@ class SiteLog:
         """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
         self.leave()
         return original(*args, **kwargs)
+
+    def _backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """One that fails, in a hook of the program's own for instance, ends the step as well."""
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            if not within_backward():
+                self._wanted = True
+                self.begin_anew()
+            raise
+
+    def begin_anew(self) -> None:
+        """A step has come to no end: what is noted from here on is the next one."""
+        if self._is_here:
+            self._forget()
+            self.enter()
+
+    def _forget(self) -> None:
+        self._ended.appendleft(self._base)
+        self._notes.clear()
+        self._base = next_seq()
 
     def _grad(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """So would ``autograd.grad``, which may end a step as well, unless it is asked for operations of its own."""
@@ -299,9 +321,7 @@ class SiteLog:
         else:
             self._usual = elapsed if self._usual == 0 else min(elapsed, 0.9 * self._usual + 0.1 * elapsed)
             self._pause -= 1
-        self._ended.appendleft(self._base)
-        self._notes.clear()
-        self._base = next_seq()
+        self._forget()
         self._wanted = self._is_new(self._called) or self._steps < _FIRST or self._pause <= 0
         if not self._wanted:
             self._notes.pause()

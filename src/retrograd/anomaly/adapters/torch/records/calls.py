@@ -84,6 +84,8 @@ class Call:
         What the line of such an operation reads.
     bad
         Whether a result was not finite when it was made, where that is known.
+    entry
+        That of the dispatcher, by which it can be called once more, where that is known.
     kept
         Whether its tensors are still here.
     overwritten
@@ -110,6 +112,7 @@ class Call:
     is_backward: bool = False
     thread: str | None = None
     bad: bool = False
+    entry: Any = field(default=None, repr=False)
     kept: bool = field(default=True, repr=False)
     overwritten: list[Tensor] = field(default_factory=list, repr=False)
     shape: tuple[int, ...] | None = None

@@ -189,6 +189,7 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         seq,
         pointwise=overload is not None and torch.Tag.pointwise in overload.tags,
         seq=seq,
+        entry=overload,
     )
     if site:
         (call.code, call.at), *callers = site

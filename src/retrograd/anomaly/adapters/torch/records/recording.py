@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from retrograd.anomaly.adapters.program.variables import variables_at
 from retrograd.anomaly.adapters.torch.places.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad, next_seq
+from retrograd.anomaly.adapters.torch.records.custom import kernel_of
 from retrograd.anomaly.adapters.torch.records.graph import is_python
 from retrograd.anomaly.adapters.torch.records.parts import writes_to_part
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
@@ -93,13 +94,21 @@ class Recorder(TorchDispatchMode):
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)
         arguments = self._arguments(func, args, kwargs)
-        result = func(*args, **kwargs)
+        kernel, began = kernel_of(func, args), next(self._number)
+        if kernel is None:
+            result = func(*args, **kwargs)
+        else:
+            with self:
+                result = kernel(*args, **kwargs)
         if func is _NUMBER:
             self._numbers[id(result)] = result, args[0]
             return result
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if not any(isinstance(output, Tensor) for output in outputs):
             return result
+        made = [self._made.get(id(each)) for each in outputs]
+        if kernel is not None and all(each is not None and each[0].order > began for each in made):
+            return result  # by operations that are noted
         self._note(func, arguments, [each if isinstance(each, Tensor) else None for each in outputs])
         return result
 
@@ -117,6 +126,7 @@ class Recorder(TorchDispatchMode):
             seq=present_place() if elsewhere else number,
             modules=around.modules,
             thread=self.thread.name,
+            entry=func,
         )
         if around.user is not None:
             call.code, call.at = self._position(around.user)

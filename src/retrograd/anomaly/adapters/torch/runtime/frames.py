@@ -80,13 +80,16 @@ class Steps:
     def __init__(self) -> None:
         self._under_way: list[tuple[FrameType, Any]] = []
 
-    def begin(self, optimizer: Any) -> bool:
-        """Called by a hook; false if the optimizer's own step has called this one."""
+    def begin(self, optimizer: Any, held_back: bool) -> bool:
+        """Called by a hook; false for a part of another step.
+
+        That is so if the optimizer's own step has called this one, or one that is held back, and undone as a whole.
+        """
         caller = sys._getframe(2)
         if self._under_way:
             around = set(outwards(caller.f_back))
             self._under_way = [each for each in self._under_way if each[0] in around]  # others have failed
-            if any(each is optimizer for _, each in self._under_way):
+            if (held_back and self._under_way) or any(each is optimizer for _, each in self._under_way):
                 return False
         self._under_way.append((caller, optimizer))
         return True

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.swa_utils import AveragedModel
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.standing_still import schedules_stand_still
+from retrograd.anomaly.adapters.standing_still import stand_still
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.compiling import uncompiled
@@ -52,6 +53,7 @@ class Recordings:
         self._rehearsed = False  # the second run has begun
         self._still_to_come = False  # the update of what the first run has gathered
         self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
+        self._snapshot = Snapshot(())  # of the beginning of the step
         self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
         self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # of steps, in the numbers of the record's calls
         self._uncompiled = contextlib.ExitStack()
@@ -136,19 +138,25 @@ class Recordings:
     def snapshot(self, buffers: Sequence[Tensor]) -> Snapshot:
         """What has to be put back to run the coming step again."""
         self._leaves, self._put_away = [], []
-        return Snapshot(buffers)
+        self._snapshot = Snapshot(buffers)
+        return self._snapshot
 
     def tripped(self, leaves: Iterable[Tensor], by_hand: bool) -> None:
-        """The step is to be run again, and goes to some leaves, which may be updated without an optimizer."""
-        self._leaves = list(leaves)
-        if by_hand:
-            self._put_away.append(Copies(self._leaves))
+        """A run has tripped, and goes to some leaves, which may be updated without an optimizer.
+
+        Buffers are put back at once, as the program may go on to average them.
+        """
+        self._snapshot.restore_buffers()
+        if self.recorder is None:
+            self._leaves = list(leaves)
+            if by_hand:
+                self._put_away.append(Copies(self._leaves))
 
     def begin_second_run(self) -> None:
         self._rehearsed = self.rehearsing = True
         self._put_away.append(Gradients(self._leaves))
         self._standing_still = Patches()
-        schedules_stand_still(self._standing_still, LRScheduler)
+        stand_still(self._standing_still, LRScheduler, AveragedModel)
         self._enter()
 
     def end_second_run(self) -> None:
