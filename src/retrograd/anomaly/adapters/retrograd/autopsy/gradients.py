@@ -43,18 +43,23 @@ class GradientSearch:
             path = [edge[0] for edge in self._graph.roots]
             return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
         for birth in self._inquest.likeliest_first(self._inquest.births):
-            way = self._way(birth.node) if birth.node in self._graph.consumers else None
-            if way is None:
-                continue
-            harmed = self.harmed(way)
-            event = self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
+            event = self.of_birth(birth)
             if event is not None:
-                return self._meeting(event, way, harmed) or event
+                return event
         event = self._spoilt()
         if event is None and any(map(holds_nan, arrays)):
             event = self._hidden((each for each in self._inquest.births if not each.is_backward), holds_nan)
         event = event or self._lost() or self._product(arrays[0])
         return event or self._hidden(self._inquest.in_order(), is_bad)
+
+    def of_birth(self, birth: Birth) -> NaNEvent | None:
+        """The event of a birth in backward, if there is a way from it to one of the leaves."""
+        way = self._way(birth.node) if birth.node in self._graph.consumers else None
+        if way is None:
+            return None
+        harmed = self.harmed(way)
+        event = self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
+        return None if event is None else self._meeting(event, way, harmed) or event
 
     def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
         """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ class Origin:
         From the operation to the harm.
     sure
         Whether all that went in is known to have been finite.
+    also
+        Further births that lead to the harm, each of what was finite.
     """
 
     call: Call
@@ -42,6 +44,7 @@ class Origin:
     leaf: Argument | None = None
     path: tuple[Call, ...] = ()
     sure: bool = True
+    also: tuple[Origin, ...] = ()
 
 
 @dataclass(eq=False)
@@ -88,6 +91,7 @@ def origin_of(
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
+            first.also = tuple(search.others(first)) if found is certain else ()
             return first
     return None
 
@@ -133,6 +137,16 @@ class _Search:
         while (following := self._visits[found[-1]].towards) is not None:
             found.append(following)
         return tuple(found)
+
+    def others(self, first: Origin) -> Iterator[Origin]:
+        """The certain births besides the first one, in order; of several of one operation in the program the first."""
+        seen = {(first.call.code, first.call.at)}
+        for birth in sorted(self.births, key=lambda each: each.call.order):
+            call = birth.call
+            if call.code is not None and (call.code, call.at) not in seen:
+                seen.add((call.code, call.at))
+                birth.path = self.way(call)
+                yield birth
 
     def is_mixed(self, call: Call) -> bool:
         """Whether what an operation gives went on into sums of products next, where no mask is meant."""
