@@ -17,7 +17,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.program.place import place_fields
 from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, result_of
-from retrograd.anomaly.adapters.retrograd.autopsy.further import further_in_backward, further_in_forward
+from retrograd.anomaly.adapters.retrograd.autopsy.further import with_further_in_backward, with_further_in_forward
 from retrograd.anomaly.adapters.retrograd.autopsy.gradients import GradientSearch
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, filled
 from retrograd.anomaly.adapters.retrograd.autopsy.lost import Lost, lost_data
@@ -98,12 +98,13 @@ class Inquest:
         event = self._found(search)
         if event is None:
             return self._unknown(loss, "loss")
-        return self._with_further(event, lambda first: further_in_forward(self, first))
+        return self._with_further(event, lambda first: with_further_in_forward(self, first))
 
-    def _with_further(self, event: NaNEvent, search: Callable[[NaNEvent], tuple[NaNEvent, ...]]) -> NaNEvent:
+    @staticmethod
+    def _with_further(event: NaNEvent, search: Callable[[NaNEvent], NaNEvent]) -> NaNEvent:
         """The event, with those of further births of the step as far as these can be told."""
         with suppress(Exception):  # an error of ours is no reason to tell nothing
-            return replace(event, also=search(event))
+            return search(event)
         return event
 
     def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
@@ -427,7 +428,7 @@ class Inquest:
         event = self._found(lambda: search.event(arrays, given))
         if event is None:
             return self._unknown(arrays[0], search.harmed(), leaves)
-        return self._with_further(event, lambda first: further_in_backward(self, first, leaves, search.of_birth))
+        return self._with_further(event, lambda first: with_further_in_backward(self, first, search, arrays))
 
     def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
         """Why gradients are not finite although backward made them finite: what was done to them by hand since."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,53 +16,69 @@ from retrograd.anomaly.adapters.retrograd.autopsy.describe import result_of
 from retrograd.anomaly.adapters.retrograd.autopsy.rules import cleaned, passed_on, reaches
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad, same
-from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of, with_context
+from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of, is_certain, is_to_come, with_context
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.retrograd.autopsy.findings import Inquest
+    from retrograd.anomaly.adapters.retrograd.autopsy.gradients import GradientSearch
     from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 
 
-def further_in_forward(inquest: Inquest, first: NaNEvent) -> tuple[NaNEvent, ...]:
-    """The events of further births in the forward pass of a bad loss, and of those that its backward would show."""
+def with_further_in_forward(inquest: Inquest, first: NaNEvent) -> NaNEvent:
+    """The event of a bad loss, with those of further births in forward, and of those that its backward would show.
+
+    Where the first one turns out to have done no harm by itself, as the infinity of a mask in a row that is NaN anyway,
+    the next one takes its place.
+    """
     if not _is_of_this_step(first):
-        return ()
-    births = [birth for birth in inquest.in_order() if _may_be_told(inquest, birth)]
+        return first
     alone = Alone(inquest.graph)
-    found = (
-        inquest.came_through(birth)
-        for birth in _one_of_each_place(births)
-        if alone.comes_through(_keepers(inquest.graph, birth))
-    )
-    return _first_ones([*_others(found, first), *_others(_to_come(inquest), first)])
+    found: list[NaNEvent | None] = []
+    is_harmless = False
+    for birth in _one_of_each_place(birth for birth in inquest.in_order() if _may_be_told(inquest, birth)):
+        keepers = _keepers(inquest.graph, birth)
+        event = inquest.came_through(_of_ordinary(birth)) if keepers else None
+        if event is not None and not alone.comes_through(keepers):
+            is_harmless |= _place(event) == _place(first)
+            event = None
+        found.append(event)
+    others = [*_others(found, first), *_others(_to_come(inquest), first)]
+    if is_harmless and others and not is_to_come(others[0]):
+        first, *others = others
+    return replace(first, also=tuple(others[:MOST_ALSO]))
 
 
-def further_in_backward(
-    inquest: Inquest,
-    first: NaNEvent,
-    leaves: Sequence[AccumulateGrad],
-    event_of: Callable[[Birth], NaNEvent | None],
-) -> tuple[NaNEvent, ...]:
-    """The events of further births in backward, each of which has spoilt one of some gradients by itself."""
+def with_further_in_backward(
+    inquest: Inquest, first: NaNEvent, search: GradientSearch, arrays: Sequence[ndarray]
+) -> NaNEvent:
+    """The event of bad gradients, with those of further births in backward.
+
+    Those of births that have spoilt some of the ``arrays`` which nothing else reaches are among them.
+
+    ``search`` is what has found the first one.
+    """
     if not _is_of_this_step(first):
-        return ()
-    graph, goals = inquest.graph, set(leaves)
-    births = [
-        birth
-        for birth in inquest.births
-        if birth.node in graph.consumers and birth.name != ADDITION and birth.op is None
-        if _may_be_told(inquest, birth) and birth.inside is None
-    ]
-
-    def found() -> Iterator[NaNEvent | None]:
-        for birth in births:
-            assert birth.node is not None
-            grads = passed_on(graph, birth.node, [cleaned(birth.g)])
-            if grads is not None and is_bad(grads) and reaches(graph, birth.node, grads, goals):
-                yield event_of(birth)
-
-    return _first_ones(_others(found(), first))
+        return first
+    graph, goals, starts = inquest.graph, set(search.leaves), [search.start]
+    found: list[NaNEvent | None] = []
+    for birth in inquest.births:
+        node = birth.node
+        if node not in graph.consumers or birth.op is not None or birth.inside is not None or birth.name == ADDITION:
+            continue
+        grads = passed_on(graph, node, [cleaned(birth.g)]) if _may_be_told(inquest, birth) else None
+        if grads is not None and is_bad(grads) and reaches(graph, node, grads, goals):
+            found.append(search.of_birth(birth))
+            starts.append(node)
+    while starts[-1] is not None and len(found) <= MOST_ALSO:
+        reached = set().union(*(graph.behind(each) for each in starts if each is not None))
+        left = [place for place, leaf in enumerate(search.leaves) if leaf not in reached]
+        if not left:
+            break
+        other = search.of([search.leaves[place] for place in left])
+        found.append(other.event([arrays[place] for place in left], ()))
+        starts.append(other.start)
+    return replace(first, also=tuple(_others(found, first)[:MOST_ALSO]))
 
 
 def _is_of_this_step(first: NaNEvent) -> bool:
@@ -74,7 +92,13 @@ def _may_be_told(inquest: Inquest, birth: Birth) -> bool:
 
 
 def _one_of_each_place(births: Iterable[Birth]) -> Iterator[Birth]:
-    return iter({(birth.code, birth.at, birth.name): birth for birth in reversed([*births])}.values())
+    """The first of those that one operation of the program has given, in a loop say."""
+    seen = set()
+    for birth in births:
+        place = birth.code, birth.at, birth.name
+        if place not in seen:
+            seen.add(place)
+            yield birth
 
 
 def _others(found: Iterable[NaNEvent | None], first: NaNEvent) -> list[NaNEvent]:
@@ -82,7 +106,7 @@ def _others(found: Iterable[NaNEvent | None], first: NaNEvent) -> list[NaNEvent]
     others: list[NaNEvent] = []
     seen = {_place(first)}
     for event in found:
-        if event is None or event.kind == "leaf" or event.lineno is None or _place(event) in seen:
+        if event is None or event.lineno is None or not is_certain(event) or _place(event) in seen:
             continue
         if all(map(np.isfinite, event.operands.values())):
             seen.add(_place(event))
@@ -90,15 +114,20 @@ def _others(found: Iterable[NaNEvent | None], first: NaNEvent) -> list[NaNEvent]
     return others
 
 
-def _first_ones(events: Sequence[NaNEvent]) -> tuple[NaNEvent, ...]:
-    return tuple(events[:MOST_ALSO])
-
-
 def _place(event: NaNEvent) -> tuple[object, ...]:
     return event.filename, event.lineno, event.col, event.op
 
 
 # --- in forward ---------------------------------------------------------------------------------------------------
+
+
+def _of_ordinary(birth: Birth) -> Birth:
+    """A birth as if all that the operation was given had been ordinary."""
+    if birth.op is None or birth.inplace or not is_bad(list(birth.operands)):
+        return birth
+    birth = copy.copy(birth)
+    birth.operands, birth.samples, birth.result = [cleaned(each) for each in birth.operands], (), None
+    return birth
 
 
 def _keepers(graph: Graph, birth: Birth) -> set[Node]:

@@ -79,7 +79,8 @@ def origin_of(
     for call, output in harmed:
         search.reach(call, output, bad(call.outputs[output]), None)
     search.run()
-    certain = search.leaves + search.births
+    certain = [each for each in search.leaves + search.births if not search.is_absorbed(each)]
+    certain = certain or search.births
     lost, masks = ([], []) if certain else search.lost(lost_data)
     passed_on = all(canonical(each.call.name) in _PASSING_ON for each in search.vague)
     alone = search.only_lacking() if passed_on else []
@@ -138,11 +139,20 @@ class _Search:
             found.append(following)
         return tuple(found)
 
+    def is_absorbed(self, origin: Origin) -> bool:
+        """Whether it is minus infinity and nothing else, on its way into what takes that for a mask."""
+        made = origin.call.outputs[origin.output] if origin.leaf is None else None
+        following = (each for each in self.way(origin.call)[1:] if not each.is_backward)
+        takes = made is not None and any(canonical(each.name) in _ABSORBING for each in following)
+        return takes and _is_like_a_mask(made)
+
     def others(self, first: Origin) -> Iterator[Origin]:
         """The certain births besides the first one, in order; of several of one operation in the program the first."""
         seen = {(first.call.code, first.call.at)}
         for birth in sorted(self.births, key=lambda each: each.call.order):
             call = birth.call
+            if self.is_absorbed(birth):
+                continue
             if call.code is not None and (call.code, call.at) not in seen:
                 seen.add((call.code, call.at))
                 birth.path = self.way(call)
@@ -244,6 +254,7 @@ _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on
 _JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
 _PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
+_ABSORBING = ("amax", "log_softmax", "logsumexp", "max", "softmax")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
 
