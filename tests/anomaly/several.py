@@ -23,7 +23,7 @@ class Program:
 
     @property
     def text(self) -> str:
-        return f"{self.setup.strip()}\n{self.code.strip()}\nloss.backward()\n"
+        return f"import math\n{self.setup.strip()}\n{self.code.strip()}\nloss.backward()\n"
 
 
 def leaf(name: str, values: str) -> str:
@@ -363,7 +363,7 @@ loss = (torch.sqrt(h + 1) / h.sum()).sum()
     ),
     Program(
         "a weight that is NaN already",
-        f"{leaf('x', '[1.0, float('nan')]')}\n{P}",
+        f"{leaf('x', '[1.0, math.nan]')}\n{P}",
         """
 a = torch.log(p).sum()
 loss = (x * 2).sum() + a

@@ -143,8 +143,9 @@ class _Search:
         """Whether it is minus infinity and nothing else, on its way into what takes that for a mask."""
         made = origin.call.outputs[origin.output] if origin.leaf is None else None
         following = (each for each in self.way(origin.call)[1:] if not each.is_backward)
-        takes = made is not None and any(canonical(each.name) in _ABSORBING for each in following)
-        return takes and _is_like_a_mask(made)
+        if made is None or not any(canonical(each.name) in _ABSORBING for each in following):
+            return False
+        return _is_like_a_mask(made)
 
     def others(self, first: Origin) -> Iterator[Origin]:
         """The certain births besides the first one, in order; of several of one operation in the program the first."""
