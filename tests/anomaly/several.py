@@ -7,23 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Program:
-    """A step with several faults: what it begins with, its text, the lines of its faults, and its loss if it is finite.
+    """A step: what it begins with, its text, and how many faults it has.
 
-    ``loss`` is the true one, to which that of the mended step must come close.
+    ``loss`` is the true one, where that is finite, and ``ops`` are the operations of which one is to be told.
     """
 
     name: str
     setup: str
     code: str
-    faults: int
+    faults: int = 1
     loss: float | None = None
+    ops: tuple[str, ...] = ("sqrt",)
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def text(self) -> str:
-        return f"import math\n{self.setup.strip()}\n{self.code.strip()}\nloss.backward()\n"
+        return f"import math\n{self.setup.strip()}\n# the step\n{self.code.strip()}\nloss.backward()\n"
 
 
 def leaf(name: str, values: str) -> str:
@@ -242,7 +243,6 @@ w = torch.softmax(s + mask, dim=-1)
 b = torch.sqrt(d).sum()
 loss = w[:, 0].sum() + b
 """,
-        1,
     ),
     Program(
         "a mask before a softmax of rows one of which is NaN",
@@ -253,7 +253,6 @@ t = torch.sqrt(d)
 w = torch.softmax(s * t.flip(0)[:, None] + mask, dim=-1)
 loss = w[:, 0].sum()
 """,
-        1,
     ),
     Program(
         "what follows from an infinity",
@@ -264,7 +263,7 @@ b = a * 0.0
 c = a - a
 loss = (a + b + torch.exp(-a) / torch.exp(-a) + torch.sqrt(-c)).sum()
 """,
-        1,
+        ops=("log",),
     ),
     Program(
         "what follows from a NaN, and passes through a matrix product",
@@ -274,7 +273,6 @@ t = torch.sqrt(d)
 h = m @ t
 loss = torch.log(h.abs() + 1).sum() + torch.sqrt(h).sum()
 """,
-        1,
     ),
     Program(
         "one line that is called twice",
@@ -284,7 +282,7 @@ def surprise(t):
     return -torch.log(t).sum()
 loss = surprise(p) + surprise(o)
 """,
-        1,
+        ops=("log",),
     ),
     Program(
         "a guarded logarithm",
@@ -295,7 +293,6 @@ a = torch.where(p > 0, torch.log(safe), 0.0).sum()
 b = torch.sqrt(d).sum()
 loss = a + b
 """,
-        1,
     ),
     Program(
         "a statistic that nobody differentiates",
@@ -307,7 +304,6 @@ with torch.no_grad():
 b = torch.sqrt(d).sum()
 loss = b
 """,
-        1,
     ),
     Program(
         "a number that is not used",
@@ -317,7 +313,6 @@ unused = torch.log(p).sum()
 b = torch.sqrt(d).sum()
 loss = b
 """,
-        1,
     ),
     Program(
         "logsumexp over a row that is masked",
@@ -328,7 +323,6 @@ a = torch.logsumexp(hidden, dim=-1).sum()
 b = torch.sqrt(d).sum()
 loss = a + b
 """,
-        1,
     ),
     Program(
         "the largest of logarithms",
@@ -338,7 +332,6 @@ a = torch.log(p).amax()
 b = torch.sqrt(d).sum()
 loss = a + b
 """,
-        1,
     ),
     Program(
         "a branch that where leaves out, in a result that is bad elsewhere",
@@ -349,7 +342,7 @@ with torch.no_grad():
     b = torch.sqrt(d.flip(0))
 loss = torch.where(p > 0, b.flip(0) * 0 + 1, a).sum()
 """,
-        1,
+        ops=("log",),
     ),
     Program(
         "a number in the data that is NaN",
@@ -359,7 +352,7 @@ batch = torch.tensor([1.0, float('nan')], dtype=torch.float64)
 h = torch.log(x * batch)
 loss = (torch.sqrt(h + 1) / h.sum()).sum()
 """,
-        1,
+        ops=("leaf",),
     ),
     Program(
         "a weight that is NaN already",
@@ -368,7 +361,7 @@ loss = (torch.sqrt(h + 1) / h.sum()).sum()
 a = torch.log(p).sum()
 loss = (x * 2).sum() + a
 """,
-        1,
+        ops=("leaf", "log"),
     ),
     Program(
         "a pole whose gradient goes nowhere",
@@ -378,6 +371,6 @@ b = torch.sqrt(q.detach()).sum()
 c = torch.where(q > 0, torch.sqrt(torch.where(q > 0, q, 1.0)), 0.0).sum()
 loss = torch.log(p).sum() + b + c
 """,
-        1,
+        ops=("log",),
     ),
 ]
