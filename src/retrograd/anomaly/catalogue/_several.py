@@ -37,29 +37,31 @@ def explained_together(first: NaNEvent, explain: Explain) -> NaNEvent:
 
 
 def _tell(birth: NaNEvent, told: list[NaNEvent], explain: Explain) -> None:
-    """Add a birth to those that are told, with what the remedies for these have made of its line."""
-    place = _mended_place(birth)
-    rewritten = None if place is None else next((each.remedy for each in told if _mended_place(each) == place), None)
-    if place is None or rewritten is None:
+    """Add a birth to those that are told, unless what is to be written for these mends it as well."""
+    rewritten = {place: each.remedy for each in told if (place := _mended_place(each)) is not None}
+    own, place = Place(birth.lineno or 0, birth.filename), _mended_place(birth)
+    shown = rewritten.get(own)
+    if shown is not None and (place is None or place == own):
+        col = _left_to_mend(birth, shown)
+        if col is None:
+            return
+        line = _mended_as_well(birth, shown, col, explain)
+        told[:] = [replace(each, remedy=line or shown) if _mended_place(each) == own else each for each in told]
+        told.append(replace(birth, remedy=line, remedy_lineno=None if line is None else birth.lineno))
+    elif place is None or place not in rewritten:
         told.append(birth)
-        return
-    line = _mended_as_well(birth, rewritten, explain)
-    for number, each in enumerate(told):
-        if _mended_place(each) == place and line is not None:
-            told[number] = replace(each, remedy=line)
-    told.append(replace(birth, remedy=rewritten if line is None else line))
+    elif birth.remedy != rewritten[place]:
+        told.append(replace(birth, remedy=None, remedy_lineno=None, remedy_filename=None))
 
 
-def _mended_as_well(birth: NaNEvent, rewritten: str, explain: Explain) -> str | None:
-    """A line that was rewritten for other births, with this one mended; None if it is so, or cannot be."""
-    operation = None if birth.surroundings is None else birth.surroundings.operation
-    col = None if operation is None else _left_to_mend(birth, rewritten)
-    if birth.surroundings is None or operation is None or col is None:
+def _mended_as_well(birth: NaNEvent, rewritten: str, col: int, explain: Explain) -> str | None:
+    """A line that was rewritten for other births, with an operation in it mended as well; None if that cannot be."""
+    if birth.surroundings is None or birth.surroundings.operation is None:
         return None
-    there = replace(operation, code_line=rewritten, col=col)
+    there = replace(birth.surroundings.operation, code_line=rewritten, col=col)
     around = replace(birth.surroundings, operation=there)
     again = explain(replace(birth, code_line=rewritten, col=col, end_col=None, surroundings=around))
-    return again.remedy if _mended_place(again) == _mended_place(birth) else None
+    return again.remedy if _mended_place(again) == Place(birth.lineno or 0, birth.filename) else None
 
 
 def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
