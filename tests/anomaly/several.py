@@ -219,6 +219,17 @@ loss = n.sum() - a
         2,
     ),
     Program(
+        "infinite gradients of opposite sign",
+        Q,
+        """
+a = torch.sqrt(q).sum()
+b = torch.sqrt(q * 4).sum()
+loss = a - b
+""",
+        2,
+        loss=-2.0,
+    ),
+    Program(
         "five faults",
         f"{P}\n{D}\n{Q}\n{leaf('u', '[1.0, 0.0]')}\n{leaf('e', '[-0.5, 0.5]')}",
         """

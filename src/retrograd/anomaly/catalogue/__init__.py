@@ -200,13 +200,25 @@ def explain(event: NaNEvent) -> NaNEvent:
     """
     found = diagnose(event)
     first = _filled_in(event, found)
-    if not event.also or (found.title in _IN_TRAINING and found.title not in _IN_DATA):
-        return replace(first, also=()) if event.also else first
+    if not event.also:
+        return first
+    if found.title in _IN_TRAINING:
+        return replace(first, also=())
     return explained_together(first, lambda birth: _filled_in(birth, diagnose(birth)))
 
 
-_IN_TRAINING = frozenset(row.title for row in training.CAUSES)
-_IN_DATA = (training.bad_argument.title, training.bad_mask.title, training.bad_batch.title)
+_IN_TRAINING = frozenset(
+    row.title
+    for row in (
+        training.bad_rate,
+        training.uninitialised,
+        training.bad_weight,
+        training.poisoned_clipping,
+        training.zero_eps,
+        training.runaway,
+        training.overflowing_update,
+    )
+)
 
 
 def _filled_in(event: NaNEvent, found: Diagnosis) -> NaNEvent:

@@ -53,7 +53,7 @@ class GradientSearch:
         for birth in self._inquest.likeliest_first(self._inquest.births):
             event = self.of_birth(birth)
             if event is not None:
-                return event
+                return self._meeting(event, birth) or event
         event = self._spoilt()
         if event is None and any(map(holds_nan, arrays)):
             event = self._hidden((each for each in self._inquest.births if not each.is_backward), holds_nan)
@@ -70,12 +70,12 @@ class GradientSearch:
         if way is None:
             return None
         harmed = self.harmed(way)
-        event = self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
-        return None if event is None else self._meeting(event, way, harmed) or event
+        return self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
 
-    def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
+    def _meeting(self, event: NaNEvent, infinite: Birth) -> NaNEvent | None:
         """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
-        if event.nan_count:
+        way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
+        if way is None:
             return None
         for birth in self._inquest.births:
             if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
@@ -85,7 +85,7 @@ class GradientSearch:
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
                 rest = way[way.index(birth.node) :]
-                return self._describer.backward(birth, rest, harmed=harmed, makers=makers[:2])
+                return self._describer.backward(birth, rest, harmed=self.harmed(way), makers=makers[:2])
         return None
 
     def _way_to(self, node: Node, goal: Node) -> list[Node] | None:
