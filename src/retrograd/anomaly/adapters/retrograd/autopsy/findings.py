@@ -103,7 +103,7 @@ class Inquest:
     @staticmethod
     def _with_further(event: NaNEvent, search: Callable[[NaNEvent], NaNEvent]) -> NaNEvent:
         """The event, with those of further births of the step as far as these can be told."""
-        with suppress(Exception):  # an error of ours is no reason to tell nothing
+        with suppress(Exception), np.errstate(all="ignore"):  # an error of ours is no reason to tell nothing
             return search(event)
         return event
 

@@ -128,8 +128,7 @@ def _deliver(node: Node, grads: Sequence[Any], arrived: dict[Node, list[Any]]) -
         if edge is not None and grad is not None and is_bad(grad):
             places = arrived.setdefault(edge[0], [None] * edge[0].outputs)
             before = places[edge[1]]
-            with np.errstate(all="ignore"):
-                places[edge[1]] = grad if before is None else before + grad
+            places[edge[1]] = grad if before is None else before + grad
 
 
 def _all_bad(node: Node) -> list[Any]:
