@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -77,9 +78,13 @@ def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
     old, new = decisive(site.written), decisive(written)
     if old is not None and new is not None:
         text, changed = site.line.text(old), line.text(new)
-        if text != changed and text in changed:  # a guard was put around it
+        if text != changed and (text in changed or _names(old) != _names(new)):  # a guard was put around it
             return None
     return line.column(written.node) + len(rewritten) - len(rewritten.lstrip())
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _mended_place(event: NaNEvent) -> Place | None:
