@@ -16,6 +16,8 @@ KINDS = ("invalid", "divide", "overflow", "underflow", "leaf", "error")
 """How a value is born: by the IEEE 754 exception the operation raised, or from outside as data or parameter; or an
 error that the operation raised instead."""
 
+MOST_ALSO = 8  # further births of a step that an event tells of
+
 
 class _Event:
     """What both events can do: go to JSON and come back, and be compared by what they record."""
@@ -104,6 +106,9 @@ class NaNEvent(_Event):
         Whether running the step again gave the same birth; None if it was not run again.
     note
         Anything else that a reader should know.
+    also
+        Further births of the same step that do not follow from this one and do harm by themselves, explained as this
+        one is. A remedy of one that stands in a line which another remedy rewrites is that line with both mended.
     rerun
         Where more could be known: what to run, or to write, to have every operation recorded from the right step on.
     version
@@ -159,6 +164,7 @@ class NaNEvent(_Event):
     surroundings: Surroundings | None = field(default=None, repr=False)
     reproducible: bool | None = None
     note: str | None = None
+    also: tuple[NaNEvent, ...] = field(default=(), repr=False)
     rerun: str | None = None
     version: int = 1
 
@@ -166,6 +172,7 @@ class NaNEvent(_Event):
         object.__setattr__(self, "index", _integers(self.index))
         object.__setattr__(self, "output_shape", _integers(self.output_shape))
         object.__setattr__(self, "path", tuple(self.path))
+        object.__setattr__(self, "also", tuple(self.also))
 
     @property
     def born(self) -> str:
@@ -203,7 +210,7 @@ class NaNEvent(_Event):
             return f"{self.born} came in with {came_in_with(self)}{place}{element}{values}"
         what = f"the {self.op} of a derivative" if is_derived(self) else self.op
         what = f"the tangent of {what}" if is_tangent(self) else what
-        return f"{self.born} born in {what}{place}{element}{values}"
+        return f"{self.born} {'to come' if is_to_come(self) else 'born'} in {what}{place}{element}{values}"
 
 
 def context_of(event: NaNEvent) -> Mapping[str, Any]:
@@ -251,6 +258,11 @@ def was_given_bad(event: NaNEvent) -> bool:
 def is_tangent(event: NaNEvent) -> bool:
     """Whether it was born in forward mode, in the tangent of an operation's result."""
     return bool(context_of(event).get("forward_mode"))
+
+
+def is_to_come(event: NaNEvent) -> bool:
+    """Whether it is a birth that the backward of a bad loss, which was not run, would have shown."""
+    return bool(context_of(event).get("to_come"))
 
 
 def is_derived(event: NaNEvent) -> bool:

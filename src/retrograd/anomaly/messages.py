@@ -150,6 +150,10 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
         lines += ["Write instead:", *(f"    {line}" for line in event.remedy.split("\n"))]
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
+    for birth in event.also:
+        lines.append(f"In the same step: {birth}")
+        if birth.remedy:
+            lines += ["Write instead:", *(f"    {line}" for line in birth.remedy.split("\n"))]
     return [*lines, note] if note else lines
 
 

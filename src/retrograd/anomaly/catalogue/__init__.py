@@ -37,6 +37,7 @@ from retrograd.anomaly.catalogue._calls import named_instead
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._several import explained_together
 from retrograd.anomaly.catalogue._together import mended_together
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
@@ -193,8 +194,34 @@ def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:
 
 
 def explain(event: NaNEvent) -> NaNEvent:
-    """Return the event with its cause and its remedy filled in."""
+    """Return the event with its cause and its remedy filled in, and those of further births of its step.
+
+    Where the cause lies in the training, in the learning rate say, so does that of whatever else went wrong.
+    """
     found = diagnose(event)
+    first = _filled_in(event, found)
+    if not event.also:
+        return first
+    if found.title in _IN_TRAINING:
+        return replace(first, also=())
+    return explained_together(first, lambda birth: _filled_in(birth, diagnose(birth)))
+
+
+_IN_TRAINING = frozenset(
+    row.title
+    for row in (
+        training.bad_rate,
+        training.uninitialised,
+        training.bad_weight,
+        training.poisoned_clipping,
+        training.zero_eps,
+        training.runaway,
+        training.overflowing_update,
+    )
+)
+
+
+def _filled_in(event: NaNEvent, found: Diagnosis) -> NaNEvent:
     filename = None if found.filename == event.filename else found.filename
     return replace(event, cause=found.cause, remedy=found.remedy, remedy_lineno=found.lineno, remedy_filename=filename)
 

@@ -77,6 +77,7 @@ def _event(entry: Entry) -> str:
         _source(story),
         _section("Why", _paragraphs([story.why])),
         _section("Write instead", _code(story.instead)),
+        _section("Also in this step", _further(story)),
         _section("Run again like this", _code(story.again)),
         _section("What to do next", _paragraphs(story.advice)),
         _section(f"Operands{where}", _operands(story)),
@@ -97,6 +98,16 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 def _code(code: str) -> str:
     return f'<pre class="good"><code>{escape(textwrap.dedent(code))}</code></pre>' if code else ""
+
+
+def _further(story: Story) -> str:
+    """The further births of the step, each with what to write instead or the line that it is in."""
+    parts = []
+    for each in story.also:
+        mended = ": what is written above mends it, too" if each.is_mended and not each.code else ""
+        parts.append(_paragraphs([each.birth + mended]))
+        parts.append(_code(each.code) if each.is_mended else _paragraphs([f"`{each.code}`" if each.code else ""]))
+    return "".join([*parts, _paragraphs([f"and {story.more} more"]) if story.more else ""])
 
 
 def _source(story: Story) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from retrograd.anomaly.event import (
     context_of,
     is_derived,
     is_tangent,
+    is_to_come,
     refused_by,
 )
 from retrograd.anomaly.libraries import package_of
@@ -36,6 +39,18 @@ _MEMBER_CHANGED = re.compile(r"[\w.]+\.get_(?:parameter|buffer|submodule)\(")
 _OPTION_SET = re.compile(r"[\w.]+\.get_submodule\([^()]*\)\.\w+ = ")
 _LAYER_MADE = re.compile(r"[\w.]+ = (?:\w+\.)*nn\.[A-Z]\w*\(")
 PATH_ENDS = 3  # how many nodes of a long path are shown at either end
+
+
+@dataclass(frozen=True)
+class Further:
+    """A further birth of the step: what and where, and the code to write instead, or else the line as it is.
+
+    ``code`` is empty where a line that is shown above mends it.
+    """
+
+    birth: str
+    code: str
+    is_mended: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,8 @@ class Story:
     path: tuple[str, ...]
     why: str
     instead: str
+    also: tuple[Further, ...]
+    more: int
     again: str
     history: History
     layers: Rows
@@ -102,6 +119,8 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         path=path(event),
         why=" ".join((event.cause or "").split()),
         instead=(event.remedy or "").strip("\n"),
+        also=tuple(map(partial(_further, event), event.also[:_MOST_FURTHER])),
+        more=len(event.also[_MOST_FURTHER:]),
         again=event.rerun or "",
         history=_telling(history or remembered(event)),
         layers=layers_of(event),
@@ -160,7 +179,7 @@ def birth(event: NaNEvent) -> str:
         what = f"the tangent of {canonical(event.op)}"
     elif is_derived(event):
         what = f"{what} of a derivative" if event.is_backward else f"the {what} of a derivative"
-    return f"{event.born} born in {what}"
+    return f"{event.born} {'to come' if is_to_come(event) else 'born'} in {what}"
 
 
 def place(event: NaNEvent) -> str:
@@ -211,6 +230,27 @@ def _written(made: Operation, operand: str, event: NaNEvent) -> str:
     return f"{of}{canonical(made.op)}, {_line(made.filename, made.lineno, event)}  {text}"
 
 
+_MOST_FURTHER = 3
+
+
+def _further(event: NaNEvent, other: NaNEvent) -> Further:
+    """A further birth: "NaN born in sqrt, line 15, input = -1.0 at [1]"."""
+    where = "" if other.lineno is None else _line(other.filename, other.lineno, event)
+    values = ", ".join(f"{name} = {number(value)}" for name, value in other.operands.items())
+    at = f" at [{', '.join(map(str, other.index))}]" if values and other.index else ""
+    text = ", ".join(filter(None, (birth(other), where, values + at)))
+    if not other.remedy:
+        return Further(text, (other.code_line or "").strip(), is_mended=False)
+    earlier = itertools.takewhile(lambda each: each is not other, (event, *event.also))
+    is_shown = (other.remedy, _replaced(other)) in ((each.remedy, _replaced(each)) for each in earlier)
+    return Further(text, "" if is_shown else other.remedy.strip("\n"), is_mended=True)
+
+
+def _replaced(event: NaNEvent) -> tuple[str | None, int | None]:
+    """Where the line stands that the remedy of an event is written in the place of."""
+    return event.remedy_filename or event.filename, event.remedy_lineno
+
+
 def result(event: NaNEvent) -> str:
     """Shape, type and counts: "(32, 10) float32, 12 -Inf of 320; the others: -9.2 to -0.1"."""
     counts = ((event.nan_count, "NaN"), (event.posinf_count, "Inf"), (event.neginf_count, "-Inf"))
@@ -256,7 +296,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
         change = _what_to_change(event, event.remedy)
         if event.rerun:  # which is a line above, too
             change = change.replace("line above", 'line at "instead"')
-        yield f"{change}, then run again."
+        yield f"{_with_others(event, change)}, then run again."
     elif _is_state(event):
         yield "Mend where it comes from, then run again."
     elif event.lineno is None or context_of(event).get("computed_by"):
@@ -273,6 +313,21 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield f"If {event.born} is meant: {_DECLARED}"
     elif context_of(event).get("asked"):
         yield f"If the program leaves such a point by itself, as a sampler does: {_DECLARED}"
+
+
+def _with_others(event: NaNEvent, change: str) -> str:
+    """What is to become of the remedy, and the lines that the remedies of further births replace."""
+    remedies = (each for each in event.also[:_MOST_FURTHER] if each.remedy)
+    others = [(file, line) for file, line in dict.fromkeys(map(_replaced, remedies)) if line is not None]
+    others = [each for each in others if each != _replaced(event)]
+    if not others:
+        return change
+    own = event.remedy_lineno or event.lineno
+    if change == f"Change line {own} as above" and all(file == event.filename for file, _ in others):
+        *numbers, last = sorted(line for line in (own, *(line for _, line in others)) if line is not None)
+        return f"Change lines {', '.join(map(str, numbers))} and {last} as above"
+    *lines, end = (_line(file, line, event) for file, line in others)
+    return f"{change}, and {', '.join(lines)}{' and ' if lines else ''}{end} as well"
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:

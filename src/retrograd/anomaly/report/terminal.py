@@ -194,10 +194,24 @@ def _event(story: Story, style: Style) -> list[str]:
     rows += _fact("path", f" {style.arrow} ".join(story.path), style)
     rows += _fact("why", story.why, style)
     rows += _code("instead", story.instead, style)
+    rows += _further(story, style)
     rows += _code("again", story.again, style)
     rows += _history(story.history, style)
     rows += _labelled("layers", layers.table(story.layers, style.width - LABEL - 1), style)
     return rows + _advice(story.advice, style)
+
+
+def _further(story: Story, style: Style) -> list[str]:
+    """The further births of the step, each with what to write instead or the line that it is in."""
+    rows: list[str] = []
+    for each in story.also:
+        mended = ": the line above mends it, too" if each.is_mended and not each.code else ""
+        rows += _fact("also", each.birth + mended, style)
+        if each.is_mended:
+            rows += _code("instead", each.code, style)
+        elif each.code:
+            rows += _labelled("", [_cut(line, style.width - LABEL - 1) for line in each.code.split("\n")[:1]], style)
+    return rows + (_fact("", f"and {story.more} more", style) if story.more else [])
 
 
 def _verdict(story: Story, style: Style) -> list[str]:

@@ -10,7 +10,7 @@ from numbers import Real
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from retrograd.anomaly.adapters.program.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.program.place import assignment_of, place_fields, written_at
 from retrograd.anomaly.adapters.program.variables import named_variables, value_of
 from retrograd.anomaly.catalogue._code import Line, number_written
 from retrograd.anomaly.libraries import outwards
@@ -79,9 +79,19 @@ def odd_number(
 
 
 def plain_number(code: CodeType | None, at: int, op: str, params: Sequence[str], param: str) -> float | None:
-    """The number that is written as an argument of the operation itself; None if it is something else."""
+    """The number that is written as an argument of the operation itself; None if it is something else.
+
+    Python's own ``sum`` begins with 0.
+    """
     written = argument_written(code, at, op, tuple(params), param)
+    if op == "add" and (written is None or written.number is None) and _begins_a_sum(written_at(code, at)):
+        return 0.0
     return float(written.number) if written is not None and written.number is not None and written.is_own else None
+
+
+def _begins_a_sum(written: ast.AST | None) -> bool:
+    called = isinstance(written, ast.Call) and isinstance(written.func, ast.Name) and written.func.id == "sum"
+    return called and len(written.args) == 1 and not written.keywords  # type: ignore[union-attr]
 
 
 def odd_number_put(code: CodeType | None, at: int, frame: FrameType | None) -> float | None:

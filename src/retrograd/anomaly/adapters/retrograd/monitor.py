@@ -431,10 +431,10 @@ class RetrogradMonitor(Monitor):
     ) -> TangentInquest:
         """Prepare to look for the cause of something behind some edges, whose gradients may have been asked for."""
         births = self._births if births is None else births
-        kept = {node: saved for birth in births for node, saved in birth.before.items()}
-        names = names or self._names()
+        before = [birth.before for birth in births] if self._recorder is None else [self._recorder.saved]
+        kept = {node: saved for each in before for node, saved in each.items()}
+        names, context = names or self._names(), self.context() | self._asked.context(asked)
         graph = Graph(edges, kept, self._recorder, frame=names.frame)
-        context = self.context() | self._asked.context(asked)
         return TangentInquest(graph, births, names, context, self.excuses, self._suspects.before)
 
     @property

@@ -214,8 +214,8 @@ class Recorder(Observer):
         Those that were recorded for backward.
     by_result
         By the identity of the arrays they made; the last one that wrote to an array.
-    gradients
-        What a node passed on.
+    gradients, saved
+        What a node passed on, and what it had saved.
     """
 
     def __init__(self, excuses: Callable[[Birth], bool], looks: bool = False) -> None:
@@ -223,6 +223,7 @@ class Recorder(Observer):
         self._looks = looks
         self._excuses = excuses
         self.calls: list[Call] = []
+        self.saved: dict[Node, Any] = {}
         self.by_node: dict[Node, Call] = {}
         self.by_result: dict[int, Call] = {}
         self.gradients: dict[Node, list[Any]] = {}
@@ -330,7 +331,9 @@ class Recorder(Observer):
     def backward_begin(self, node: Node, g: Any) -> Any:
         is_function = isinstance(node, BackwardCFunction)
         self._under_way.append(Call(node.name(), None, [as_array(g)], g=g, is_backward=True, is_function=is_function))
-        return getattr(ran_by(node), "saved", None)
+        ran = ran_by(node)
+        saved = self.saved[ran] = getattr(ran, "saved", None)
+        return saved
 
     def backward_end(self, token: Any, node: Any, grads: Any) -> None:
         call = self._under_way.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from types import CodeType
@@ -16,6 +17,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.program.place import place_fields
 from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, result_of
+from retrograd.anomaly.adapters.retrograd.autopsy.further import with_further_in_backward, with_further_in_forward
 from retrograd.anomaly.adapters.retrograd.autopsy.gradients import GradientSearch
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, filled
 from retrograd.anomaly.adapters.retrograd.autopsy.lost import Lost, lost_data
@@ -86,14 +88,24 @@ class Inquest:
             event = self._parameter() or self._data(holds_nan, "loss")
             if event is None:
                 suspects = self.likeliest_first(self.in_order())
-                found = ((birth, self._came_through(birth)) for birth in suspects)
+                found = ((birth, self.came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss")
             event = event or (self._lost(holds_nan) if holds_nan(loss) else None) or self._lost(is_bad)
             event = event or self._placed() or self._suspected(loss)
             return event or self._only_lost(holds_nan if holds_nan(loss) else is_bad)
 
-        return self._found(search) or self._unknown(loss, "loss")
+        event = self._found(search)
+        if event is None:
+            return self._unknown(loss, "loss")
+        return self._with_further(event, lambda first: with_further_in_forward(self, first))
+
+    @staticmethod
+    def _with_further(event: NaNEvent, search: Callable[[NaNEvent], NaNEvent]) -> NaNEvent:
+        """The event, with those of further births of the step as far as these can be told."""
+        with suppress(Exception), np.errstate(all="ignore"):  # an error of ours is no reason to tell nothing
+            return search(event)
+        return event
 
     def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
         """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
@@ -343,7 +355,7 @@ class Inquest:
                 yield birth
         yield from births
 
-    def _came_through(self, birth: Birth) -> NaNEvent | None:
+    def came_through(self, birth: Birth) -> NaNEvent | None:
         """The event of a forward birth, if it came through to a root."""
         node = birth.made_node(self.graph.nodes)
         holder = self.graph.holder(node)
@@ -414,7 +426,9 @@ class Inquest:
         """
         search = GradientSearch(self, leaves)
         event = self._found(lambda: search.event(arrays, given))
-        return event or self._unknown(arrays[0], search.harmed(), leaves)
+        if event is None:
+            return self._unknown(arrays[0], search.harmed(), leaves)
+        return self._with_further(event, lambda first: with_further_in_backward(self, first, search, arrays))
 
     def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
         """Why gradients are not finite although backward made them finite: what was done to them by hand since."""

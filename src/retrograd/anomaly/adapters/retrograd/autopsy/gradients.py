@@ -28,13 +28,21 @@ class GradientSearch:
         What is known of the step.
     leaves
         Whose gradients are not finite.
+
+    Attributes
+    ----------
+    leaves
+        The same.
+    start
+        Where the way of what was found begins, if it is known.
     """
 
     def __init__(self, inquest: Inquest, leaves: Sequence[AccumulateGrad]) -> None:
         self._inquest = inquest
         self._graph = inquest.graph
         self._describer = inquest.describer
-        self._leaves = leaves
+        self.leaves = leaves
+        self.start: Node | None = None
 
     def event(self, arrays: Sequence[ndarray], given: Iterable[ndarray]) -> NaNEvent | None:
         """The event, if it can be found, of gradients in a backward that was started with those that were given."""
@@ -43,22 +51,31 @@ class GradientSearch:
             path = [edge[0] for edge in self._graph.roots]
             return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
         for birth in self._inquest.likeliest_first(self._inquest.births):
-            way = self._way(birth.node) if birth.node in self._graph.consumers else None
-            if way is None:
-                continue
-            harmed = self.harmed(way)
-            event = self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
+            event = self.of_birth(birth)
             if event is not None:
-                return self._meeting(event, way, harmed) or event
+                return self._meeting(event, birth) or event
         event = self._spoilt()
         if event is None and any(map(holds_nan, arrays)):
             event = self._hidden((each for each in self._inquest.births if not each.is_backward), holds_nan)
         event = event or self._lost() or self._product(arrays[0])
         return event or self._hidden(self._inquest.in_order(), is_bad)
 
-    def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
+    def of(self, leaves: Sequence[AccumulateGrad]) -> GradientSearch:
+        """The same for other leaves."""
+        return GradientSearch(self._inquest, leaves)
+
+    def of_birth(self, birth: Birth) -> NaNEvent | None:
+        """The event of a birth in backward, if there is a way from it to one of the leaves."""
+        way = self._way(birth.node) if birth.node in self._graph.consumers else None
+        if way is None:
+            return None
+        harmed = self.harmed(way)
+        return self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
+
+    def _meeting(self, event: NaNEvent, infinite: Birth) -> NaNEvent | None:
         """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
-        if event.nan_count:
+        way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
+        if way is None:
             return None
         for birth in self._inquest.births:
             if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
@@ -68,7 +85,7 @@ class GradientSearch:
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
                 rest = way[way.index(birth.node) :]
-                return self._describer.backward(birth, rest, harmed=harmed, makers=makers[:2])
+                return self._describer.backward(birth, rest, harmed=self.harmed(way), makers=makers[:2])
         return None
 
     def _way_to(self, node: Node, goal: Node) -> list[Node] | None:
@@ -79,12 +96,12 @@ class GradientSearch:
 
         A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
         """
-        if not self._leaves or any(node.extras is not None for node in self._graph.nodes):
+        if not self.leaves or any(node.extras is not None for node in self._graph.nodes):
             return None
-        both = self._graph.leading_to(self._leaves[0]) & self._graph.leading_to(self._leaves[-1])
+        both = self._graph.leading_to(self.leaves[0]) & self._graph.leading_to(self.leaves[-1])
         for node in (each for each in self._graph.nodes if each in both and _is_product(each)):
-            if self._graph.behind(node).issuperset(self._leaves):
-                way = self._graph.way(node, self._leaves[0]) or []
+            if self._graph.behind(node).issuperset(self.leaves):
+                way = self._graph.way(node, self.leaves[0]) or []
                 return self._describer.product(node, data, way, harmed=self.harmed())
         return None
 
@@ -103,7 +120,7 @@ class GradientSearch:
 
         Zero times NaN is NaN, and raises no flag.
         """
-        spoilt = self._graph.leading_to(*self._leaves) if self._leaves else set(self._graph.nodes)
+        spoilt = self._graph.leading_to(*self.leaves) if self.leaves else set(self._graph.nodes)
         for birth in self._inquest.likeliest_first(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
             if made is None or not condition(result_of(birth)):
@@ -131,7 +148,9 @@ class GradientSearch:
         """The shortest way of a gradient from a node to one of the leaves."""
         recorder = self._graph.recorder
         passes = None if recorder is None else recorder.passes
-        return self._graph.way(node, *self._leaves, open_at=passes) if self._leaves else [node]
+        way = self._graph.way(node, *self.leaves, open_at=passes) if self.leaves else [node]
+        self.start = node if way is not None else self.start
+        return way
 
     def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
         """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
@@ -188,12 +207,12 @@ class GradientSearch:
 
     def harmed(self, way: Sequence[Node] = ()) -> str:
         """The gradient that is not finite, for an event; the one that a way leads to, if that is one of them."""
-        for leaf in [leaf for leaf in self._leaves if leaf in way[-1:]] or self._leaves:
+        for leaf in [leaf for leaf in self.leaves if leaf in way[-1:]] or self.leaves:
             name = self._inquest.names.array(leaf.variable._data)
             if name is not None:
                 return f"the gradient of {name}"
-        if self._leaves:
-            return f"the gradient of {nameless(self._leaves[0].variable)}"
+        if self.leaves:
+            return f"the gradient of {nameless(self.leaves[0].variable)}"
         return "a returned gradient"
 
 

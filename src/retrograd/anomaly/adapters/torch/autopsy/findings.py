@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -19,6 +21,7 @@ from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_o
 from retrograd.anomaly.adapters.torch.autopsy.lost import lost_data
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.autopsy.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.autopsy.to_come import births_to_come
 from retrograd.anomaly.adapters.torch.looks.lagging import LateStep
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
@@ -26,7 +29,7 @@ from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind, nodes_behind, read
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
-from retrograd.anomaly.event import NaNEvent, with_note
+from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
 
@@ -115,7 +118,31 @@ class Findings:
             again = self._origin(self._run_model_again(backward=False))
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
-        return None if origin is None else self._event(origin, "loss")
+        return None if origin is None else self._with_births_to_come(self._event(origin, "loss"), roots)
+
+    def _with_births_to_come(self, event: NaNEvent, roots: Sequence[Tensor]) -> NaNEvent:
+        """The event of a bad loss, with the births that its backward would show beside it."""
+        if self._unfinished or event.kind == "leaf":
+            return event
+        also = list(event.also)
+        with suppress(Exception):  # an error of ours is no reason to tell nothing
+            for origin, leaf in births_to_come(roots, self._call_of(roots)):
+                found = self._told(origin, self._gradient_name([leaf]), undone=True)
+                if found.kind != "overflow":
+                    also.append(with_context(found, to_come=True))
+        return replace(event, also=tuple(also[:MOST_ALSO]))
+
+    def _call_of(self, roots: Sequence[Tensor]) -> Callable[[Any], Call | None]:
+        """What tells the operation that made a node."""
+        if self._recorder is not None:
+            return self._recorder.call_of
+        calls: dict[float | None, Call] = {}
+        queue = [call for call, _ in self._read(roots)]
+        for call in queue:
+            if call.seq not in calls:
+                calls[call.seq] = call
+                queue += [each.made_by for each in call.args if each.made_by is not None]
+        return lambda node: calls.get(seq_of(node))
 
     def made(self, value: Tensor) -> tuple[Call, int] | None:
         """The operation that made a number of an unfinished step, and which of its results it is."""
@@ -165,8 +192,12 @@ class Findings:
         """By the model run again, and by what the operations behind it did in backward; ``lost`` are bad losses."""
         origin = self._origin(self._run_model_again(backward=False)) if lost else None
         if origin is None and self._tail is not None:
-            found = self._tail.losses if lost else self._tail.births
-            origin = self._origin(found(self._sites.sites_behind, self.names.frame))
+            around = self._sites.sites_behind, self.names.frame
+            births = iter([self._tail.losses(*around)]) if lost else self._tail.births(*around)
+            origin = self._origin(next(births, []))
+            if origin is not None and origin.sure and origin.leaf is None:
+                others = filter(None, map(self._origin, itertools.islice(births, MOST_ALSO)))
+                origin.also += tuple(other for other in others if other.sure and other.leaf is None)
             if self._is_gone and origin is not None and origin.leaf is not None:
                 origin = None  # it came from the model, of which nothing is known
         return origin or self._origin(self._run_model_again(backward=True))
@@ -292,7 +323,15 @@ class Findings:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
-        """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
+        """What is told of an origin, and of further births beside it.
+
+        A weight that the harm has gone to may be put back and then counts as clean.
+        """
+        event = self._told(origin, harmed, undone)
+        also = (self._told(each, harmed, undone) for each in origin.also[:MOST_ALSO])
+        return replace(event, also=tuple(also)) if origin.also else event
+
+    def _told(self, origin: Origin, harmed: str, undone: bool) -> NaNEvent:
         call = origin.call
         made, origin = self._made_again(origin)
         if made is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,8 @@ class Origin:
         From the operation to the harm.
     sure
         Whether all that went in is known to have been finite.
+    also
+        Further births that lead to the harm, each of what was finite.
     """
 
     call: Call
@@ -43,6 +45,7 @@ class Origin:
     leaf: Argument | None = None
     path: tuple[Call, ...] = ()
     sure: bool = True
+    also: tuple[Origin, ...] = ()
 
 
 @dataclass(eq=False)
@@ -77,7 +80,8 @@ def origin_of(
     for call, output in harmed:
         search.reach(call, output, bad(call.outputs[output]), None)
     search.run()
-    certain = search.leaves + search.births
+    certain = [each for each in search.leaves + search.births if not search.is_absorbed(each)]
+    certain = certain or search.births
     lost, masks = ([], []) if certain else search.lost(lost_data)
     passed_on = all(canonical(each.call.name) in _PASSING_ON for each in search.vague)
     alone = search.only_lacking() if passed_on else []
@@ -89,6 +93,7 @@ def origin_of(
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
+            first.also = tuple(search.others(first)) if found is certain else ()
             return first
     return None
 
@@ -134,6 +139,26 @@ class _Search:
         while (following := self._visits[found[-1]].towards) is not None:
             found.append(following)
         return tuple(found)
+
+    def is_absorbed(self, origin: Origin) -> bool:
+        """Whether it is minus infinity and nothing else, on its way into what takes that for a mask."""
+        made = origin.call.outputs[origin.output] if origin.leaf is None else None
+        following = (each for each in self.way(origin.call)[1:] if not each.is_backward)
+        if made is None or not any(canonical(each.name) in _ABSORBING for each in following):
+            return False
+        return _is_like_a_mask(made)
+
+    def others(self, first: Origin) -> Iterator[Origin]:
+        """The certain births besides the first one, in order; of several of one operation in the program the first."""
+        seen = {(first.call.code, first.call.at)}
+        for birth in sorted(self.births, key=lambda each: each.call.order):
+            call = birth.call
+            if self.is_absorbed(birth):
+                continue
+            if call.code is not None and (call.code, call.at) not in seen:
+                seen.add((call.code, call.at))
+                birth.path = self.way(call)
+                yield birth
 
     def is_mixed(self, call: Call) -> bool:
         """Whether what an operation gives went on into sums of products next, where no mask is meant."""
@@ -231,6 +256,7 @@ _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on
 _JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
 _PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
+_ABSORBING = ("amax", "log_softmax", "logsumexp", "max", "softmax")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
 

@@ -340,6 +340,13 @@ def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
     return found
 
 
+def may_be_called(node: Any) -> bool:
+    """Whether a node can run without a call of a hook for what it has saved, and of code of the user's."""
+    return not is_python(node) and all(
+        may_be_read(node, getattr(node, raw), unpacked=False) for _, _, raw in _saved_attributes(type(node))[0]
+    )
+
+
 def spent(node: Any) -> list[str]:
     """The names of tensors that a node has saved and that torch's own hooks give only once."""
     if is_python(node):

@@ -6,7 +6,7 @@ beside the model's activations, so that references to them cost little.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -96,18 +96,30 @@ class Tail:
         calls = self._calls(sites_behind, frame)
         return [(calls[node], output) for (node, output), loss in self._known.items() if node in calls and is_bad(loss)]
 
-    def births(self, sites_behind: SitesBehind, frame: FrameType | None) -> list[tuple[Call, int]]:
-        """What the first of these operations made whose gradients came in finite and went out otherwise.
+    def births(self, sites_behind: SitesBehind, frame: FrameType | None) -> Iterator[list[tuple[Call, int]]]:
+        """What these operations made whose gradients came in finite and went out otherwise, the first of them first.
 
         ``frame`` is where to begin to look for variables.
         """
         for node, made, arrived in self._work:
-            if any(map(is_bad, made)) and not any(map(is_bad, arrived)):
+            if any(map(is_bad, made)) and not any(map(is_bad, arrived)) and self._goes_on(node, made):
                 forward = self._calls(sites_behind, frame)[node]
                 work = work_on_line(node, forward, made, arrived, frame) if writes_to_part(node) else None
                 call = work or self._call(node, forward, made, arrived)
-                return [(call, number) for number, each in enumerate(call.outputs) if is_bad(each)]
-        return []
+                yield [(call, number) for number, each in enumerate(call.outputs) if is_bad(each)]
+
+    def _goes_on(self, node: Any, made: Sequence[Any]) -> bool:
+        """Whether bad gradients have come from a node to a leaf, or to where nobody has looked any more."""
+        passed_on = {each: passed for each, passed, _ in self._work}
+        queue = [each for (each, _), grad in zip(node.next_functions, made, strict=False) if is_bad(grad)]
+        for each in queue:
+            if each not in self._saved:
+                return True
+            passed = passed_on.get(each)  # None of one that is linear
+            for nr, (following, _) in enumerate(each.next_functions):
+                if following is not None and (passed is None or is_bad(passed[nr])):
+                    queue.append(following)
+        return False
 
     def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
         nodes = {node: with_numbers(node, self._saved[node]) for node in sorted(self._saved, key=seq_of)}

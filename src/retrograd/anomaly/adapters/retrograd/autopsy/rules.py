@@ -1,0 +1,136 @@
+"""The rules of nodes run beside the engine: without hooks, and with nothing freed or kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.births import as_array
+from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.batching import BatchedArray
+from retrograd.core.fit import fit
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import Node, OpNode
+from retrograd.core.views import replay
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+
+_ORDINARY = 1.25  # in the place of what is not finite
+
+
+def cleaned(value: Any) -> Any:
+    """Numbers with ordinary ones in the place of those that are not finite, of the same sign."""
+    if not is_bad(value):
+        return value
+    if isinstance(value, list):
+        return [cleaned(each) for each in value]
+    if not isinstance(value, ndarray):
+        return _ORDINARY
+    if value.dtype.kind == "c":
+        return np.where(np.isfinite(value), value, _ORDINARY).astype(value.dtype)
+    return np.nan_to_num(value, nan=_ORDINARY, posinf=_ORDINARY, neginf=-_ORDINARY)
+
+
+def passed_on(graph: Graph, node: Node, g: Sequence[Any]) -> list[Any] | None:
+    """The gradients that a node passes on along its edges, of what arrived for each of its results; None if unknown.
+
+    What it has saved that is not finite is ordinary here.
+    """
+    if isinstance(node, CopySlices):
+        return _through_write(graph, node, g[0])
+    if not isinstance(node, OpNode):
+        return None
+    saved = graph.saved(node)
+    if not saved and any(slots for _, slots in node.rules):
+        return None
+    return _fitted(node, _ran(node, g, saved))
+
+
+def _ran(node: OpNode, g: Sequence[Any], saved: Mapping[str, Any]) -> list[Any] | None:
+    saved = {name: cleaned(value) for name, value in saved.items()}
+    if any(type(each) is BatchedArray for each in (*g, *saved.values())):
+        return None
+    if node.outputs != 1:
+        shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
+        arrived: Any = [np.zeros(*each) if one is None else one for one, each in zip(g, shapes, strict=True)]
+    else:
+        arrived = g[0]
+    made: list[Any] = []
+    try:
+        with np.errstate(all="ignore"):
+            for rule, slots in node.rules:
+                is_list = node.op.sequence is not None and not made
+                wanted = is_list or node.next[len(made)] is not None
+                grads = rule(arrived, *(saved.get(node.op.slots[slot]) for slot in slots)) if wanted else None
+                made += list(map(as_array, grads)) if is_list and grads is not None else [as_array(grads)]
+    except Exception:  # something that a rule needs is lost
+        return None
+    return made if len(made) == len(node.next) else None
+
+
+def _fitted(node: Node, grads: list[Any] | None) -> list[Any] | None:
+    """The gradients as they are delivered."""
+    if grads is None:
+        return None
+    found: list[Any] = []
+    for edge, grad in zip(node.next, grads, strict=True):
+        if edge is None or grad is None:
+            found.append(None)
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                found.append(np.asarray(fit(np.asarray(grad), *edge[0].shape_and_dtype(edge[1]), node.name(), 0)))
+        except RuntimeError:
+            return None
+    return found
+
+
+def _through_write(graph: Graph, node: CopySlices, g: ndarray) -> list[Any] | None:
+    """Those of a tensor, to a part of which an operation has written."""
+    if not isinstance(node.fn, OpNode):
+        return None
+    rest = np.array(g)
+    part = replay(rest, node.steps)
+    grads = _ran(node.fn, [part.copy()], graph.saved(node.fn))
+    if grads is None or not np.shares_memory(rest, part):
+        return None
+    part[...] = 0 if grads[0] is None else grads[0]
+    return _fitted(node, [rest, *grads[1:]])
+
+
+def reaches(graph: Graph, start: Node, grads: Sequence[Any], goals: Collection[Node]) -> bool:
+    """Whether what is not finite among the gradients that a node passes on comes to one of some nodes so.
+
+    Where it is not known what a node makes of it, it goes on.
+    """
+    arrived: dict[Node, list[Any]] = {}
+    _deliver(start, grads, arrived)
+    for node in [node for node in reversed(graph.nodes) if node.is_leaf or node.seq < start.seq]:
+        g = arrived.pop(node, None)
+        if g is None:
+            continue
+        if node in goals:
+            return True
+        if not node.is_leaf:
+            zeros = [np.zeros(*node.shape_and_dtype(nr)) if each is None else each for nr, each in enumerate(g)]
+            made = passed_on(graph, node, zeros)
+            _deliver(node, _all_bad(node) if made is None else made, arrived)
+    return False
+
+
+def _deliver(node: Node, grads: Sequence[Any], arrived: dict[Node, list[Any]]) -> None:
+    """Add the bad ones among the gradients that a node passes on to what has arrived."""
+    for edge, grad in zip(node.next, grads, strict=True):
+        if edge is not None and grad is not None and is_bad(grad):
+            places = arrived.setdefault(edge[0], [None] * edge[0].outputs)
+            before = places[edge[1]]
+            places[edge[1]] = grad if before is None else before + grad
+
+
+def _all_bad(node: Node) -> list[Any]:
+    shapes = [None if edge is None else edge[0].shape_and_dtype(edge[1]) for edge in node.next]
+    return [None if each is None else np.full(each[0], np.nan, each[1]) for each in shapes]

@@ -1,0 +1,108 @@
+"""Several births of one step, told together: their remedies are to be pasted at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from retrograd.anomaly.catalogue._alike import decisive
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of
+from retrograd.anomaly.names import canonical
+from retrograd.anomaly.surroundings import Place
+
+Explain = Callable[[NaNEvent], NaNEvent]
+
+
+def explained_together(first: NaNEvent, explain: Explain) -> NaNEvent:
+    """An event, which is explained already, with the further births of its step explained.
+
+    One in an operation of which another is told already is left out: what mends that mends it as well. A remedy that
+    rewrites a line which has been rewritten for another birth begins from there.
+
+    Parameters
+    ----------
+    first
+        The event.
+    explain
+        Fills in cause and remedy of another one.
+    """
+    told = [first]
+    for birth in first.also:
+        if len(told) <= MOST_ALSO and birth.lineno is not None and _written(birth) not in map(_written, told):
+            _tell(explain(birth), told, explain)
+    first, *others = told
+    return replace(first, also=tuple(_without_common(each, first) for each in others))
+
+
+def _tell(birth: NaNEvent, told: list[NaNEvent], explain: Explain) -> None:
+    """Add a birth to those that are told, unless what is to be written for these mends it as well."""
+    rewritten = {place: each.remedy for each in told if (place := _mended_place(each)) is not None}
+    own, place = Place(birth.lineno or 0, birth.filename), _mended_place(birth)
+    shown = rewritten.get(own)
+    if shown is not None and (place is None or place == own):
+        col = _left_to_mend(birth, shown)
+        if col is None:
+            return
+        line = _mended_as_well(birth, shown, col, explain)
+        told[:] = [replace(each, remedy=line or shown) if _mended_place(each) == own else each for each in told]
+        told.append(replace(birth, remedy=line, remedy_lineno=None if line is None else birth.lineno))
+    elif place is None or place not in rewritten:
+        told.append(birth)
+    elif birth.remedy != rewritten[place]:
+        told.append(replace(birth, remedy=None, remedy_lineno=None, remedy_filename=None))
+
+
+def _mended_as_well(birth: NaNEvent, rewritten: str, col: int, explain: Explain) -> str | None:
+    """A line that was rewritten for other births, with an operation in it mended as well; None if that cannot be."""
+    if birth.surroundings is None or birth.surroundings.operation is None:
+        return None
+    there = replace(birth.surroundings.operation, code_line=rewritten, col=col)
+    around = replace(birth.surroundings, operation=there)
+    again = explain(replace(birth, code_line=rewritten, col=col, end_col=None, surroundings=around))
+    return again.remedy if _mended_place(again) == Place(birth.lineno or 0, birth.filename) else None
+
+
+def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
+    """The column where an operation stands in a line that was rewritten; None if its fault has been mended there."""
+    scene = Scene(birth)
+    site, line = scene.site(scene.birth), Line.parse(rewritten)
+    if site is None or line is None:
+        return None
+    before, after = ([each for each in of.operations if each.op == site.written.op] for of in (site.line, line))
+    if len(before) != len(after):
+        return None
+    written = after[[each.node for each in before].index(site.written.node)]
+    old, new = decisive(site.written), decisive(written)
+    if old is not None and new is not None:
+        text, changed = site.line.text(old), line.text(new)
+        if text != changed and (text in changed or _names(old) != _names(new)):  # a guard was put around it
+            return None
+    return line.column(written.node) + len(rewritten) - len(rewritten.lstrip())
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _mended_place(event: NaNEvent) -> Place | None:
+    """Where the line stands that the remedy of an event rewrites; None if it rewrites none."""
+    if event.remedy is None or event.remedy_lineno is None:
+        return None
+    return Place(event.remedy_lineno, event.remedy_filename or event.filename)
+
+
+def _written(event: NaNEvent) -> tuple[object, ...]:
+    """What two births of one operation have in common, as it stands in the program, in forward or in backward."""
+    return event.filename, event.lineno, event.col, canonical(event.op.partition("Backward")[0]).replace("_", "")
+
+
+def _without_common(event: NaNEvent, first: NaNEvent) -> NaNEvent:
+    """A further event, whose context has no more than what the first one's has not."""
+    if event.surroundings is None:
+        return event
+    common = context_of(first)
+    own = {key: value for key, value in event.surroundings.context.items() if common.get(key) is not value}
+    return replace(event, surroundings=replace(event.surroundings, context=own))
