@@ -1,8 +1,8 @@
 """An interrupt (Ctrl-C) at any place of this package at which CPython may raise it.
 
-That is where something is called, before it begins and after it has ended, and where a loop goes back: never between
-two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps against
-that; so these places are left out.
+That is where a function begins, where one that is not written in Python has ended, and where a loop goes back: never
+between two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps
+against that; so these places are left out.
 """
 
 from __future__ import annotations
@@ -44,16 +44,22 @@ def _positions(code: CodeType) -> frozenset[int]:
 @contextmanager
 def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) -> Iterator[None]:
     """A context in which each such instruction is told of before it runs."""
+    calling: set[FrameType] = set()  # functions written in Python
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_back is not None and _positions(frame.f_back.f_code):
+            calling.add(frame.f_back)
         if not _positions(frame.f_code) or (only is not None and frame.f_code is not only):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return inside
 
     def inside(frame: FrameType, event: str, argument: object) -> Any:
-        if event == "opcode" and frame.f_lasti in _positions(frame.f_code):
-            tell(frame)
+        if event == "opcode":
+            has_called = frame in calling
+            calling.discard(frame)
+            if not has_called and frame.f_lasti in _positions(frame.f_code):
+                tell(frame)
         return inside
 
     before = sys.gettrace()

@@ -80,7 +80,9 @@ def test_modes_are_as_before(run: Callable[[], None]) -> None:
     with hooks if run is packed else rg.enable_grad():
         run()
         before = modes()
-        for place in places_in(run, 60, ("run", "pack", "_apply", "_entered", "mapping", "set_grad_enabled", "refresh")):
+        for place in places_in(
+            run, 60, ("run", "pack", "_apply", "_entered", "mapping", "set_grad_enabled", "refresh")
+        ):
             interrupted(run, place)
             # a mode that says too much only costs time
             assert modes() == before | {"mode": modes()["mode"]}, name_of(place)

@@ -167,7 +167,9 @@ class NaNDetector:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
-            with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):  # the program's is first
+            with (
+                contextlib.nullcontext() if error is None else contextlib.suppress(Exception)
+            ):  # the program's is first
                 self.detach()
         finally:
             self._let_go()

@@ -64,7 +64,7 @@ class Training:
 def test_torch_and_model_are_as_before(kind: str) -> None:
     Training(kind).run()
     before = surroundings()
-    for place in places_in(Training(kind).run, 10, LIFE):
+    for place in places_in(Training(kind).run, 8, LIFE):
         training = Training(kind)
         interrupted(training.run, place)
         assert surroundings() == before, name_of(place)
