@@ -58,10 +58,6 @@ def outer_and_inner() -> None:
         (x * x).sum().backward()
 
 
-def decorated() -> None:
-    rg.anomaly.watch()(lambda: rg.ones(2, requires_grad=True).sum().backward())()
-
-
 def detector() -> None:
     model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.ReLU())
     with rg.anomaly.NaNDetector(model, verbose=False):
@@ -100,7 +96,6 @@ SCENES: dict[str, Callable[[], None]] = {
     "raise": lambda: Training().run(),
     "again": lambda: Training("skip_step", again=True).run(),
     "outer and inner": outer_and_inner,
-    "decorated": decorated,
     "detector": detector,
 }
 
