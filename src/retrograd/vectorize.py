@@ -117,11 +117,11 @@ def _lifted(value: Any, levels: list[Level]) -> Any:
 @contextlib.contextmanager
 def mapping(level: Level) -> Iterator[Level]:
     """Within the block, ``level`` is being mapped over."""
-    previous, local.vmaps = local.vmaps, (*local.vmaps, level)
-    local.lift = _lift_operands
-    level.active = True
-    refresh()
+    previous = local.vmaps
     try:
+        local.vmaps, local.lift = (*previous, level), _lift_operands
+        level.active = True
+        refresh()
         yield level
     finally:
         level.active = False
@@ -134,9 +134,9 @@ def mapping(level: Level) -> Iterator[Level]:
 def mapping_again(levels: tuple[Level, ...]) -> Iterator[None]:
     """Within the block, ``levels`` and no others are being mapped over, as when their calls were under way."""
     before = local.vmaps, local.lift
-    local.vmaps, local.lift = levels, _lift_operands if levels else None
-    refresh()
     try:
+        local.vmaps, local.lift = levels, _lift_operands if levels else None
+        refresh()
         yield
     finally:
         local.vmaps, local.lift = before

@@ -148,23 +148,31 @@ class NaNDetector:
                 self._settle()
                 blind = bool(self._handles) and self._is_blind()
             finally:
-                for handle in reversed(self._handles):
-                    handle.remove()
-                self._handles = []
-                if self._watch is not None:
-                    self._watch.listeners.remove(self._on_found)
-                if self._own_watch is not None:
-                    self._own_watch.stop()
-                self._watch = self._own_watch = None
+                self._let_go()
         if blind:
             warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user())
+
+    def _let_go(self) -> None:
+        """Once more, it does what an interrupt has kept the first from."""
+        for handle in reversed(self._handles):
+            handle.remove()
+        if self._watch is not None and self._on_found in self._watch.listeners:
+            self._watch.listeners.remove(self._on_found)
+        if self._own_watch is not None:
+            self._own_watch.stop()
+        self._handles, self._watch, self._own_watch = [], None, None
 
     def __enter__(self) -> NaNDetector:
         return self.attach()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):  # the program's comes first
-            self.detach()
+        try:
+            with (
+                contextlib.nullcontext() if error is None else contextlib.suppress(Exception)
+            ):  # the program's is first
+                self.detach()
+        finally:
+            self._let_go()
 
     def _listen(self) -> None:
         """Be told by the watch that is on now; if none is, switch one on."""
@@ -177,8 +185,8 @@ class NaNDetector:
                 self._own_watch = watch.start()
             if self._watch is not None:
                 self._watch.listeners.remove(self._on_found)
-            watch.listeners.append(self._on_found)
             self._watch = watch
+            watch.listeners.append(self._on_found)
             self._first_step = watch.step
 
     def _hook_layers(self) -> None:

@@ -107,8 +107,8 @@ class Flags:
         """Stop listening in this thread, unless somebody has set another error state since."""
         if np.geterrcall() is self._everywhere:
             state, call = self._before
-            np.seterrcall(call)
             np.seterr(**state)
+            np.seterrcall(call)  # in the end: what was interrupted before is done again
 
     def replace_outer(self, outer: Flags) -> None:
         """Put back what ``outer`` would put back, which was in use before and is no more."""

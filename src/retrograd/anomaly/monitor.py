@@ -118,15 +118,12 @@ class Watch:
     ) -> None:
         check_args(model, optimizer, recorder)
         check_numbers(budget, lag, from_step, max_events)
-        self.model = model
-        self.optimizer = optimizer
+        self.model, self.optimizer = model, optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
         self.allow = operations_allowed(allow)
         self.allow_modules = names_allowed("allow_modules", allow_modules, model)
-        self.budget = budget
-        self.lag = lag
-        self.from_step = from_step
+        self.budget, self.lag, self.from_step = budget, lag, from_step
         self.again: Callable[[int], Again] = in_the_program
         self.recorder = recorder
         self.step = 0
@@ -145,15 +142,13 @@ class Watch:
         self._growth = Growth()
         self._adapters: list[Adapter] = []
         self._calls = 0  # of functions that it decorates
-        self._own_time = 0.0
-        self._started = self._ended = 0.0
+        self._own_time = self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
-        self.left_out = LeftOut()
+        self._let_through, self.left_out = LetThrough(), LeftOut()
         self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
-        self._let_through = LetThrough()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -173,16 +168,15 @@ class Watch:
         try:
             for adapter in self._adapters:
                 adapter.start()
+            self._started, self._own_time = time.perf_counter(), 0.0
+            self.step, self.derives = 0, False
+            self._let_through, self.left_out = LetThrough(), LeftOut()
+            self.loss_history.clear()
+            self.grad_norm_history.clear()
+            _stack.append(self)
         except BaseException:
-            for adapter in reversed(self._adapters):
-                adapter.stop()
+            self._end()
             raise
-        self._started = time.perf_counter()
-        self.step, self.derives, self._own_time = 0, False, 0.0
-        self._let_through, self.left_out = LetThrough(), LeftOut()
-        self.loss_history.clear()
-        self.grad_norm_history.clear()
-        _stack.append(self)
         return self
 
     def stop(self) -> None:
@@ -198,18 +192,24 @@ class Watch:
             self._end()
 
     def _end(self) -> None:
+        try:
+            self._leave()
+        finally:  # does what an interrupt has kept the first from, or finds nothing left to do
+            self._leave()
+
+    def _leave(self) -> None:
+        for adapter in reversed(self._adapters):
+            adapter.stop()
+        self._adapters = []  # which know the watch
+        self._replay = self._unfinished = self._checked = None
+        self.withheld = False
         if self not in _stack:
             return
-        _stack.remove(self)
         self._ended = time.perf_counter()
+        _stack.remove(self)
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
             _stack[-1].derives |= self.derives
-        self._replay = self._unfinished = self._checked = None
-        self.withheld = False
-        adapters, self._adapters = self._adapters, []  # which know the watch
-        for adapter in reversed(adapters):
-            adapter.stop()
 
     def __enter__(self) -> Watch:
         return self.start()
@@ -219,7 +219,10 @@ class Watch:
             if error is not None:
                 self._left_by(error)
         finally:
-            self.stop()
+            try:
+                self.stop()
+            finally:
+                self._end()
 
     def _left_by(self, error: BaseException) -> None:
         """The watch ends because what it watches is left by an error; a generator that is left early has none."""
@@ -240,20 +243,20 @@ class Watch:
     @contextmanager
     def _observing(self) -> Iterator[None]:
         """A context for one of several calls, which may overlap; it is not stopped there where it was on before."""
-        with self._lock:  # several threads may call at once
-            is_on = self in _stack and not self._calls
-            if not (is_on or self._calls):
-                self.start()
-            self._calls += not is_on
-        if is_on:
-            yield
-            return
+        counts = False
         try:
+            with self._lock:  # several threads may call at once
+                if self not in _stack or self._calls:
+                    self._calls, counts = self._calls + 1, True
+                    if self._calls == 1:
+                        self.start()
             yield
         except BaseException as error:
-            self._end_call(error)
+            if counts:
+                self._end_call(error)
             raise
-        self._end_call(None)
+        if counts:
+            self._end_call(None)
 
     def _end_call(self, error: BaseException | None) -> None:
         """One of several calls has ended; with the last one the watch does."""

@@ -37,8 +37,8 @@ def expression_of(text: str) -> ast.expr:
 
 def _parsed(source: str, mode: str) -> ast.AST:
     with _one_at_a_time:
-        _UNSAID.put()
         try:
+            _UNSAID.put()
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return ast.parse(source, _FILENAME, mode)

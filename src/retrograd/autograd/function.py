@@ -339,18 +339,18 @@ class Function(metaclass=_FunctionMeta):
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
         executable = recording and any(edge is not None for edge in edges)
-        forward = state.local.forward_enabled
-        state.local.forward_enabled = False
-        previous = state.set_grad_enabled(False)
+        before = state.local.forward_enabled, recording, state.local.mode
         try:
+            state.local.forward_enabled = False
+            state.set_grad_enabled(False)
             if separate:
                 output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args)
         finally:
-            state.local.forward_enabled = forward
-            state.set_grad_enabled(previous)
+            state.local.forward_enabled, state.local.grad_enabled, state.local.mode = before
+            state.refresh()
         if state.monitor is not None:
             state.monitor.look(args, output)
         node.next = edges
@@ -525,12 +525,13 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
-        recording = state.local.grad_enabled
-        previous = state.set_grad_enabled(False)
+        before = recording, _ = state.local.grad_enabled, state.local.mode
         try:
+            state.set_grad_enabled(False)
             outputs = function(ctx, *args)
         finally:
-            state.set_grad_enabled(previous)
+            state.local.grad_enabled, state.local.mode = before
+            state.refresh()
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         if not recording or not any(edge is not None for edge in edges):
             return outputs

@@ -107,8 +107,8 @@ class profile:  # noqa: N801 (torch's name)
             self._recorder = DetailedRecorder(self.record_shapes, self.with_stack, self.profile_memory)
         else:
             self._recorder = Recorder()
-        push(self._recorder)
         self._start = perf_counter_ns()
+        push(self._recorder)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -52,9 +52,8 @@ class _Kind(NamedTuple):
     one: Any  # from one element to the next
 
 
-# By the number of a vector that is used again and again: its kind and its address; and what forgets them with it.
-_known: dict[int, tuple[_Kind, Any]] = {}
-_forgetting: dict[int, weakref.ref[Any]] = {}
+# By the number of a vector that is used again and again: its kind and its address, and what forgets them with it.
+_known: dict[int, tuple[_Kind, Any, weakref.ref[Any]]] = {}
 
 
 def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
@@ -113,14 +112,9 @@ def remember(vector: Any) -> None:
     found = _looked_up(vector) if vector.size >= _SMALLEST else None
     if found is None:
         return
-    key = id(vector)
-
-    def forget(_: Any, known: Any = _known, forgetting: Any = _forgetting) -> None:  # also while the interpreter ends
-        known.pop(key, None)
-        forgetting.pop(key, None)
-
-    _forgetting[key] = weakref.ref(vector, forget)
-    _known[key] = found[0], ctypes.c_void_p(ctypes.addressof(found[1]))
+    key, address = id(vector), ctypes.c_void_p(ctypes.addressof(found[1]))
+    # no function of Python's: an interrupt within it would be lost, and the address of freed memory stay
+    _known[key] = found[0], address, weakref.ref(vector, functools.partial(_known.pop, key))
 
 
 def use_threads(n: int) -> None:

@@ -78,7 +78,7 @@ def run(
     task = GraphTask(counts, executed, captures, within, everything=inputs is None)
     is_outermost = monitor is not None and within is None
     reached = monitor.leaves() if is_outermost else state.local.reached  # type: ignore[union-attr]
-    previous = state.local.grad_enabled
+    recording, mode = state.local.grad_enabled, state.local.mode
     try:
         state.set_grad_enabled(create_graph)
         state.local.graph_task = task
@@ -96,12 +96,14 @@ def run(
             _mention_depth(error, task.depth)
         raise
     finally:
+        # stores first, as an interrupt can only come where something is called
+        state.local.grad_enabled, state.local.mode = recording, mode
         state.local.evaluating = evaluating
         state.local.graph_task = within
         state.local.saved_hooks = saved_hooks  # a hook that enters or leaves a block does so for this backward only
-        state.set_grad_enabled(previous)
         if is_outermost:
             state.local.reached = None
+        state.refresh()  # a hook may have ended what the mode was due to
         if monitor is not None or state.local.anomaly is not None:
             sites.forget()
     if monitor is not None and values_matter:

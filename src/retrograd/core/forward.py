@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -135,7 +136,7 @@ class Level:
     def set(self, tensor: Tensor, tangent: Tensor | None, origin: Origin | None = None) -> None:
         """Say which tangent ``tensor`` has; with None that it has none, whatever its base has."""
         key, entries = id(tensor), self._of_tensors
-        entries[key] = _Entry(weakref.ref(tensor, lambda _: entries.pop(key, None)), tangent, origin)
+        entries[key] = _Entry(weakref.ref(tensor, partial(entries.pop, key)), tangent, origin)
 
     def drop(self, tensor: Tensor) -> None:
         """Forget the tangent of ``tensor``, in this level and those around it."""

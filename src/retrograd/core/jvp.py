@@ -30,7 +30,7 @@ from retrograd.core.looking import show
 from retrograd.core.node import MultiOpNode, Node
 from retrograd.core.record import apply, settle
 from retrograd.core.slots import Keeping, Saver, compile_saver
-from retrograd.core.state import local, set_grad_enabled
+from retrograd.core.state import local, refresh, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, wrap
 
 if TYPE_CHECKING:
@@ -175,17 +175,17 @@ def _of_complex(rule: Callable[..., Any], values: list[Any], tangent: Any, one: 
 def _of_transposed_rules(
     op: Op, bound: list[Any], results: list[Tensor], live: list[bool], tangents: Tangents
 ) -> list[Tensor]:
-    recorded, hooks = local.grad_enabled, local.saved_hooks
-    local.saved_hooks = None  # what is saved here is used here, and is no part of the user's graph
-    set_grad_enabled(True)
+    before = recorded, _, _ = local.grad_enabled, local.saved_hooks, local.mode
     try:
+        local.saved_hooks = None  # what is saved here is used here, and is no part of the user's graph
+        set_grad_enabled(True)
         # the gradient at which a linear function is differentiated does not matter, nor what it makes of it
         with np.errstate(all="ignore"):
             gradients = [_source(result) if wanted else None for result, wanted in zip(results, live, strict=True)]
             roots = list(_products(op, bound, results, gradients, tangents))
     finally:
-        local.saved_hooks = hooks
-        set_grad_enabled(recorded)
+        local.grad_enabled, local.saved_hooks, local.mode = before
+        refresh()
     sources = [gradient._edge for gradient in gradients if gradient is not None]
     recorded = recorded and _any_needs_grad(bound, tangents)
     found = iter(

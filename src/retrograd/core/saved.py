@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from retrograd.core.state import local, set_grad_enabled
+from retrograd.core.state import local, refresh, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, cell_of, wrap
 
 if TYPE_CHECKING:
@@ -180,9 +180,10 @@ class Packed:
 
 def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> Packed:
     """Save a tensor through a pair of hooks. Later writes to it are the hooks' affair, as in torch."""
-    hooks, local.saved_hooks = local.saved_hooks, None  # what the hook computes is not packed in turn
-    recording = set_grad_enabled(False)
+    before = local.saved_hooks, local.grad_enabled, local.mode
     try:
+        local.saved_hooks = None  # what the hook computes is not packed in turn
+        set_grad_enabled(False)
         version = tensor._version
         packed = pack_hook(tensor)
         if tensor._version != version:
@@ -192,8 +193,8 @@ def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callab
                 "Write to a clone() of it instead."
             )
     finally:
-        local.saved_hooks = hooks
-        set_grad_enabled(recording)
+        local.saved_hooks, local.grad_enabled, local.mode = before
+        refresh()
     return Packed(packed, unpack_hook)
 
 

@@ -9,6 +9,9 @@
 * ``SITES``: as ``RECORD``, and every node notes where it was called, because of anomaly mode or a monitor.
 
 The other fields say what that is. Whoever changes one calls :func:`refresh`.
+
+An interrupt (Ctrl-C) comes where something is called, never between two stores. So what puts modes back in a
+``finally`` stores all of them first, ``mode`` with the rest, and calls something only then.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrograd.core.state import local, set_grad_enabled
+from retrograd.core.state import local, refresh, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, cell_of, wrap
 
 if TYPE_CHECKING:
@@ -74,11 +74,13 @@ class View:
             if base_edge is None:
                 edge = None
             elif edge is not None or self.forbidden is None or not self.base.is_leaf:
-                previous = set_grad_enabled(True)  # whoever asks, and when: the answer is kept
+                before = local.grad_enabled, local.mode
                 try:
+                    set_grad_enabled(True)  # whoever asks, and when: the answer is kept
                     fresh = replay(self.base, self.steps_from_base())
                 finally:
-                    set_grad_enabled(previous)
+                    local.grad_enabled, local.mode = before
+                    refresh()
                 meta = fresh._meta
                 edge = fresh._edge if meta is None or meta.view is None else meta.view.edge
                 move_retained(tensor, self.edge, edge)

@@ -61,10 +61,12 @@ class Scope:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        local = state.local
         self.running = False
-        state.local.transforms -= 1
-        state.local.inference, state.local.untracked = self._inference, self._untracked
-        state.set_grad_enabled(self.recording)
+        local.transforms -= 1
+        local.inference, local.untracked = self._inference, self._untracked
+        local.grad_enabled = self.recording and not local.inference
+        state.refresh()
 
     @contextmanager
     def resumed(self) -> Iterator[None]:

@@ -89,16 +89,16 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
 def _entered(level: Level) -> Iterator[Level]:
     """A block in which tensors have tangents in ``level``; at its end they are forgotten."""
     local = state.local
-    modes = local.forward_enabled, local.inference
-    local.forward_enabled, local.inference = True, False
-    local.transforms += 1
-    outer = state.set_dual_level(level)
+    modes = local.forward_enabled, local.inference, local.transforms, local.mode
+    levels = local.dual_level, local.tangents
     try:
+        local.forward_enabled, local.inference, local.transforms = True, False, local.transforms + 1
+        state.set_dual_level(level)
         yield level
     finally:
-        local.forward_enabled, local.inference = modes
-        local.transforms -= 1
-        state.set_dual_level(outer)
+        local.forward_enabled, local.inference, local.transforms, local.mode = modes
+        local.dual_level, local.tangents = levels
+        state.refresh()
         level.leave()
 
 

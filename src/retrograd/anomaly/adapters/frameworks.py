@@ -74,6 +74,6 @@ def steps_run_again(watch: Watch) -> Iterator[None]:
                 attach(name, sys.modules[name])
                 continue
             hook = ImportHook(name, partial(attach, name))
-            hook.put()
             stack.callback(hook.remove)
+            hook.put()
         yield

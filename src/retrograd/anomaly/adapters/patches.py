@@ -31,8 +31,8 @@ class Patches:
         _replaced[patched] = self, original
         if name not in vars(owner):
             _inherited.add(patched)
+        self._done.append((owner, name))  # before it is: an interrupt may come in between
         setattr(owner, name, patched)
-        self._done.append((owner, name))
 
     def undo(self) -> None:
         """Put everything back."""

@@ -111,11 +111,11 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = MutationContext()
     with saved_tensors_hooks(context._pack, context._unpack):
-        local.before_write = context._before_write
-        state.refresh()
         try:
+            local.before_write = context._before_write
+            state.refresh()
             yield context
         finally:
-            context.clear()
             local.before_write = None
             state.refresh()
+            context.clear()

@@ -99,8 +99,8 @@ def _first_of(value: list[Any] | tuple[Any, ...]) -> Any:
 
 
 def _first_entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """The same of a dictionary: keys and values."""
-    return list(dict.items(value))[:_MOST]
+    """The same of a dictionary: keys and values. They are read at once, as another thread may add to it meanwhile."""
+    return list(islice(dict.items(value), _MOST))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
     """The entries, by text, of dictionaries that an object holds, or that an object in it does."""
     if isinstance(value, (type, ModuleType, FunctionType)) or type(value).__module__ in _PLAIN:
         return
-    for held in islice(_attributes(value).values(), _MOST):
+    for _, held in _first_entries(_attributes(value)):
         if isinstance(held, dict):
-            yield from ((key, item) for key, item in islice(held.items(), _MOST) if isinstance(key, str))
+            yield from ((key, item) for key, item in _first_entries(held) if isinstance(key, str))
         elif depth > 1:
             yield from _entries(held, depth - 1)
 
@@ -194,10 +194,12 @@ def held_around(frame: FrameType | None, is_hidden: Callable[[Any, str], bool]) 
 
 def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
     """What a container holds, or an object of the user's."""
-    if isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from islice(value, _MOST)
+    if isinstance(value, (list, tuple)):
+        yield from _first_of(value)
+    elif isinstance(value, (set, frozenset, deque)):
+        yield from list(islice(value, _MOST))
     elif isinstance(value, dict):
-        yield from islice(value.values(), _MOST)
+        yield from (item for _, item in _first_entries(value))
     elif not isinstance(value, (type, ModuleType, FunctionType)) and type(value).__module__ not in _PLAIN:
         own = dict(_attributes(value))
         slots = getattr(type(value), "__slots__", ())

@@ -100,13 +100,14 @@ class RetrogradMonitor(Monitor):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._flags.set_in_this_thread()
-        state.local.listens = True
         self._running = True
         self.looks = not keeps_flags()
         if self.looks and self.watch.listens_to("underflow"):
             warnings.warn(NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
-        self._outer = state.set_monitor(self)
+        self._outer = state.monitor
+        state.set_monitor(self)
+        self._flags.set_in_this_thread()
+        state.local.listens = True
 
     def stop(self) -> None:
         self._running = False
@@ -118,8 +119,9 @@ class RetrogradMonitor(Monitor):
             self._stop_listening()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
-            inner._outer = self._outer
             inner._flags.replace_outer(self._flags)
+            inner._outer = self._outer
+        state.refresh()
         self._outer = None
         self._clear()
 
@@ -578,8 +580,7 @@ class RetrogradMonitor(Monitor):
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
         updates = self.watch.step - self._is_counted - self._asked.steps
-        context = {**progress(self.watch), "updates": updates}
-        context |= self._beginnings.told(updates, self._find_name())
+        context = {**progress(self.watch), "updates": updates, **self._beginnings.told(updates, self._find_name())}
         if self._asked.returned:
             context["returned"] = self._asked.returned
         frame = sites.user_frame(sys._getframe(1))

@@ -134,11 +134,9 @@ class TorchMonitor:
         if self.watch.rerun_loaders:
             self._patches.wrap(torch.utils.data.DataLoader, "__iter__", rerun(self.watch, self._rehearsing))
         self.scaling.start(self._patches)
-        self._handles = [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
-            *point_at_callers(self._patches),
-        ]
+        self._handles.append(register_optimizer_step_pre_hook(self._before_step))
+        self._handles.append(register_optimizer_step_post_hook(self._after_step))
+        point_at_callers(self._patches, self._handles)
         if self.model is not None:
             self.calls.follow(self.model)
         if self.watch.listens_to("spike"):

@@ -76,6 +76,11 @@ class Harm:
     array: ndarray
     index: tuple[int, ...]
 
+    @property
+    def kind(self) -> str:
+        """What it is: "nan" or "inf"."""
+        return "nan" if np.isnan(self.array[self.index]) else "inf"
+
 
 class Update:
     """A step of an optimizer that is under way.
@@ -302,17 +307,26 @@ class Updates:
         update = Update(optimizer, sys._getframe(1), self._monitor.looks)
         this = threading.get_ident()
         outer = self._by_thread.get(this)
-        self._by_thread[this] = update
+        is_judged = False  # where an error, or an interrupt, comes first
         try:
-            result = step()
+            try:
+                self._by_thread[this] = update
+                result = step()
+            finally:
+                if outer is None:
+                    self._by_thread.pop(this, None)
+                else:
+                    self._by_thread[this] = outer
+            if self._is_suspect(update):
+                self._judge(update)
+            is_judged = True
+            return result
         finally:
-            if outer is None:
-                del self._by_thread[this]
-            else:
-                self._by_thread[this] = outer
-        if (update.flags or self._monitor.looks) and not expected.depth:
-            self._judge(update)
-        return result
+            if not is_judged and self._is_suspect(update):
+                self._undo(update)
+
+    def _is_suspect(self, update: Update) -> bool:
+        return bool(update.flags or self._monitor.looks) and not expected.depth
 
     def flag(self, kind: str, frame: FrameType, function: str) -> bool:
         """Take note of a flag that an optimizer's own arithmetic raised; say whether it was one."""
@@ -331,13 +345,18 @@ class Updates:
         if update is not None and birth.sources is None and not birth.is_backward and "underflow" not in birth.kinds:
             update.flag(birth.kinds[0] if birth.kinds else "overflow", "", birth)
 
+    def _undo(self, update: Update) -> None:
+        """Put back what is harmed, unless the policy lets that pass in any case."""
+        harms = update.harms()
+        if harms and harms[0].kind in self._monitor.watch.must_not_pass:
+            update.undo(harms)
+
     def _judge(self, update: Update) -> None:
         harms = update.harms()
         if not harms:
             return
         harm = harms[0]
-        watch = self._monitor.watch
-        kind = "nan" if np.isnan(harm.array[harm.index]) else "inf"
+        watch, kind = self._monitor.watch, harm.kind
         if not watch.listens_to(kind):
             return
         names = Names(watch.model, update.frame)

@@ -455,12 +455,11 @@ class UpdatesByHand:
             self._uncompiled.enter_context(uncompiled())
 
     def _see_no_writes(self) -> None:
-        writes, self._writes = self._writes, None
-        self._keys = None
+        if self._writes is not None and self._writes in _get_current_dispatch_mode_stack():
+            with above(self._writes):
+                self._writes.__exit__(None, None, None)
         self._uncompiled.close()
-        if writes is not None and writes in _get_current_dispatch_mode_stack():
-            with above(writes):
-                writes.__exit__(None, None, None)
+        self._writes = self._keys = None
 
 
 def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:

@@ -124,10 +124,8 @@ class Graphs:
         for owner in (torch.cuda, torch.cuda.graphs):
             patches.wrap(owner, "make_graphed_callables", self._unwatched)
         patches.wrap(torch.autograd, "backward", self._backward)
-        self._handles = [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
-        ]
+        self._handles.append(register_optimizer_step_pre_hook(self._before_step))
+        self._handles.append(register_optimizer_step_post_hook(self._after_step))
 
     def stop(self) -> None:
         """Let go of everything; graphs that are replayed later update the weights as the program has written it."""

@@ -102,6 +102,9 @@ class Updates:
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
+        for kept, _ in self._kept.values():  # of an update that was interrupted
+            if self._watch.must_not_pass and any(_is_harmed(*each) for each in kept.weights):
+                kept.restore()
         self._handles, self._kept = [], {}
         self._seen.clear()
 
@@ -116,23 +119,25 @@ class Updates:
 
     def after(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
         """Called after each update."""
-        kept = self._kept.pop(id(optimizer), None)
+        kept = self._kept.get(id(optimizer))
         if kept is not None:
             with torch.no_grad(), unseen():
                 self._look(optimizer, *kept)
 
     def _look(self, optimizer: Any, kept: BeforeUpdate, gradients: Copies) -> None:
-        harm = next(_harms(optimizer, kept), None)
-        if harm is None or expected.depth or not self._watch.listens_to(kind_of([harm.values])):
-            return
-        withheld = True
+        withheld = True  # by an error, and if it is an interrupt
         try:
+            harm = next(_harms(optimizer, kept), None)
+            if harm is None or expected.depth or not self._watch.listens_to(kind_of([harm.values])):
+                withheld = False
+                return
             found = self._findings().in_update(harm.param) if harm.key is None else None
             event = found or self._of_formula(optimizer, harm, kept, gradients)
             withheld = self._watch.found(kind_of([harm.values]), event, exact=True) == "withhold"
         finally:
             if withheld:
                 kept.restore()
+            self._kept.pop(id(optimizer), None)
 
     def _of_formula(self, optimizer: Any, harm: _Harm, kept: BeforeUpdate, gradients: Copies) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
@@ -179,13 +184,17 @@ class Updates:
 def _harms(optimizer: Any, kept: BeforeUpdate) -> Iterator[_Harm]:
     """What an update has harmed: weights first."""
     for param, before in kept.weights:
-        if is_bad(param) and not is_bad(before):
+        if _is_harmed(param, before):
             yield _Harm(param, None, param, before)
     for param, before in kept.weights:
         for key, values in remembered_of(optimizer, param):
             known = kept.before(values)
             if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
                 yield _Harm(param, key, values, before)
+
+
+def _is_harmed(param: Tensor, before: Tensor) -> bool:
+    return is_bad(param) and not is_bad(before)
 
 
 _LEAST_ROOT = 255.0  # in float16, the type with the smallest range

@@ -65,7 +65,7 @@ class FunctionNotes(TorchFunctionMode):
 
     def stop(self) -> None:
         """Leave the stack of modes, from under those of others as well."""
-        if self in _get_current_function_mode_stack():
+        while self in _get_current_function_mode_stack():
             above = []
             while (mode := _pop_mode()) is not self:
                 above.append(mode)

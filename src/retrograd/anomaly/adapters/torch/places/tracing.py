@@ -21,6 +21,7 @@ from retrograd.anomaly.libraries import callers_of, is_between, outwards, user_f
 
 _COST = 1.5e-6  # seconds for an event, at most
 _TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
+_NAME = "retrograd"
 _CALLING = ("CALL", "BINARY_", "UNARY_", "STORE_SUBSCR", "STORE_SLICE", "GET_ITER", "UNPACK_", "LIST_EXTEND")
 _LEAVING = ("RETURN_", "YIELD_VALUE")
 _ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag")  # of a tensor; they make nodes
@@ -65,7 +66,7 @@ class InstructionNotes:
         self.clear()
         self._thread = get_ident()
         self._told = True
-        _monitoring.use_tool_id(self._id, "retrograd")
+        _monitoring.use_tool_id(self._id, _NAME)
         _monitoring.register_callback(self._id, _monitoring.events.PY_START, self._function_starts)
         _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, self._instruction)
         for frame in outwards(sys._getframe(1)):  # what has started already
@@ -76,12 +77,12 @@ class InstructionNotes:
 
     def stop(self) -> None:
         atexit.unregister(self.stop)
-        self.on = False
         self.pause()
-        _monitoring.set_events(self._id, 0)
-        _monitoring.register_callback(self._id, _monitoring.events.PY_START, None)
-        _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, None)
-        _monitoring.free_tool_id(self._id)
+        if _monitoring.get_tool(self._id) == _NAME:
+            _monitoring.set_events(self._id, 0)
+            _monitoring.register_callback(self._id, _monitoring.events.PY_START, None)
+            _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, None)
+            _monitoring.free_tool_id(self._id)
         self._codes.clear()
         self.clear()
 

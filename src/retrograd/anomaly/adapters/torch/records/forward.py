@@ -105,7 +105,8 @@ class ModelCalls:
             self._models.append(model)
             # before the user's hooks, which change the inputs again when the call is run again
             before = model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True)
-            self._handles += [before, model.register_forward_hook(Hook(self._after))]
+            self._handles.append(before)
+            self._handles.append(model.register_forward_hook(Hook(self._after)))
 
     def stop(self) -> None:
         for handle in self._handles:

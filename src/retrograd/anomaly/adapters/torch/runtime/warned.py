@@ -21,17 +21,19 @@ _SHOWING = (__file__, _patches.__file__, warnings.__file__)
 _HEARD_OF = ("always", _patches.__package__ + ".")
 
 
-def point_at_callers(patches: Patches) -> list[Filter]:
-    """Have warnings name the line that they would name without us, and appear as often, until both are undone.
+def point_at_callers(patches: Patches, handles: list[Any]) -> None:
+    """Have warnings name the line that they would name without us, and appear as often.
+
+    That is until the patches are undone and what is added to the handles has been removed.
 
     ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
     """
     if not hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
-        return []
+        return
     patches.wrap(warnings, "_showwarnmsg", _show)
     heard_of = Filter(*_HEARD_OF)
+    handles.append(heard_of)
     heard_of.put()
-    return [heard_of]
 
 
 def _show(original: Any, message: Any) -> Any:

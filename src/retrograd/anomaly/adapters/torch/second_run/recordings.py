@@ -108,10 +108,9 @@ class Recordings:
         """Record every operation from here on, those of torch's optimizers excepted, until :meth:`stop`."""
         self._enter()
         self._ends.clear()
-        self._handles = [
-            register_optimizer_step_pre_hook(lambda optimizer, *_: self._pause(not has_own_step(optimizer))),
-            register_optimizer_step_post_hook(lambda *_: self._pause(False)),
-        ]
+        pause = register_optimizer_step_pre_hook(lambda optimizer, *_: self._pause(not has_own_step(optimizer)))
+        self._handles.append(pause)
+        self._handles.append(register_optimizer_step_post_hook(lambda *_: self._pause(False)))
 
     def _forget_oldest(self) -> None:
         """Forget the operations of a step that lies too far back for its results to be met again."""

@@ -1,0 +1,38 @@
+"""What lies in the program's variables may change while it is looked at: another thread goes on with its work."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from retrograd.anomaly.adapters.program.variables import _entries, _items
+
+
+def nothing_hidden(value: Any, name: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("held", [[0, 1], {0, 1}, deque([0, 1]), {"a": 0, "b": 1}, SimpleNamespace(a=0, b=1)])
+def test_a_container_that_grows(held: Any) -> None:
+    found = []
+    for nr, each in enumerate(_items(held, nothing_hidden)):
+        found.append(each)
+        if isinstance(held, set):
+            held.add(f"new {nr}")
+        elif isinstance(held, (list, deque)):
+            held.append(f"new {nr}")
+        else:
+            (held if isinstance(held, dict) else vars(held))[f"new {nr}"] = 2
+    assert found == [0, 1]
+
+
+def test_a_dictionary_of_an_object_that_grows() -> None:
+    batch = SimpleNamespace(stored={"x": 0, "y": 1})
+    found = []
+    for key, item in _entries(batch):
+        found.append((key, item))
+        batch.stored[f"{key} again"] = vars(batch)[f"more {key}"] = 2
+    assert found == [("x", 0), ("y", 1)]
