@@ -19,6 +19,7 @@ from tests.interrupting import interrupted, name_of, places_in
 LIFE = (
     "start",
     "stop",
+    "observed_by",
     "_leave",
     "_end",
     "restore",
@@ -56,6 +57,16 @@ def outer_and_inner() -> None:
     x = rg.ones(2, requires_grad=True)
     with rg.anomaly.watch(), rg.anomaly.watch():
         (x * x).sum().backward()
+
+
+def decorated() -> None:
+    x = rg.ones(2, requires_grad=True)
+
+    @rg.anomaly.watch()
+    def step() -> None:
+        (x * x).sum().backward()
+
+    step()
 
 
 def detector() -> None:
@@ -96,6 +107,7 @@ SCENES: dict[str, Callable[[], None]] = {
     "raise": lambda: Training().run(),
     "again": lambda: Training("skip_step", again=True).run(),
     "outer and inner": outer_and_inner,
+    "decorated": decorated,
     "detector": detector,
 }
 
@@ -105,7 +117,7 @@ def test_everything_is_as_before(scene: str) -> None:
     run = SCENES[scene]
     run()
     before = surroundings()
-    for place in places_in(run, 200 if scene == "detector" else 12, LIFE):
+    for place in places_in(run, {"detector": 200, "decorated": 40}.get(scene, 12), LIFE):
         interrupted(run, place)
         assert surroundings() == before, name_of(place)
     assert finds()

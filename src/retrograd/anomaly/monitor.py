@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
+from retrograd.anomaly.decorated import DecoratedCalls
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import Growth
@@ -141,7 +142,7 @@ class Watch:
         self._grad_events: deque[GradEvent] = deque(maxlen=max_events)
         self._growth = Growth()
         self._adapters: list[Adapter] = []
-        self._calls = 0  # of functions that it decorates
+        self._calls = DecoratedCalls()
         self._own_time = self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
@@ -238,32 +239,7 @@ class Watch:
 
     def __call__(self, function: F) -> F:
         """Observe every call of a function, also one within another; a generator or coroutine from begin to end."""
-        return from_begin_to_end(function, self._observing)
-
-    @contextmanager
-    def _observing(self) -> Iterator[None]:
-        """A context for one of several calls, which may overlap; it is not stopped there where it was on before."""
-        counts = False
-        try:
-            with self._lock:  # several threads may call at once
-                if self not in _stack or self._calls:
-                    self._calls, counts = self._calls + 1, True
-                    if self._calls == 1:
-                        self.start()
-            yield
-        except BaseException as error:
-            if counts:
-                self._end_call(error)
-            raise
-        if counts:
-            self._end_call(None)
-
-    def _end_call(self, error: BaseException | None) -> None:
-        """One of several calls has ended; with the last one the watch does."""
-        with self._lock:
-            self._calls -= 1
-            if not self._calls:
-                self.__exit__(None, error, None)
+        return from_begin_to_end(function, lambda: self._calls.observed_by(self, lambda: self in _stack))
 
     # --- what users ask --------------------------------------------------------------------------------------------
 

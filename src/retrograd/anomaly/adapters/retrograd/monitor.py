@@ -100,8 +100,7 @@ class RetrogradMonitor(Monitor):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._running = True
-        self.looks = not keeps_flags()
+        self._running, self.looks = True, not keeps_flags()
         if self.looks and self.watch.listens_to("underflow"):
             warnings.warn(NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
         self._outer = state.monitor
