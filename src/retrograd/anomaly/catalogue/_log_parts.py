@@ -9,9 +9,11 @@ import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
-from retrograd.anomaly.catalogue._expression import number, size_of
+from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, is_name, number_written
+from retrograd.anomaly.catalogue._expression import first, least, number, size_of
+from retrograd.anomaly.catalogue._functions import inlined
 from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read
@@ -82,16 +84,22 @@ class Expression:
 
 
 class Parts:
-    """The parts of what a logarithm is taken of, in the line of ``site``."""
+    """The parts of what a logarithm is taken of, in the line of ``site``.
 
-    def __init__(self, scene: Scene, of: Operation, site: Site, rules: Mapping[str, Rule]) -> None:
+    ``carried`` is a variable of which the logarithm is kept in its place, by the name ``log_`` and its own.
+    """
+
+    def __init__(
+        self, scene: Scene, of: Operation, site: Site, rules: Mapping[str, Rule], carried: str | None = None
+    ) -> None:
+        self._carried = carried
         self.spelling, self.half, self.floor = scene.spelling(site), scene.half, scene.floor
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
         self._made: dict[str, list[Expression]] = {}
         lines = set()
         for operation in _behind(of):
-            for operand in operation.args:
+            for operand in map(partial(_as_written, operation), operation.args):
                 for name in {operand.text, operand.leaf_name} - {None}:
                     self._known.setdefault(str(name), []).append(operand)
             if (operation.code_line, operation.lineno) not in lines:  # whether or not its file is known
@@ -114,6 +122,10 @@ class Parts:
     def shape(self, expression: Expression | str) -> tuple[int, ...] | None:
         text = expression if isinstance(expression, str) else expression.text
         return next((each.shape for each in self.known(text) if each.shape is not None), None)
+
+    def note(self, text: str, operand: Operand) -> None:
+        """Take what is known of an operand for an expression, too."""
+        self._known.setdefault(text, []).append(operand)
 
     def is_zero(self, text: str) -> bool:
         """Whether an expression is known to be 0 at the element."""
@@ -153,6 +165,8 @@ class Parts:
     def _of_parts(self, expression: Expression, depth: int) -> Logarithm | None:
         node = expression.node
         if isinstance(node, ast.Name):
+            if node.id == self._carried:
+                return Logarithm(f"log_{node.id}")
             made = self._origin(expression)
             return (
                 None
@@ -167,7 +181,18 @@ class Parts:
         if written.op in _MOVING:
             return self._moved(expression, written.arguments[0], depth) if written.arguments else None
         rule = self._rules.get(written.op)
-        return None if rule is None else rule(self, expression, written, depth)
+        return self._of_call(expression, written, depth) if rule is None else rule(self, expression, written, depth)
+
+    def _of_call(self, expression: Expression, written: Written, depth: int) -> Logarithm | None:
+        """Of what a function of the program's own returns, as if it were written in the line."""
+        found = inlined(written, expression.place)
+        line = None if found is None else Line.parse(found[0])
+        if found is None or line is None or line.value is None:
+            return None
+        for name, text in found[1].items():
+            for operand in self.known(name) if name != text else ():
+                self.note(text, operand)
+        return self.of(replace(expression, node=line.value, line=line), depth)
 
     def _origin(self, expression: Expression) -> Expression | None:
         """What a name stands for, where that can be written in the line of the logarithm."""
@@ -209,12 +234,12 @@ class Parts:
         if (known := number_written(expression.node)) is not None:
             return known > 0
         known_ones = self.known(expression.text)
-        least = [number(each.value if each.min is None else each.min) for each in known_ones]
+        lowest = [least(each) for each in known_ones]
         if any(size_of(each) == math.inf for each in known_ones):
             return False  # its logarithm would be, too
-        if any(each is not None for each in least):
+        if any(each is not None for each in lowest):
             may_be_zero = expression.summed and self._is_data(expression.node)
-            return all(each is None or each > 0 or (may_be_zero and each == 0) for each in least)
+            return all(each is None or each > 0 or (may_be_zero and each == 0) for each in lowest)
         if depth <= 0:
             return False
         if isinstance(expression.node, ast.Name):
@@ -248,6 +273,14 @@ def _behind(operation: Operation, depth: int = DEPTH) -> Iterator[Operation]:
     for operand in operation.args if depth else ():
         if operand.producer is not None:
             yield from _behind(operand.producer, depth - 1)
+
+
+def _as_written(user: Operation, operand: Operand) -> Operand:
+    """A vector with its own shape, of which a product makes a matrix by itself."""
+    made = operand.producer
+    if made is None or made.op != "unsqueeze" or made.place != user.place or not is_name(operand.text or ""):
+        return operand
+    return replace(operand, shape=first(made).shape)
 
 
 def all_gained(found: Iterable[Logarithm | None]) -> list[Logarithm] | None:

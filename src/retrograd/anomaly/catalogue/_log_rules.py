@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Site, Written, atom, bare, number_written
+from retrograd.anomaly.catalogue._expression import least
 from retrograd.anomaly.catalogue._imports import imported
 from retrograd.anomaly.catalogue._log_parts import DEPTH, Expression, Logarithm, Parts, Rule, all_gained
 from retrograd.anomaly.catalogue._reductions import dims
@@ -156,7 +157,7 @@ def _prod(parts: Parts, expression: Expression, written: Written, depth: int) ->
     if factor is None or (found is not None and found.signed):
         return None
     if found is None:
-        if any((each.min if each.value is None else each.value) < 0 for each in parts.known(factor.text) if each.min):
+        if any((least(each) or 0.0) < 0 for each in parts.known(factor.text)):
             return None
         floor = parts.floor if parts.half else _LEAST_FACTOR
         found = Logarithm(parts.spelling.call("log", parts.spelling.clamp(factor.text, floor)))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._alike import complements
-from retrograd.anomaly.catalogue._code import bare
+from retrograd.anomaly.catalogue._code import Line, bare
 from retrograd.anomaly.catalogue._log_parts import Expression, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
 from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.catalogue._scopes import names_read
 from retrograd.anomaly.surroundings import Operation
 
 
@@ -32,6 +33,20 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
         if beside is not None and beside.gained:
             edits[other.node] = beside.whole
     return site.line.replaced(edits)
+
+
+def step_in_log_space(scene: Scene, step: Operation) -> str | None:
+    """The line that runs on its own result, ``a = f(a)``, for the logarithm of that: ``log_a = log(f(exp(log_a)))``."""
+    site = scene.site(step)
+    name, whole = (site.line.assignment if site is not None else None) or (None, None)
+    if site is None or name is None or whole is None or name not in names_read(whole):
+        return None
+    parts = Parts(scene, step, site, RULES, carried=name)
+    found = parts.gained(Expression(whole, site.line, site.place))
+    line = None if found is None else Line.parse(found.whole)
+    if found is None or line is None or any(each.id == name for each in line.names()):
+        return None
+    return f"log_{name} = {found.whole}"
 
 
 def log_of_factors(scene: Scene, exp: Operation) -> str | None:

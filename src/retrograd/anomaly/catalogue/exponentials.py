@@ -12,6 +12,7 @@ from retrograd.anomaly.catalogue._expression import (
     LOGS,
     denominator,
     first,
+    least,
     made_from,
     maker,
     number,
@@ -41,6 +42,8 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
+    if site is not None and isinstance(site.node, ast.AugAssign) and not exps:
+        return _written_where_infinite(scene, site)
     limit = str(_LARGEST["exp"][scene.precision])
     spelling = scene.spelling(site)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
@@ -69,6 +72,17 @@ def _difference(scene: Scene) -> Operation | None:
     if any(_finite(operand.value) for operand in sides):
         return None
     return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
+
+
+def _written_where_infinite(scene: Scene, site: Site) -> Finding:
+    """What is changed in place is infinite itself, as a weight is after an update that was."""
+    changed, change = (site.written.text(place) for place in (0, 1))
+    return Finding(
+        f"{changed} is infinite at this element before the line changes it, and so is {change}: the one less the other "
+        f"has no value. Nothing that is written here helps. Look at what has made {changed} infinite, which may have "
+        f"been this line, a step before, and at how {change} becomes so: a log or a root of 0, a division by 0, a "
+        "gradient that was.",
+    )
 
 
 def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
@@ -273,8 +287,8 @@ def _summand(total: Operation | None, *, positive: bool = False) -> Operation | 
     if product is None:
         return None if total is None else maker(first(total), "exp")
     for one, other in (product.args[:2], product.args[1::-1]):
-        exp, least = maker(one, "exp"), number(other.value if other.min is None else other.min)
-        if exp is not None and (not positive or least is None or least > 0):
+        exp, lowest = maker(one, "exp"), least(other)
+        if exp is not None and (not positive or lowest is None or lowest > 0):
             return exp
     return None
 

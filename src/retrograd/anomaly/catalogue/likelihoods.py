@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, made_from, maker, number, second, value
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    denominator,
+    first,
+    least,
+    made_from,
+    maker,
+    number,
+    second,
+    value,
+)
 from retrograd.anomaly.catalogue._log_space import in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -16,8 +26,7 @@ def _factor(operand: Operand | None, op: str, depth: int = 4) -> Operation | Non
 
     Of exponentials, one that has underflowed as far as is known.
     """
-    least = None if operand is None else number(operand.value if operand.min is None else operand.min)
-    if op == "exp" and least is not None and least > 0:
+    if op == "exp" and operand is not None and (least(operand) or 0.0) > 0:
         return None
     found = maker(operand, op)
     product = None if found is not None or not depth else maker(operand, "mul", "div")
@@ -34,17 +43,17 @@ def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]
         exp = _factor(operand, "exp")
         return [exp] if exp is not None else []
     if total.op == "add":
-        left, right = (_added_densities(each, depth - 1) if depth else [] for each in total.args[:2])
-        return [*left, *right] if left and right else []
+        added = [each for each in total.args[:2] if value(each) != 0 or each.requires_grad]  # it may begin with zeros
+        found = [_added_densities(each, depth - 1) if depth else [] for each in added]
+        return [exp for each in found for exp in each] if all(found) else []
     if total.op in ("sum", "mean"):
         added = first(total)
         exp = _factor(added, "exp")
         return [exp] if exp is not None and added.min == added.max == 0 else []
     pair = (first(total), second(total))
     for each, weights in (pair, pair[::-1]):
-        least = number(weights.min) if weights is not None else None
         exp = _factor(each, "exp")
-        if exp is not None and least is not None and least > 0:
+        if exp is not None and weights is not None and (number(weights.min) or 0.0) > 0:
             return [exp]
     return []
 

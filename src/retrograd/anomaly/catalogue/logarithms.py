@@ -9,9 +9,9 @@ from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
     is_masked,
+    least,
     made_from,
     maker,
-    number,
     one_minus,
     plus_one,
     same,
@@ -218,8 +218,7 @@ def _summed_exponential(total: Operation | None) -> Operation | None:
     product = maker(first(total), "mul")
     factors = product.args[:2] if product is not None else ()
     for factor, weight in zip(factors, factors[::-1], strict=True):
-        least = number(weight.value if weight.min is None else weight.min)
-        if not weight.constant and (least is None or least >= 0) and (exp := maker(factor, "exp")) is not None:
+        if not weight.constant and (least(weight) or 0.0) >= 0 and (exp := maker(factor, "exp")) is not None:
             return exp
     return None
 

@@ -12,8 +12,7 @@ from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
-from retrograd.anomaly.catalogue._log_space import in_log_space
-from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.unkept import is_unkept
@@ -154,12 +153,15 @@ def recurrence(scene: Scene) -> Finding | None:
     name, whole = (None, None) if line is None or line.assignment is None else line.assignment
     if scene.op == "matmul" and site is not None and name is not None and whole is site.node:
         return Finding(f"{happened} {_LINEAR}", site.replaced(_normalised(scene, runs[0][1], name, site, spelling)))
-    if scene.op == "mul" and site is not None and whole is site.node:
+    step = step_in_log_space(scene, scene.birth)
+    if step is not None or (scene.op == "mul" and site is not None and whole is site.node):
+        are_sums = line is not None and any(each.op in _ADDING for each in line.operations)
+        sums = f" (log_{name}, from the first one on; sums are logsumexp of it)" if are_sums else ""
         return Finding(
-            f"{happened} It is a product of all the factors: keep its logarithm instead, if that is what is wanted in "
-            "the end, or divide by its size in every step.",
+            f"{happened} It is a product of all the factors: keep its logarithm instead{sums}, if that is what is "
+            "wanted in the end, or divide by its size in every step.",
             None,
-            f"log_{name} = log_{name} + {spelling.call('log', 'factor')}",
+            step or _with_logarithm(str(name), f"log_{name}", "log", spelling, are_sums=are_sums),
         )
     rewritten = None
     if site is not None and site.node is site.written.node:
@@ -220,13 +222,11 @@ def many_factors(scene: Scene) -> Finding | None:
         return None
     x, site = first(scene.birth), scene.site(scene.birth)
     spelling = scene.spelling(site)
-    least, most = number(x.min), number(x.max)
+    most = number(x.max)
     size = f" of numbers up to {most:.3g}" if most is not None else ""
     total = "cumsum" if scene.op == "cumprod" else "sum"
     log = next(iter(scene.roots("log", through=("prod", "cumprod", "mul"))), None)
     rewritten = None if log is None else in_log_space(scene, log)
-    if rewritten is None and log is not None and site is not None and (least or 0.0) > 0:
-        rewritten = _sum_of_logarithms(scene, log, site, total)
     where = "dim=-1" if total == "cumsum" else ""
     return Finding(
         f"A product{size} is beyond the largest {scene.dtype}: it grows with the number of its factors. Its "
@@ -235,16 +235,6 @@ def many_factors(scene: Scene) -> Finding | None:
         f"log_p = {spelling.call('log', scene.called(x, 'x'))}.{total}({where})",
         None if log is None else log.place,
     )
-
-
-def _sum_of_logarithms(scene: Scene, log: Operation, site: Site, total: str) -> str | None:
-    outer = scene.site(log)
-    inner = scene.site(scene.birth, outer) if outer is not None else None
-    text = inner.text(0, "input") if inner is not None else None
-    if outer is None or inner is None or text is None or outer.written.argument(0, "input") is not inner.node:
-        return None
-    spelling = scene.spelling(outer)
-    return outer.replaced(f"{spelling.call('log', text)}.{total}({dims(inner, None, numpy=spelling.numpy)})")
 
 
 @cause(None, "log of a likelihood that left its range factor by factor")
@@ -267,17 +257,35 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
             if log is scene.birth
             else f"by a factor above one, step after step, until it overflows {scene.dtype}, before the log"
         )
+        step = step_in_log_space(scene, product)
+        if step is not None:
+            return Finding(
+                f"{name} is multiplied{place} {happened}. Keep its logarithm in its place, log_{name}, from the first "
+                f"one on: what multiplies {name} is added to that, and sums are logsumexp of it, also those of the "
+                f"last {name}. To clamp the product would leave no gradient.",
+                None,
+                step,
+                log.place,
+            )
         return Finding(
             f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors in the place of "
             "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
             "step and add up its logarithms. To clamp the product would leave no gradient.",
             None,
-            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
-            if summed
-            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
+            _with_logarithm(name, "log_p", log.op, spelling, are_sums=summed),
             log.place,
         )
     return None
+
+
+_ADDING = ("sum", "matmul", "einsum", "mean")
+
+
+def _with_logarithm(name: str, kept: str, log: str, spelling: Spelling, *, are_sums: bool) -> str:
+    """A step of a product that is carried on, beside its logarithm: by the sum, where sums come in between."""
+    if not are_sums:
+        return f"{kept} = {kept} + {spelling.call(log, 'factor')}"
+    return f"scale = {name}.sum(); {name}, {kept} = {name} / scale, {kept} + {spelling.call(log, 'scale')}"
 
 
 def _is_repeated(product: Operation) -> bool:

@@ -20,12 +20,14 @@ from retrograd.anomaly.catalogue._expression import (
     same,
     second,
     squared,
+    summed_square,
     value,
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, largest
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.roots import in_wider_type, underflowed_squares
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 
@@ -127,14 +129,16 @@ def cosine(scene: Scene) -> Finding | None:
     if zero is None:
         return None
     product = maker(zero, "mul")
-    norms = [euclidean(operand) for operand in product.args[:2]] if product else [euclidean(zero)]
+    norms = [euclidean(operand) for operand in product.args[:2]] if product else _norms_under_root(zero)
     quotient = next((operation for operation in scene.chain[:2] if operation.op in ("div", "mul")), scene.birth)
     dot = _dot(first(quotient)) or _dot(second(quotient))
     if dot is None or None in norms or not _is_scalar_product(quotient):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    new = None
+    vectors = [each for each in norms if each is not None]
+    new, underflow = None, [found for each in vectors if (found := underflowed_squares(scene, each))]
+    wide = bool(underflow) and not spelling.numpy
     if site and len(norms) == 2 and (place := scene.site(dot, site)) and place.can_be_moved:
         pair = place.written
         where = "dim=0"
@@ -147,17 +151,39 @@ def cosine(scene: Scene) -> Finding | None:
         else:
             texts = (None, None)
         if texts[0] and texts[1]:
-            similarity = spelling.functional("cosine_similarity", texts[0], texts[1], _dim(where))
+            similarity = _similarity(texts[0], texts[1], _dim(where), scene, spelling, wide=wide)
             if pair.op == "sum" and pair.text(2, "keepdim") == "True":
                 similarity = f"{similarity}.unsqueeze({pair.text(1, 'dim')})"
             new = site.replaced(similarity)
-    a, b = (scene.called(operand, name) for operand, name in zip((*dot.args[:2], None, None), "ab", strict=False))
+    a, b = (scene.called(operand, name) for operand, name in zip((*vectors, None, None), "ab", strict=False))
+    if wide:
+        return Finding(
+            f"{underflow[0]}: the cosine is 0 / 0. Compute it in a wider type.",
+            new,
+            f"y = {_similarity(a, b, 'dim=-1', scene, spelling, wide=True)}",
+        )
     return Finding(
         "One of the two vectors is all zeros: its norm is 0 and the cosine 0/0. cosine_similarity keeps the product "
         "of the norms above eps.",
         new or _clamped(scene, site),
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
     )
+
+
+def _norms_under_root(zero: Operand) -> list[Operand | None]:
+    """What an operand is the norm of, or the product of two norms under one root."""
+    outer = maker(zero, "sqrt", "pow")
+    product = maker(root(outer), "mul") if outer is not None else None
+    if product is None:
+        return [euclidean(zero)]
+    return [None if (found := summed_square(each)) is None else found[1] for each in product.args[:2]]
+
+
+def _similarity(a: str, b: str, where: str, scene: Scene, spelling: Spelling, *, wide: bool) -> str:
+    if not wide:
+        return spelling.functional("cosine_similarity", a, b, where)
+    one, other = (f"{atom(each)}.{'float' if scene.half else 'double'}()" for each in (a, b))
+    return f"{spelling.functional('cosine_similarity', one, other, where, 'eps=1e-30')}.to({atom(a)}.dtype)"
 
 
 @cause(None, "correlation with constant values")
@@ -209,6 +235,12 @@ def zero_norm(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
+    norm = maker(zero, "norm", "sqrt", "pow")
+    if norm is not None and (underflow := underflowed_squares(scene, x, first(scene.birth))) is not None:
+        own = scene.site(norm, site) if site is not None else None
+        rewritten, general = in_wider_type(scene, norm, x, own)
+        place = norm.place if own is not None and own.node is not own.written.node else scene.birth.place
+        return Finding(f"{underflow}. Compute the norm in a wider type.", rewritten, general, place)
     built_in = maker(zero, "norm") is not None
     rewritten, place = _clamped(scene, site), scene.birth.place
     if not built_in:  # the root itself has no derivative at 0

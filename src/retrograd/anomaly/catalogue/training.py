@@ -14,6 +14,7 @@ from retrograd.anomaly.catalogue._code import Line, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import is_put_into_part
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of
@@ -91,7 +92,8 @@ def bad_batch(scene: Scene) -> Finding | None:
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     place = f", all of them in {context['slice']}," if context.get("slice") else ""
-    drops = not (buffers or user) and _may_drop(scene, name)
+    is_part = is_put_into_part(name, scene.place)
+    drops = not (buffers or user or is_part) and _may_drop(scene, name)
     only_minus = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
     pole = logarithm_written(called, user) if user is not None and only_minus else None
     remedy, rest = _dropped(scene, name, role)
@@ -102,6 +104,7 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
         "zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
+        f"{_OF_PART.format(name=name) if is_part else ''}"
         f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
         f"{' Every sample has one.' if context.get('every') else ''}"
         f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}"
@@ -110,6 +113,12 @@ def bad_batch(scene: Scene) -> Finding | None:
         remedy if drops else None,
         birth=quotient or pole,
     )
+
+
+_OF_PART = (
+    " {name} is written to a part of another tensor, which has a place for each of its elements: choose a number for "
+    "the bad ones, or leave these places out of what is computed of that tensor."
+)
 
 
 def _bad_elements(scene: Scene) -> str:
