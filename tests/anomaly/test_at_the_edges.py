@@ -11,6 +11,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose
+from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, mended, only_event, run
 
 BACKWARD = "\ny.sum().backward()"
@@ -114,6 +115,40 @@ def test_no_samples_are_dropped_of_what_is_written_to_a_part(place: str, library
     assert diagnose(event).number == 48
     assert event.remedy is None
     assert "d is written to a part of another tensor" in (event.cause or "")
+
+
+STATEMENT = """p = torch.softmax(
+    torch.stack([x * 300, x]),  # "scores" # of two
+    dim=0,
+)
+y = torch.log(
+    # of the probability
+    p,
+)  # the end
+"""
+
+
+@libraries
+def test_a_statement_of_several_lines_is_replaced_as_a_whole(library: str) -> None:
+    event = event_of(library, leaf("[0.0, 2.0]") + STATEMENT)
+    assert "Change lines 6 to 9 as above" in " ".join(format_event(event).split())
+    lines = (leaf("[0.0, 2.0]") + STATEMENT).splitlines()
+    lines[5:9] = [(event.remedy or "").replace("rg.", "torch.")]
+    assert all(np.isfinite(each).all() for each in results(library, "\n".join(lines) + BACKWARD))
+
+
+@libraries
+def test_another_statement_of_several_lines_is_replaced_as_a_whole(library: str) -> None:
+    text = (
+        leaf("[[0.0, 0.0], [1.0, 2.0]]")
+        + "n = torch.sqrt(\n    (x ** 2)  # a square\n    .sum(-1, keepdim=True)\n)\ny = x / n"
+    )
+    event = event_of(library, text)
+    assert event.remedy_lineno == 2
+    assert "Change lines 2 to 5 as above" in " ".join(format_event(event).split())
+    lines = text.splitlines()
+    lines[1:5] = [(event.remedy or "").replace("rg.", "torch.")]
+    assert all(np.isfinite(each).all() for each in results(library, "\n".join(lines) + BACKWARD))
 
 
 @pytest.mark.parametrize("change", ["w.data.log()", "w.data / 0.0", "torch.log(w.data)"])
