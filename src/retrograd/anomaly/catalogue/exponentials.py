@@ -42,8 +42,8 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
-    if site is not None and isinstance(site.node, ast.AugAssign) and not exps:
-        return _written_where_infinite(scene, site)
+    if not exps and site is not None:
+        return _of_unknown_infinities(scene, operation, site)
     limit = str(_LARGEST["exp"][scene.precision])
     spelling = scene.spelling(site)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
@@ -74,24 +74,30 @@ def _difference(scene: Scene) -> Operation | None:
     return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
 
 
-def _written_where_infinite(scene: Scene, site: Site) -> Finding:
-    """What is changed in place is infinite itself, as a weight is after an update that was."""
-    changed, change = (site.written.text(place) for place in (0, 1))
+def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Finding:
+    """Two infinities of which it is not known how they came to be; a bound would make 0 of them, and no gradient."""
+    a, b = site.written.text(0) or "the first", site.written.text(1, "other") or "the second"
+    if isinstance(site.node, ast.AugAssign):
+        happened, by = (
+            f"{a} is infinite at this element before the line changes it, and so is {b}",
+            "this line, a step ",
+        )
+        look = f"what has made {a} infinite, which may have been {by}before, and at how {b} becomes so"
+    else:
+        happened, look = f"{a} is infinite at this element, and so is {b}", "how each of them becomes so"
+    sum_ = "their sum" if operation.op == "add" else "the one less the other"
     return Finding(
-        f"{changed} is infinite at this element before the line changes it, and so is {change}: the one less the other "
-        f"has no value. Nothing that is written here helps. Look at what has made {changed} infinite, which may have "
-        f"been this line, a step before, and at how {change} becomes so: a log or a root of 0, a division by 0, a "
-        "gradient that was.",
+        f"{happened}: {sum_} has no value, and none would come of a bound on them. Look at {look}: a log or a root of "
+        "0, a division by 0, a gradient that was.",
+        None,
+        None,
+        operation.place,
     )
 
 
 def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
-    """The line with the exponents of a difference bounded; without exponentials, its two sides."""
+    """The line with the exponents of a difference bounded."""
     line, spelling, edits = site.line, scene.spelling(site), {}
-    if not exps:
-        bound = "3e4" if scene.half else "1e30"
-        sides = site.written.arguments[:2]
-        return line.replaced({node: spelling.clamp(line.text(node), f"-{bound}", bound) for node in sides})
     for exp in exps:
         place = scene.site(exp, site)
         node = place.written.argument(0, "input") if place else None
