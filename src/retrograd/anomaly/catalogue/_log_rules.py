@@ -12,7 +12,7 @@ from retrograd.anomaly.catalogue._code import Site, Written, atom, bare, number_
 from retrograd.anomaly.catalogue._expression import least
 from retrograd.anomaly.catalogue._imports import imported
 from retrograd.anomaly.catalogue._log_parts import DEPTH, Expression, Logarithm, Parts, Rule, all_gained
-from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand
@@ -118,7 +118,7 @@ def _log_softmax(parts: Parts, above: Expression, below: Expression) -> Logarith
     if x is None or summed is None or summed.op != "exp" or summed.text(0, "input") != x:
         return None
     given = dims(Site(total.line, total.node, total, below.place), Operand(name="input", shape=parts.shape(x)))
-    where = ", ".join(each for each in given.split(", ") if not each.startswith("keepdim"))
+    where = without_keepdim(given)
     if "(" in where or (picked is not above.node and where != given):
         return None
     return Logarithm(above.line.text(above.node, {picked: parts.spelling.tensor_call("log_softmax", x, where)}))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._code import Site, is_name
 from retrograd.anomaly.catalogue._expression import first, maker, same, second
-from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operation
@@ -56,7 +56,7 @@ class Quotient:
         exponent = exp.text(0, "input")
         if exponent is None or not (exp.node is exp.written.node or is_name(exponent)):
             return None  # it would be computed a second time, in another line
-        where = ", ".join(each for each in dims(total, first(self.below)).split(", ") if not each.startswith("keepdim"))
+        where = without_keepdim(dims(total, first(self.below)))
         if "(" in where:
             return None
         return line.text(numerator, {exp.node: scene.spelling(site).tensor_call(function, exponent, where)})
