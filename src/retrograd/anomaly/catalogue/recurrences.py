@@ -141,7 +141,8 @@ def recurrence(scene: Scene) -> Finding | None:
     if scene.op == "matmul" and site is not None and name is not None and whole is site.node:
         return Finding(f"{happened} {_LINEAR}", site.replaced(_normalised(scene, runs[0][1], name, site, spelling)))
     step = step_in_log_space(scene, scene.birth)
-    if step is not None or (scene.op == "mul" and site is not None and whole is site.node):
+    is_product = step is not None and not re.search(r"\b(?:softplus|logaddexp)\(", step)  # to which nothing is added
+    if is_product or (scene.op == "mul" and site is not None and whole is site.node):
         are_sums = line is not None and any(each.op in _ADDING for each in line.operations)
         sums = f" (log_{name}, from the first one on; sums are logsumexp of it)" if are_sums else ""
         return Finding(
