@@ -116,6 +116,8 @@ WAYS = (
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, "log1p", through=WAYS):
+        if maker(first(log), "prod", "cumprod") is not None:
+            continue  # which has a row of its own
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
         if rewritten is not None:
