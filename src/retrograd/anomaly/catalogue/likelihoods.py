@@ -11,7 +11,9 @@ from retrograd.anomaly.catalogue._expression import (
     made_from,
     maker,
     number,
+    one_minus,
     second,
+    squared,
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space, log_of_factors
@@ -116,8 +118,8 @@ WAYS = (
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, "log1p", through=WAYS):
-        if maker(first(log), "prod", "cumprod") is not None:
-            continue  # which has a row of its own
+        if maker(first(log), "prod", "cumprod") or maker(squared(one_minus(first(log))), "tanh"):
+            continue  # which have rows of their own
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
         if rewritten is not None:
