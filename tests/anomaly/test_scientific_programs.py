@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -134,15 +136,31 @@ loss.backward()
 def test_a_forward_algorithm_that_underflows() -> None:
     event = event_of(FORWARD)
     assert "alpha is multiplied in line 8 by a factor below one, step after step" in (event.cause or "")
-    inside = f"* E[:, symbol]\n        {event.remedy}\n"
-    assert not run("retrograd", FORWARD.replace("* E[:, symbol]\n", inside)).events
+    instead = FORWARD.replace("import numpy as np", "import numpy as np; import retrograd as rg")
+    instead = instead.replace(
+        "alpha, log_p = np.ones(2) / 2, 0.0", "log_alpha, log_p = torch.zeros(2) - np.log(2), 0.0"
+    )
+    instead = instead.replace("alpha = (alpha @ A) * E[:, symbol]", event.remedy or "")
+    instead = instead.replace("-np.log(np.sum(alpha)) - log_p", "-torch.logsumexp(log_alpha, 0) - log_p")
+    assert not run("retrograd", instead).events
 
 
 def test_a_product_of_densities_that_underflows() -> None:
     """None of them does, and to clamp their product would leave no gradient."""
     event = event_of(DENSITIES)
     assert "likelihood is multiplied in line 6" in (event.cause or "")
-    assert event.remedy == "log_p = log_p + np.log(factor)"
+    assert event.remedy == "log_likelihood = log_likelihood + -0.5 * (x - mean) ** 2 - np.log(np.sqrt(2 * np.pi))"
+    instead = DENSITIES.replace("likelihood = 1.0", "log_likelihood = 0.0").replace(
+        "-np.log(likelihood)", "-log_likelihood"
+    )
+    instead = instead.replace(
+        "likelihood = likelihood * np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2 * np.pi)", event.remedy
+    )
+    scope: dict[str, Any] = {"torch": rg}
+    exec(instead, scope)
+    x = np.linspace(-3, 3, 500)
+    np.testing.assert_allclose(scope["loss"].item(), (0.5 * (x - 0.1) ** 2 + 0.5 * np.log(2 * np.pi)).sum(), rtol=1e-12)
+    np.testing.assert_allclose(scope["mean"].grad.item(), (0.1 - x).sum(), rtol=1e-9)
 
 
 def test_a_density_among_several_that_underflows_is_no_product() -> None:

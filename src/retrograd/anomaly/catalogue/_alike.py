@@ -9,7 +9,7 @@ from retrograd.anomaly.catalogue._code import Line, Written, number_written
 from retrograd.anomaly.catalogue._expression import DIVISIONS, EXPONENTIALS, LOGS
 
 _POLES = (*LOGS, "sqrt", "rsqrt", "reciprocal")
-_EDGES = ("acos", "acosh", "asin", "atanh", "digamma", "erfinv", "lgamma", "logit")
+_EDGES = ("acos", "acosh", "asin", "atanh", "digamma", "erfinv", "lgamma", "logit", "ndtri")
 _ZERO_WITH = ("abs", "asin", "asinh", "atan", "expm1", "log1p", "neg", "sin", "sinh", "sqrt", "square", "tan", "tanh")
 
 

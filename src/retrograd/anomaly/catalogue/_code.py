@@ -291,11 +291,14 @@ class Line:
         for written in self.operations:
             if self._columns(written.node) == columns:
                 return written.given(op, params, param), written.op == op
-        for statement in self._tree.body if param in params[1:] else ():
-            targets = statement.targets if isinstance(statement, ast.Assign) else []
-            if isinstance(statement, ast.Assign) and any(self._columns(each) == columns for each in targets):
+        for statement in self._assignments() if param in params[1:] else ():
+            if any(self._columns(each) == columns for each in statement.targets):
                 return statement.value, True
         return None, False
+
+    def _assignments(self) -> Iterator[ast.Assign]:
+        """Its assignments, that of ``if condition: x[0] = 1`` included."""
+        return (each for each in ast.walk(self._tree) if isinstance(each, ast.Assign))
 
     def written_in_place(self, columns: tuple[int, int]) -> tuple[str, ast.expr] | None:
         """The operation that changes something in place at these columns, by its method's name, and what it changes."""
@@ -308,9 +311,7 @@ class Line:
     def text_given(self, name: str) -> str | None:
         """The text of the one argument that is given by this name, or of what is put into a part of something."""
         given = [each.value for each in self.keywords() if each.arg == name]
-        for statement in self._tree.body:
-            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-                given.append(statement.value)
+        given += [each.value for each in self._assignments() if isinstance(each.targets[0], ast.Subscript)]
         filled = [each for each in self.operations if each.op in ("fill", "masked_fill") and name == "value"]
         given += [each.arguments[-1] for each in filled if not given and each.arguments]
         return self.text(given[0]) if len(given) == 1 else None
@@ -356,6 +357,17 @@ class Line:
     def parameters(self) -> set[str]:
         """The names of what the lambdas in the line are given."""
         return {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg)}
+
+    def default_of(self, parameter: str) -> ast.expr | None:
+        """What a parameter of a lambda in the line is if it is not given."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.arguments):
+                given = [*node.posonlyargs, *node.args]
+                defaults = [*zip(given[len(given) - len(node.defaults) :], node.defaults, strict=True)]
+                for each, default in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
+                    if each.arg == parameter:
+                        return default
+        return None
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
         """The numbers written in the line, with what :func:`number_written` tells of them."""
@@ -412,6 +424,12 @@ class Line:
         ):
             return statement.target.id, statement.value
         return None
+
+    @property
+    def value(self) -> ast.expr | None:
+        """The expression that the line is, if it is nothing else."""
+        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        return statement.value if isinstance(statement, ast.Expr) else None
 
     def assigned(self) -> Iterator[tuple[str, ast.expr]]:
         """The names that the line assigns to and their values, as far as each has one of its own: ``a, b = x, y``."""

@@ -218,17 +218,35 @@ def root(operation: Operation) -> Operand | None:
     return None
 
 
+def summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
+    """The sum that made an operand, and what was squared in it: ``sum(x ** 2)``, ``x @ x``."""
+    total = maker(operand, "sum", "dot", "matmul")
+    if total is None:
+        return None
+    if total.op != "sum":
+        return (total, first(total)) if same(first(total), second(total)) else None
+    inner = squared(first(total))
+    return None if inner is None else (total, inner)
+
+
 def euclidean(operand: Operand | None) -> Operand | None:
     """What an operand is the Euclidean norm of, by :func:`norm` or written out."""
     if norm := maker(operand, "norm"):
         return first(norm)
     outer = maker(operand, "sqrt", "pow")
-    inner = root(outer) if outer else None
-    total = maker(inner, "sum")
-    if total:
-        return squared(first(total))
-    product = maker(inner, "dot", "matmul")
-    return first(product) if product and same(first(product), second(product)) else None
+    found = summed_square(root(outer)) if outer else None
+    return None if found is None else found[1]
+
+
+def least_size(operand: Operand) -> float:
+    """The smallest absolute value that went in, as far as is known; 0 if it is not."""
+    low, high = (number(operand.value if each is None else each) for each in (operand.min, operand.max))
+    return 0.0 if low is None or high is None or low <= 0 <= high else min(abs(low), abs(high))
+
+
+def least(operand: Operand) -> float | None:
+    """The smallest value that went in, as far as is known."""
+    return number(operand.value if operand.min is None else operand.min)
 
 
 def shown(number: Any) -> str:

@@ -21,3 +21,8 @@ def dims(site: Site, operand: Operand | None, *, numpy: bool = False) -> str:
             dim = "-1" if count is None else "0" if count == 1 else str(tuple(range(count)))
     names = ("axis", "keepdims") if numpy else ("dim", "keepdim")
     return ", ".join(f"{name}={text}" for name, text in zip(names, (dim, keep), strict=True) if text is not None)
+
+
+def without_keepdim(where: str) -> str:
+    """The arguments of :func:`dims`, without what is said of the dimensions of the result."""
+    return ", ".join(each for each in where.split(", ") if not each.startswith("keepdim"))

@@ -189,10 +189,15 @@ class Scene:
         return _LARGEST_EXPONENTS[self.precision]
 
     @property
+    def optimizer(self) -> Mapping[str, Any]:
+        """What is known of the optimizer."""
+        optimizer = self.context.get("optimizer")
+        return optimizer if isinstance(optimizer, dict) else {}
+
+    @property
     def squares_gradients(self) -> bool:
         """Whether the optimizer is one that divides by the size of past gradients, whose squares it adds up."""
-        optimizer = self.context.get("optimizer")
-        return isinstance(optimizer, dict) and str(optimizer.get("name", "")).lower() in _ADAPTIVE
+        return str(self.optimizer.get("name", "")).lower() in _ADAPTIVE
 
     @cached_property
     def allowed(self) -> float:

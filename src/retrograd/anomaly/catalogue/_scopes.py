@@ -67,6 +67,46 @@ def written_by(statement: ast.AST) -> Iterator[str]:
             yield from _parts(node.func.value)
 
 
+def definition_of(name: str, place: Place) -> ast.FunctionDef | ast.Lambda | None:
+    """The function that a name means in a line, if its program defines it once."""
+    tree = _tree(place.filename)
+    for scope in reversed([] if tree is None else list(_around(tree, place.lineno))):
+        bound = [each for each in (scope, *_inside(scope)) if name in _names_bound(each, scope)]
+        if len(bound) > 1:
+            return None
+        for node in bound:
+            if isinstance(node, ast.FunctionDef) and node is not scope:
+                return None if node.decorator_list else node
+            made = (each for each in _inside(scope) if isinstance(each, ast.Assign) and node in each.targets)
+            value = next((each.value for each in made), None)
+            return value if isinstance(value, ast.Lambda) else None
+    return None
+
+
+def is_global_at(name: str, place: Place) -> bool:
+    """Whether a name means in a line what it does in the whole program: a module, a builtin or a global variable."""
+    tree = _tree(place.filename)
+    if tree is None:
+        return False
+    scopes = list(_around(tree, place.lineno))[1:]
+    inner = any(name in _names_bound(each, scope) for scope in scopes for each in (scope, *_inside(scope)))
+    known = (
+        is_module(name) or hasattr(builtins, name) or any(name in _names_bound(each, tree) for each in _inside(tree))
+    )
+    return known and not inner
+
+
+def is_put_into_part(name: str, place: Place | None) -> bool:
+    """Whether the function that a line stands in assigns a variable to a part of another one: ``y[0:2] = name``."""
+    tree = None if place is None else _tree(place.filename)
+    if place is None or tree is None:
+        return False
+    *_, scope = _around(tree, place.lineno)
+    assignments = (each for each in _inside(scope) if isinstance(each, ast.Assign))
+    into = (each for each in assignments if any(isinstance(target, ast.Subscript) for target in each.targets))
+    return any(isinstance(each.value, ast.Name) and each.value.id == name for each in into)
+
+
 def _parts(node: ast.expr) -> Iterator[str]:
     """The name at the beginning of what an expression is a part of, and the attributes on the way."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):

@@ -53,7 +53,7 @@ def _faults(scene: Scene) -> Iterator[tuple[Operation, bool]]:
     """The other operations of the birth's line that meet a pole, and whether it is only their derivative that does."""
     seen: list[Operation] = []
     for operation in scene.operations():
-        if operation is scene.birth or operation.place != scene.birth.place or operation.col is None:
+        if _is_it(operation, scene.birth) or operation.place != scene.birth.place or operation.col is None:
             continue
         if operation.code_line != scene.birth.code_line or operation in seen:
             continue
@@ -64,6 +64,17 @@ def _faults(scene: Scene) -> Iterator[tuple[Operation, bool]]:
             continue
         if not any(each.op in _HIDING for each in enclosing(site, operation)):
             yield operation, where == "backward"
+
+
+def _is_it(operation: Operation, birth: Operation) -> bool:
+    """Whether an operation is the birth, of which another record may know less, or more."""
+    if (operation.op, operation.place, operation.col) != (birth.op, birth.place, birth.col):
+        return False
+    for one, other in zip(operation.args[:2], birth.args[:2], strict=False):
+        makers = {each.producer.op for each in (one, other) if each.producer is not None}
+        if value(one) != value(other) or len(makers) > 1:
+            return False
+    return True
 
 
 def _of_zero(operation: Operation) -> Operation:

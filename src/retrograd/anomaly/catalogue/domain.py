@@ -34,7 +34,8 @@ def clamped(scene: Scene, low: str | None, high: str | None = None) -> str | Non
 def general(scene: Scene, low: str | None, high: str | None = None) -> str:
     """The general form of the same."""
     spelling = scene.spelling()
-    return f"y = {spelling.call(scene.op, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
+    name = "special.ndtri" if scene.op == "ndtri" else scene.op
+    return f"y = {spelling.call(name, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
 
 
 def _near_one(scene: Scene) -> str:
@@ -93,9 +94,12 @@ def steep_edge(scene: Scene) -> Finding | None:
     )
 
 
+_INTERVALS = {"atanh": (-1.0, 1.0), "logit": (0.0, 1.0), "erfinv": (-1.0, 1.0), "ndtri": (0.0, 1.0)}
+
+
 @cause(26, "atanh or logit at the end of its interval")
 def interval_end(scene: Scene) -> Finding | None:
-    ends = {"atanh": (-1.0, 1.0), "logit": (0.0, 1.0), "erfinv": (-1.0, 1.0)}.get(scene.op)
+    ends = _INTERVALS.get(scene.op)
     if ends is None or scene.complex:
         return None
     known = value(first(scene.birth))
@@ -113,10 +117,15 @@ def interval_end(scene: Scene) -> Finding | None:
             None,
             scene.birth.place,
         )
+    lands = (
+        "a uniform random number lands now and then, and a probability that was rounded. Keep it inside."
+        if scene.op == "ndtri"
+        else "a saturated sigmoid or tanh lands easily. Keep it inside, or work with the number before the sigmoid or "
+        "tanh."
+    )
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
-        f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where a saturated sigmoid or tanh lands "
-        "easily. Keep it inside, or work with the number before the sigmoid or tanh.",
+        f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where {lands}",
         clamped(scene, low, high),
         general(scene, low, high),
     )
@@ -382,6 +391,7 @@ def outside_domain(scene: Scene) -> Finding | None:
         "atanh": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
         "erfinv": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
         "logit": (0.0, 1.0, near, f"1 - {near}"),
+        "ndtri": (0.0, 1.0, near, f"1 - {near}"),
         "acosh": (1.0, math.inf, f"1 + {near}", None),
     }.get(scene.op)
     if inside is None or scene.backward or scene.complex:

@@ -12,6 +12,7 @@ from retrograd.anomaly.catalogue._expression import (
     LOGS,
     denominator,
     first,
+    least,
     made_from,
     maker,
     number,
@@ -41,6 +42,8 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
+    if not exps and site is not None:
+        return _of_unknown_infinities(scene, operation, site)
     limit = str(_LARGEST["exp"][scene.precision])
     spelling = scene.spelling(site)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
@@ -71,13 +74,30 @@ def _difference(scene: Scene) -> Operation | None:
     return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
 
 
+def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Finding:
+    """Two infinities of which it is not known how they came to be; a bound would make 0 of them, and no gradient."""
+    a, b = site.written.text(0) or "the first", site.written.text(1, "other") or "the second"
+    if isinstance(site.node, ast.AugAssign):
+        happened, by = (
+            f"{a} is infinite at this element before the line changes it, and so is {b}",
+            "this line, a step ",
+        )
+        look = f"what has made {a} infinite, which may have been {by}before, and at how {b} becomes so"
+    else:
+        happened, look = f"{a} is infinite at this element, and so is {b}", "how each of them becomes so"
+    sum_ = "their sum" if operation.op == "add" else "the one less the other"
+    return Finding(
+        f"{happened}: {sum_} has no value, and none would come of a bound on them. Look at {look}: a log or a root of "
+        "0, a division by 0, a gradient that was.",
+        None,
+        None,
+        operation.place,
+    )
+
+
 def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
-    """The line with the exponents of a difference bounded; without exponentials, its two sides."""
+    """The line with the exponents of a difference bounded."""
     line, spelling, edits = site.line, scene.spelling(site), {}
-    if not exps:
-        bound = "3e4" if scene.half else "1e30"
-        sides = site.written.arguments[:2]
-        return line.replaced({node: spelling.clamp(line.text(node), f"-{bound}", bound) for node in sides})
     for exp in exps:
         place = scene.site(exp, site)
         node = place.written.argument(0, "input") if place else None
@@ -273,8 +293,8 @@ def _summand(total: Operation | None, *, positive: bool = False) -> Operation | 
     if product is None:
         return None if total is None else maker(first(total), "exp")
     for one, other in (product.args[:2], product.args[1::-1]):
-        exp, least = maker(one, "exp"), number(other.value if other.min is None else other.min)
-        if exp is not None and (not positive or least is None or least > 0):
+        exp, lowest = maker(one, "exp"), least(other)
+        if exp is not None and (not positive or lowest is None or lowest > 0):
             return exp
     return None
 

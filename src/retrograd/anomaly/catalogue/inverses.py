@@ -9,7 +9,7 @@ from retrograd.anomaly.catalogue._expression import first, maker, root, second, 
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operation
 
-_INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf"}
+_INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf", "ndtri": "ndtr"}
 
 
 @cause(None, "function and its inverse")

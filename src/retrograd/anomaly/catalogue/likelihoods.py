@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-
-from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, made_from, maker, number, second, value
-from retrograd.anomaly.catalogue._log_space import in_log_space
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    denominator,
+    first,
+    least,
+    made_from,
+    maker,
+    number,
+    one_minus,
+    second,
+    squared,
+    value,
+)
+from retrograd.anomaly.catalogue._log_space import in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.logarithms import inner_site, merged
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------
@@ -20,8 +28,7 @@ def _factor(operand: Operand | None, op: str, depth: int = 4) -> Operation | Non
 
     Of exponentials, one that has underflowed as far as is known.
     """
-    least = None if operand is None else number(operand.value if operand.min is None else operand.min)
-    if op == "exp" and least is not None and least > 0:
+    if op == "exp" and operand is not None and (least(operand) or 0.0) > 0:
         return None
     found = maker(operand, op)
     product = None if found is not None or not depth else maker(operand, "mul", "div")
@@ -38,17 +45,18 @@ def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]
         exp = _factor(operand, "exp")
         return [exp] if exp is not None else []
     if total.op == "add":
-        left, right = (_added_densities(each, depth - 1) if depth else [] for each in total.args[:2])
-        return [*left, *right] if left and right else []
+        # a sum may begin with zeros
+        summands = [each for each in total.args[:2] if value(each) != 0 or each.requires_grad]
+        found = [_added_densities(each, depth - 1) if depth else [] for each in summands]
+        return [exp for each in found for exp in each] if all(found) else []
     if total.op in ("sum", "mean"):
         added = first(total)
         exp = _factor(added, "exp")
         return [exp] if exp is not None and added.min == added.max == 0 else []
     pair = (first(total), second(total))
     for each, weights in (pair, pair[::-1]):
-        least = number(weights.min) if weights is not None else None
         exp = _factor(each, "exp")
-        if exp is not None and least is not None and least > 0:
+        if exp is not None and weights is not None and (number(weights.min) or 0.0) > 0:
             return [exp]
     return []
 
@@ -68,9 +76,8 @@ def log_of_density(scene: Scene) -> Finding | None:
 
 
 def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
-    place = scene.site(exp)
-    spelling = scene.spelling(place or scene.site(log))
-    new = _logarithm(_formula(place), place, spelling, log.op) if place else None
+    spelling = scene.spelling(scene.site(exp) or scene.site(log))
+    new = log_of_factors(scene, exp) if log.op == "log" else None
     return Finding(
         f"exp({scene.at(first(exp), 'x')}) underflows to 0 in {scene.dtype}, and the log of 0 is -inf. The log of "
         "exp(x) is x: compute the logarithm of the density in the place of the density, and it stays in range. To "
@@ -79,33 +86,6 @@ def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
         f"log_p = {new or spelling.call(log.op, 'factor') + ' + ' + scene.called(first(exp), 'exponent')}",
         log.place,
     )
-
-
-def _formula(site: Site) -> ast.AST:
-    """The product or quotient that an exponential stands in, all of it."""
-    node: ast.AST = site.node
-    while True:
-        around = (w for w in site.line.operations if w.form == "operator" and w.op in ("mul", "div"))
-        outer = next((w for w in around if any(bare(each) is node for each in w.arguments)), None)
-        if outer is None:
-            return node
-        node = outer.node
-
-
-def _logarithm(formula: ast.AST, exp: Site, spelling: Spelling, log: str) -> str | None:
-    """The logarithm of a product, with the exponential's own argument for its logarithm."""
-    if log != "log":
-        return None
-    line = exp.line
-    if formula is exp.node:
-        return exp.written.text(0, "input")
-    written = line.operation_at(formula)
-    if written is None or written.form != "operator" or written.op not in ("mul", "div"):
-        return spelling.call("log", line.text(formula))
-    above, below = (_logarithm(each, exp, spelling, log) for each in written.arguments)
-    if above is None or below is None:
-        return None
-    return f"{above} + {below}" if written.op == "mul" else f"{above} - {atom(below)}"
 
 
 def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Finding:
@@ -138,6 +118,8 @@ WAYS = (
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, "log1p", through=WAYS):
+        if maker(first(log), "prod", "cumprod") or maker(squared(one_minus(first(log))), "tanh"):
+            continue  # which have rows of their own
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
         if rewritten is not None:
@@ -214,15 +196,7 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
         det = _factor(first(log), "det")
         if det is None or not (scene.op == "det" or value(first(log)) == 0):
             continue
-        spelling = scene.spelling(scene.site(log))
-        alone = maker(first(log), "det") is det
-        inner = inner_site(scene, log, det)
-        text = inner.text(0, "A", "input", "a") if inner else None
-        name = scene.called(first(det), "the matrix")
-
-        def logarithm(matrix: str, spelling: Spelling = spelling) -> str:
-            return f"{spelling.module}.linalg.slogdet({matrix}).logabsdet"
-
+        name, spelling = scene.called(first(det), "the matrix"), scene.spelling(scene.site(log))
         happened = (
             f"is beyond the largest {scene.dtype}"
             if scene.op == "det"
@@ -236,8 +210,8 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
         return Finding(
             f"The determinant of {name} {happened}. It is a product with a factor for every row, and leaves the range "
             f"of its type soon; slogdet adds up the logarithms of the factors instead.{singular}",
-            merged(scene, log, det, logarithm(text)) if text and log.op == "log" and alone else None,
-            f"logdet = {logarithm(scene.called(first(det), 'A'))}",
+            in_log_space(scene, log),
+            f"logdet = {spelling.module}.linalg.slogdet({scene.called(first(det), 'A')}).logabsdet",
             log.place,
         )
     return None

@@ -9,9 +9,9 @@ from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
     is_masked,
+    least,
     made_from,
     maker,
-    number,
     one_minus,
     plus_one,
     same,
@@ -21,7 +21,6 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space
-from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -29,24 +28,6 @@ from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
-
-
-def merged(scene: Scene, log: Operation, inner: Operation, new: str | None) -> str | None:
-    """The line with ``log(inner(...))`` replaced by a function that does both; indexing between the two is kept."""
-    outer = scene.site(log)
-    place = scene.site(inner, outer) if outer else None
-    argument = outer.written.argument(0, "input") if outer else None
-    if outer is None or place is None or argument is None or new is None:
-        return None
-    return outer.replaced(outer.line.text(argument, {place.node: new}))
-
-
-def inner_site(scene: Scene, log: Operation, *path: Operation) -> Site | None:
-    """The site of an operation inside others inside a logarithm."""
-    site = scene.site(log)
-    for operation in path:
-        site = scene.site(operation, site) if site else None
-    return site
 
 
 @cause(4, "log of a softmax")
@@ -57,8 +38,7 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             continue
         if is_masked(first(softmax)):
             return _log_of_masked_softmax(scene, log)
-        inner, own = inner_site(scene, log, softmax), scene.site(softmax)
-        logits = scene.taken(softmax, "logits")
+        own, logits = scene.site(softmax), scene.taken(softmax, "logits")
         general = scene.spelling().tensor_call("log_softmax", logits, "dim=-1")
         if own is not None and logits == scene.called(first(softmax), "logits"):
             general = own.written.renamed("log_softmax")
@@ -66,8 +46,7 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
-            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner and inner.can_be_moved else None)
-            or in_log_space(scene, log),
+            in_log_space(scene, log),
             f"log_p = {general}",
             log.place,
         )
@@ -98,8 +77,7 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
         written_out = Quotient.of(maker(first(log), "div"))
         if written_out is None:
             continue
-        site = inner_site(scene, log, written_out.quotient)
-        rewritten = merged(scene, log, written_out.quotient, written_out.logarithm(scene, site))
+        rewritten = in_log_space(scene, log)
         if rewritten is None and (scene.op != "log" or not written_out.is_softmax):
             continue
         happened = (
@@ -129,39 +107,26 @@ def _too_large(scene: Scene) -> str:
     return f"exp({scene.at(first(scene.birth), 'x')})" if scene.op == "exp" else "the sum of the exponentials"
 
 
-def _tanh_slope(x: str, spelling: Spelling) -> str:
-    """The logarithm of the slope of tanh, in a form that keeps its digits."""
-    x = atom(x)
-    return f"2 * (0.6931471805599453 - {x} - {spelling.functional('softplus', f'-2 * {x}')})"
-
-
 @cause(39, "log of 1 - tanh(x)^2")
 def log_of_tanh_slope(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("sub", "add", "mul", "pow", "square")):
-        square = one_minus(first(log))
-        tanh = maker(squared(square), "tanh")
+        tanh = maker(squared(one_minus(first(log))), "tanh")
         if tanh is None:
             continue
-        outer = scene.site(log)
-        spelling = scene.spelling(outer)
-        name = scene.taken(tanh, "x")
-        middle = made_from(first(log), "pow", "square", "mul")
-        inner = inner_site(scene, log, tanh) or (inner_site(scene, log, middle, tanh) if middle else None)
-        text = inner.text(0) if inner else None
-
+        x, spelling = atom(scene.taken(tanh, "x")), scene.spelling(scene.site(log))
         return Finding(
             f"tanh({scene.at(first(tanh), 'x')}) rounds to 1, so 1 - tanh(x)^2 is exactly 0 and its log -inf. This "
             "is the correction of a squashed Gaussian policy (SAC); 2 * (log 2 - x - softplus(-2x)) is the same "
             "function, exact for every x.",
-            outer.replaced(_tanh_slope(text, spelling)) if outer and text else None,
-            f"y = {_tanh_slope(name, spelling)}",
+            in_log_space(scene, log),
+            f"y = 2 * (0.6931471805599453 - {x} - {spelling.functional('softplus', f'-2 * {x}')})",
             log.place,
         )
     return None
 
 
-def _written_out_sigmoid(operand: Operand | None) -> tuple[Operation, Operation] | None:
-    """The quotient and the exponential of ``1 / (1 + exp(x))``, which an operand is."""
+def _written_out_sigmoid(operand: Operand | None) -> Operation | None:
+    """The exponential of ``1 / (1 + exp(x))``, which an operand is."""
     product = maker(operand, "mul")  # as torch computes 1 / y
     factors = product.args[:2] if product is not None and 1 in map(value, product.args[:2]) else ()
     for each in (operand, *factors):
@@ -170,33 +135,21 @@ def _written_out_sigmoid(operand: Operand | None) -> tuple[Operation, Operation]
             continue
         exp = maker(plus_one(denominator(quotient)), "exp")
         if exp is not None:
-            return quotient, exp
+            return exp
     return None
 
 
-def _log_of_written_out_sigmoid(
-    scene: Scene, log: Operation, parts: tuple[Operation, Operation], complement: bool
-) -> Finding:
+def _log_of_written_out_sigmoid(scene: Scene, log: Operation, exp: Operation, complement: bool) -> Finding:
     """``log(1 / (1 + exp(x)))`` is ``-softplus(x)``, and ``log(1 - 1 / (1 + exp(x)))`` is ``logsigmoid(x)``."""
-    quotient, exp = parts
-    outer = scene.site(log)
-    difference = maker(first(log), "sub", "add") if complement else None
-    inner = inner_site(scene, log, *([difference] if difference else []), quotient)
-    inner = inner or inner_site(scene, log, quotient)
-    place = scene.site(exp, inner) if inner else None
-    text = place.text(0) if place else None
-    spelling = scene.spelling(outer)
-
-    def new(x: str) -> str:
-        return spelling.functional("logsigmoid", x) if complement else f"-{spelling.functional('softplus', x)}"
-
+    x, spelling = scene.taken(exp, "x"), scene.spelling(scene.site(log))
     rounded, size = ("1, and 1 - p to 0", "is small") if complement else ("0", "overflows")
+    new = spelling.functional("logsigmoid", x) if complement else f"-{spelling.functional('softplus', x)}"
     return Finding(
         f"exp({scene.at(first(exp), 'x')}) {size} here, so that p = 1 / (1 + exp(x)), a sigmoid, is rounded to "
         f"{rounded}, and the log of 0 is -inf. {'logsigmoid' if complement else 'softplus'} computes the logarithm "
         "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
-        outer.replaced(new(text)) if outer and text else None,
-        f"log_p = {new(scene.taken(exp, 'x'))}",
+        in_log_space(scene, log),
+        f"log_p = {new}",
         log.place,
     )
 
@@ -204,49 +157,38 @@ def _log_of_written_out_sigmoid(
 @cause(8, "log of 1 - sigmoid(x)")
 def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("sub", "add")):
-        sigmoid = maker(one_minus(first(log)), "sigmoid")
-        if sigmoid is None:
-            parts = _written_out_sigmoid(one_minus(first(log)))
-            if parts is not None and scene.zero(first(log)):
-                return _log_of_written_out_sigmoid(scene, log, parts, complement=True)
-            continue
-        outer = scene.site(log)
-        difference = maker(first(log), "sub", "add")
-        inner = (inner_site(scene, log, sigmoid) or inner_site(scene, log, difference, sigmoid)) if difference else None
-        text = inner.text(0) if inner else None
-        spelling = scene.spelling(outer)
-        return Finding(
-            f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
-            "log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
-            "binary_cross_entropy_with_logits.",
-            in_log_space(scene, log)
-            or (outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None),
-            f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'logits'))}",
-            log.place,
-        )
+        p = one_minus(first(log))
+        sigmoid, exp = maker(p, "sigmoid"), _written_out_sigmoid(p)
+        if sigmoid is None and exp is not None and scene.zero(first(log)):
+            return _log_of_written_out_sigmoid(scene, log, exp, complement=True)
+        if sigmoid is not None:
+            spelling = scene.spelling(scene.site(log))
+            return Finding(
+                f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log "
+                "-inf. log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
+                "binary_cross_entropy_with_logits.",
+                in_log_space(scene, log),
+                f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'logits'))}",
+                log.place,
+            )
     return None
 
 
 @cause(7, "log of a sigmoid")
 def log_of_sigmoid(scene: Scene) -> Finding | None:
     for log in scene.roots("log"):
-        sigmoid = maker(first(log), "sigmoid")
-        if sigmoid is None:
-            parts = _written_out_sigmoid(first(log))
-            if parts is not None and scene.zero(first(log)):
-                return _log_of_written_out_sigmoid(scene, log, parts, complement=False)
-            continue
-        inner = inner_site(scene, log, sigmoid)
-        text = inner.text(0) if inner else None
-        spelling = scene.spelling(inner)
-        return Finding(
-            f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
-            "computes the same number without passing through zero.",
-            in_log_space(scene, log)
-            or merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
-            f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'logits'))}",
-            log.place,
-        )
+        sigmoid, exp = maker(first(log), "sigmoid"), _written_out_sigmoid(first(log))
+        if sigmoid is None and exp is not None and scene.zero(first(log)):
+            return _log_of_written_out_sigmoid(scene, log, exp, complement=False)
+        if sigmoid is not None:
+            spelling = scene.spelling(scene.site(log))
+            return Finding(
+                f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
+                "computes the same number without passing through zero.",
+                in_log_space(scene, log),
+                f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'logits'))}",
+                log.place,
+            )
     return None
 
 
@@ -258,89 +200,50 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
         exp = maker(plus_one(first(log)) if log.op == "log" else first(log), "exp")
         if exp is None:
             continue
-        outer = scene.site(log)
-        between = [operation for operation in (maker(first(log), "add"),) if operation is not None]
-        inner = inner_site(scene, log, *between, exp)
-        text = inner.text(0) if inner else None
-        spelling = scene.spelling(outer)
+        spelling = scene.spelling(scene.site(log))
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf before the log brings it back. log(1 + "
             "exp(x)) is softplus(x), which is x itself for large x.",
-            outer.replaced(spelling.functional("softplus", text)) if outer and text else None,
+            in_log_space(scene, log),
             f"y = {spelling.functional('softplus', scene.taken(exp, 'x'))}",
             log.place,
         )
     return None
 
 
-def _summands(total: Operation | None) -> tuple[Operation | None, Operation | None, Operand | None]:
-    """The exponentials that a sum adds up; where they are weighted, the product and the weights, none of them negative.
-
-    As in the density of a mixture: ``log(sum(w * exp(x)))`` is ``logsumexp(log(w) + x)``.
-    """
-    if total is None:
-        return None, None, None
-    if (exp := maker(first(total), "exp")) is not None:
-        return exp, None, None
+def _summed_exponential(total: Operation | None) -> Operation | None:
+    """The exponential that a sum adds up, alone or with weights, none of them negative, as a mixture's density does."""
+    if total is None or (exp := maker(first(total), "exp")) is not None:
+        return None if total is None else exp
     product = maker(first(total), "mul")
     factors = product.args[:2] if product is not None else ()
     for factor, weight in zip(factors, factors[::-1], strict=True):
-        exp = maker(factor, "exp")
-        least = number(weight.value if weight.min is None else weight.min)
-        if exp is not None and not weight.constant and (least is None or least >= 0):
-            return exp, product, weight
-    return None, None, None
-
-
-def _log_weight(
-    scene: Scene, product: Site | None, exp: Site | None, weight: Operand, exponent: str | None
-) -> str | None:
-    """``log(w) + x`` of a written ``w * exp(x)``; a weight of 0 stays out of the sum as it was."""
-    if product is None or exp is None or exponent is None or not product.can_be_moved:
-        return None
-    others = [each for each in product.written.arguments[:2] if not product.line.inside(exp.node, each)]
-    if len(others) != 1:
-        return None
-    written = product.line.text(others[0])
-    spelling = scene.spelling(product)
-    positive = (number(weight.value if weight.min is None else weight.min) or 0.0) > 0
-    return f"{spelling.call('log', written if positive else spelling.clamp(written, scene.floor))} + {exponent}"
+        if not weight.constant and (least(weight) or 0.0) >= 0 and (exp := maker(factor, "exp")) is not None:
+            return exp
+    return None
 
 
 @cause(9, "log of a sum of exponentials")
 def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("exp", "mul", "sum", "cumsum")):
         total = maker(first(log), "sum", "cumsum")
-        exp, product, weight = _summands(total)
+        exp = _summed_exponential(total)
         if total is None or exp is None:
             continue
-        outer = scene.site(log)
-        spelling = scene.spelling(outer)
-        summed = inner_site(scene, log, total)
-        inner = inner_site(scene, log, total, *([product] if product else []), exp)
-        text = inner.text(0) if inner else None
-        if product is not None and weight is not None:
-            text = _log_weight(scene, inner_site(scene, log, total, product), inner, weight, text)
         happened = (
             f"{_too_large(scene)} overflows {scene.dtype} to inf"
             if scene.op in ("exp", "sum", "mul", "cumsum")
             else "every exponential underflows to 0, and the log of 0 is -inf"
         )
         name = "logsumexp" if total.op == "sum" else "logcumsumexp"
-        new = spelling.tensor_call(name, text, dims(summed, first(exp))) if text and summed else None
         return Finding(
             f"{happened}. {name} takes the largest value out first and gives the same "
             f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
-            merged(scene, log, total, new) or in_log_space(scene, log),
-            f"y = {spelling.tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
+            in_log_space(scene, log),
+            f"y = {scene.spelling(scene.site(log)).tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
             log.place,
         )
     return None
-
-
-def _sum_of_logs(product: Operation, p: str, where: str, scene: Scene, spelling: Spelling) -> str:
-    total = "cumsum" if product.op == "cumprod" else "sum"
-    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.{total}({where})"
 
 
 @cause(38, "log of a product that underflows")
@@ -349,23 +252,14 @@ def log_of_product(scene: Scene) -> Finding | None:
         product = maker(first(log), "prod", "cumprod")
         if product is None or not scene.zero(first(log)):
             continue
-        outer = scene.site(log)
-        inner = inner_site(scene, log, product)
-        text = inner.text(0, "input") if inner else None
-        spelling = scene.spelling(outer)
-        where = "dim=-1" if product.op == "cumprod" else ""
+        spelling = scene.spelling(scene.site(log))
+        factors = spelling.clamp(scene.called(first(product), "p"), "1e-4" if scene.half else "1e-30")
+        total = "cumsum(dim=-1)" if product.op == "cumprod" else "sum()"
         return Finding(
             f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
             "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
-            merged(
-                scene,
-                log,
-                product,
-                _sum_of_logs(product, text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
-                if text and inner
-                else None,
-            ),
-            f"y = {_sum_of_logs(product, scene.called(first(product), 'p'), where, scene, spelling)}",
+            in_log_space(scene, log),
+            f"y = {spelling.call('log', factors)}.{total}",
             log.place,
         )
     return None
@@ -409,9 +303,8 @@ def divergence(scene: Scene) -> Finding | None:
         if known and not any(same(operand, first(ratio)) for operand in known):
             continue
         outer = scene.site(log)
-        inner = inner_site(scene, log, ratio)
         spelling = scene.spelling(outer)
-        texts = _both(inner)
+        texts = _both(scene.site(ratio, outer) if outer is not None else None)
 
         p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
         return Finding(

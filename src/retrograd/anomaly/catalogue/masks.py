@@ -35,6 +35,7 @@ _SAFE = {
     "exp": "0.0",
     "expm1": "0.0",
     "logit": "0.5",
+    "ndtri": "0.5",
     "acosh": "2.0",
     "erfinv": "0.0",
 }
@@ -445,7 +446,7 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
         return False
     if same(operand, first(pole)) or same(operand, second(pole)):
         return False
-    known = operand.min if operand.value is None else operand.value
+    known = operand.min if operand.value is None else operand.value  # of a mask, False is 0
     return known is False or number(known) == 0
 
 

@@ -1,369 +1,26 @@
-"""Finite numbers whose result is beyond the range of their type: rows 51 to 53."""
+"""Finite numbers whose result is beyond the range of their type: rows 52 and 53."""
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name, with_rate
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
-from retrograd.anomaly.catalogue._log_space import in_log_space
-from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._code import atom
+from retrograd.anomaly.catalogue._expression import first, size_of
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.unkept import is_unkept
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
-from retrograd.anomaly.surroundings import Operand, Operation, Place
+from retrograd.anomaly.surroundings import Operand
 
-_PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
-_STEPS = _PRODUCTS | frozenset(("pow", "square", "add"))
-_LAYERS = frozenset(("rnn_relu", "rnn_tanh", "lstm", "gru"))
 _LARGEST = (65504.0, 3.4e38, sys.float_info.max)  # in half, single and double precision
-_DEPTH = 4  # operations between two runs of a line
 
 
 def _largest(scene: Scene) -> float:
     return _LARGEST[scene.precision]
-
-
-# --- recurrences ------------------------------------------------------------------------------------------------------
-
-
-def runs_of(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
-    """The run of a line, and those before it whose result it was given, each with the operand that carries it."""
-    run: Operation | None = operation
-    while run is not None:
-        found = next(((operand, before) for operand in run.args if (before := _before(operand, operation))), None)
-        yield run, first(run) if found is None else found[0]
-        run = None if found is None else found[1]
-
-
-def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation | None:
-    """The nearest run of the same line that an operand was computed from."""
-    made = operand.producer
-    if made is None or depth == 0:
-        return None
-    if _is_run(made, last):
-        return made
-    return next((found for inner in made.args if (found := _before(inner, last, depth - 1))), None)
-
-
-def _is_run(operation: Operation, last: Operation) -> bool:
-    """Whether two operations are runs of one that is written once, as far as is known where in the line."""
-    place, its = (last.op, last.place, last.code_line), (operation.op, operation.place, operation.code_line)
-    if place != its or None in (last.col, operation.col):
-        return place == its
-    beginning = max(_beginning_there(last), 1)
-    return last.col == operation.col and (_inside(operation) - _inside(last)) % beginning == 0
-
-
-def _beginning_there(operation: Operation) -> int:
-    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other.
-
-    None does where it is one of a function that is called there.
-    """
-    text = operation.code_line or ""
-    line = Line.parse(text)
-    column = (operation.col or 0) - len(text) + len(text.lstrip())
-    written = [] if line is None else [each for each in line.operations if each.op == operation.op]
-    return sum(getattr(each.node, "col_offset", None) == column for each in written)
-
-
-def _inside(operation: Operation) -> int:
-    """How many runs of operations that begin at the same place its first operand was computed by, one after another."""
-    made = first(operation).producer
-    if made is None or (made.op, made.place, made.col) != (operation.op, operation.place, operation.col):
-        return 0
-    return _inside(made) + 1
-
-
-def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
-    """Whether so many runs are more than are written in the line; elsewhere, whether they share a weight."""
-    line = Line.parse(last.code_line)
-    written = sum(each.op == last.op for each in line.operations) if line else 0
-    if written and before is not None and None not in (last.col, before.col):
-        written = 1
-    if written:
-        return runs > written
-    tensors = [(operand, source(operand)) for operand in last.args if not operand.constant]
-    weights = [operand for operand, behind in tensors if behind.producer is None or behind.key is not None]
-    return before is not None and any(same(weight, other) for weight in weights for other in before.args)
-
-
-@cause(51, "recurrence that explodes")
-def recurrence(scene: Scene) -> Finding | None:
-    if scene.op in _LAYERS:
-        return _recurrent_layer(scene)
-    if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.place is None:
-        return None
-    if not scene.backward and any(op in LOGS for op in scene.later):
-        return None  # a product of many factors, whose logarithm is wanted
-    runs = list(runs_of(scene.birth))
-    later = [
-        step
-        for step in map(normal, (each for each in scene.surroundings.consumers if isinstance(each, Operation)))
-        if _is_run(step, scene.birth)
-    ]
-    neighbour = runs[1][0] if len(runs) > 1 else later[0] if later else None
-    if not is_loop(scene.birth, len(runs) + len(later), neighbour):
-        return None
-    if scene.backward:
-        return Finding(
-            f"This line runs on its own result, step after step, and on the way back the gradient was multiplied at "
-            f"every step until {scene.op} overflowed {scene.dtype}. {_RADIUS}, or cut the gradient off every few "
-            "steps.",
-            None,
-            "h = h.detach()  # every few steps",
-        )
-    sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
-    if any(later < earlier for earlier, later in itertools.pairwise(sizes)):
-        return None
-    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
-    happened = (
-        f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} overflowed "
-        f"{scene.dtype}."
-    )
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    line = Line.parse(scene.birth.code_line)
-    if scene.op in _PRODUCTS and line is not None and (line.is_increment or not _is_own_factor(scene.op, line)):
-        return Finding(f"{happened} {_STEP}")
-    if scene.op not in _PRODUCTS:
-        return Finding(
-            f"{happened} Take smaller steps, or bound the state at every one.",
-            scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
-            f"state = {spelling.clamp('state', '-1e3', '1e3')}",
-        )
-    if _have_weights_of_their_own(runs):
-        init = f"{spelling.library}.nn.init.kaiming_normal_"
-        return Finding(
-            f"{happened} The weights are others in every run, those of one layer after the other, and each multiplies "
-            "by more than 1. Begin with smaller ones, of a spread of (2 / inputs) ** 0.5 before a relu (what nn.Linear "
-            "and kaiming_normal_ give is of that order), or normalise between the layers.",
-            None,
-            f'{init}(w, mode="fan_out", nonlinearity="relu")  # of x @ w'
-            if scene.op == "matmul"
-            else f'{init}(w, nonlinearity="relu")',
-        )
-    name, whole = (None, None) if line is None or line.assignment is None else line.assignment
-    if scene.op == "matmul" and site is not None and name is not None and whole is site.node:
-        return Finding(f"{happened} {_LINEAR}", site.replaced(_normalised(scene, runs[0][1], name, site, spelling)))
-    if scene.op == "mul" and site is not None and whole is site.node:
-        return Finding(
-            f"{happened} It is a product of all the factors: keep its logarithm instead, if that is what is wanted in "
-            "the end, or divide by its size in every step.",
-            None,
-            f"log_{name} = log_{name} + {spelling.call('log', 'factor')}",
-        )
-    rewritten = None
-    if site is not None and site.node is site.written.node:
-        rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
-    return Finding(
-        f"{happened} {_RADIUS}, or squash or normalise the state at every step.",
-        rewritten,
-        f"h = {spelling.call('tanh', 'W @ h')}",
-    )
-
-
-@cause(None, "gradient descent within the graph that runs away")
-def inner_descent(scene: Scene) -> Finding | None:
-    rate = scene.context.get("rate") or {}
-    name, known = str(rate.get("name")), number(rate.get("lr"))
-    if not rate or scene.backward or scene.kind not in ("overflow", "invalid"):
-        return None
-    step = next((each for each in _nearby(scene) if each.op == "sub" and _reads(each.code_line, name)), None)
-    runs = [] if step is None else list(runs_of(step))
-    if step is None or len(runs) < 2:
-        return None
-    sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
-    growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] else 1e3
-    if not growth > 1:
-        return None
-    smaller = f"{10.0 ** math.floor(math.log10(known / growth)):g}" if known and growth < math.inf else f"{name} / 10"
-    rewritten = with_rate(rate, smaller) if known else None
-    went = f" (they went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
-    line = (scene.line_of(step) or "this line").capitalize()
-    return Finding(
-        f"{line} goes down a gradient, step after step, and each step went beyond where it was to go, "
-        f"further than the one before{went}, until {scene.op} left the range of {scene.dtype}. The learning rate of "
-        f"these steps, {name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; that of the "
-        "optimizer has nothing to do with it.",
-        rewritten,
-        f"{name if is_name(name) else 'lr'} = {smaller if is_name(name) or known else 'lr / 10'}",
-        Place.told(rate) if rewritten else step.place,
-    )
-
-
-def _nearby(scene: Scene) -> Iterator[Operation]:
-    """The birth, what takes its result, and what its operands were computed by, the nearest first."""
-    yield from scene.chain[:2]
-    made = [scene.birth]
-    for _ in range(_DEPTH):
-        made = [each.producer for operation in made for each in operation.args if each.producer is not None]
-        yield from made
-
-
-def _reads(code_line: str | None, name: str) -> bool:
-    """Whether a line has a name, or a number, in it."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code_line or "") is not None
-
-
-@cause(None, "product of many factors")
-def many_factors(scene: Scene) -> Finding | None:
-    if scene.op not in ("prod", "cumprod") or scene.kind != "overflow" or scene.backward or scene.half:
-        return None
-    x, site = first(scene.birth), scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    least, most = number(x.min), number(x.max)
-    size = f" of numbers up to {most:.3g}" if most is not None else ""
-    total = "cumsum" if scene.op == "cumprod" else "sum"
-    log = next(iter(scene.roots("log", through=("prod", "cumprod", "mul"))), None)
-    rewritten = None if log is None else in_log_space(scene, log)
-    if rewritten is None and log is not None and site is not None and (least or 0.0) > 0:
-        rewritten = _sum_of_logarithms(scene, log, site, total)
-    where = "dim=-1" if total == "cumsum" else ""
-    return Finding(
-        f"A product{size} is beyond the largest {scene.dtype}: it grows with the number of its factors. Its "
-        "logarithm stays in range, as the sum of theirs; products of that are sums, and quotients differences.",
-        rewritten,
-        f"log_p = {spelling.call('log', scene.called(x, 'x'))}.{total}({where})",
-        None if log is None else log.place,
-    )
-
-
-def _sum_of_logarithms(scene: Scene, log: Operation, site: Site, total: str) -> str | None:
-    outer = scene.site(log)
-    inner = scene.site(scene.birth, outer) if outer is not None else None
-    text = inner.text(0, "input") if inner is not None else None
-    if outer is None or inner is None or text is None or outer.written.argument(0, "input") is not inner.node:
-        return None
-    spelling = scene.spelling(outer)
-    return outer.replaced(f"{spelling.call('log', text)}.{total}({dims(inner, None, numpy=spelling.numpy)})")
-
-
-@cause(None, "log of a likelihood that left its range factor by factor")
-def log_of_many_factors(scene: Scene) -> Finding | None:
-    for log in scene.roots(*LOGS, through=(*_STEPS, "div", "sum", "mean")):
-        total = maker(first(log), "sum", "mean")
-        product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
-        if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
-            product = scene.birth
-        elif product is None or not scene.zero(first(log)) or not _has_underflowed(product):
-            continue
-        spelling = scene.spelling(scene.site(log))
-        line = Line.parse(product.code_line)
-        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
-        place = "" if product.place is None else f" in {scene.line_of(product)}"
-        summed = total is not None or any(each.shape for each in product.args[:2])
-        happened = (
-            f"by a factor below one, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is "
-            "-inf"
-            if log is scene.birth
-            else f"by a factor above one, step after step, until it overflows {scene.dtype}, before the log"
-        )
-        return Finding(
-            f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors in the place of "
-            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
-            "step and add up its logarithms. To clamp the product would leave no gradient.",
-            None,
-            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
-            if summed
-            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
-            log.place,
-        )
-    return None
-
-
-def _is_repeated(product: Operation) -> bool:
-    """Whether an operation has multiplied its own result."""
-    is_written = product.col is None or _beginning_there(product) > 0
-    runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") and is_written else []
-    return len(runs) > 1 and is_loop(product, len(runs), runs[1][0])
-
-
-def _has_underflowed(product: Operation) -> bool:
-    """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
-    carried = next(runs_of(product))[1]
-    others = [each for each in product.args[:2] if each is not carried]
-    lost = any(maker(each, "exp") is not None and value(each) == 0 for each in _factors(product))
-    return (
-        _is_repeated(product) and size_of(carried) == 0 and not lost and not any(size_of(each) == 0 for each in others)
-    )
-
-
-def _factors(product: Operation) -> Iterator[Operand]:
-    """What has been multiplied by one another to give a product, as far back as is known."""
-    for operand in product.args[:2]:
-        inner = maker(operand, "mul", "div", "matmul")
-        yield from (operand,) if inner is None else _factors(inner)
-
-
-def _have_weights_of_their_own(runs: Sequence[tuple[Operation, Operand]]) -> bool:
-    """Whether each run of a line multiplies by another tensor, as far as tensors can be told apart."""
-    others = [next((each for each in run.args[:2] if each is not carried), None) for run, carried in runs]
-    keys = [each.key for each in others if each is not None and each.key is not None and each.producer is None]
-    return len(keys) == len(runs) > 1 and len(set(keys)) == len(keys)
-
-
-def _is_own_factor(op: str, line: Line) -> bool:
-    """Whether a product with a number for each element is one of what the line assigns to: ``h = h * w``."""
-    name, assigned = line.assignment or (None, None)
-    names = [] if assigned is None else [node.id for node in ast.walk(assigned) if isinstance(node, ast.Name)]
-    return op != "mul" or name is None or name in names
-
-
-def _normalised(scene: Scene, carried: Operand, name: str, site: Site, spelling: Spelling) -> str:
-    """The product over its norm; over that of each row, where rows are multiplied from the right."""
-    product, sides = site.line.text(site.node), scene.birth.args[:2]
-    by_rows = carried is sides[0] and len(carried.shape or ()) > 1 and not same(*sides)
-    options = ("axis=-1", "keepdims=True") if spelling.numpy else ("dim=-1", "keepdim=True")
-    where = ", ".join(options) if by_rows else ""
-    norm = spelling.call("linalg.norm", name, where) if spelling.numpy else f"{name}.norm({where})"
-    return f"({name} := {product}) / {norm}"
-
-
-_LINEAR = (
-    "Nothing but a product is done in each run, so that the result is a power of the matrix, of which only the "
-    "direction stays in range. Divide by the norm in every step, as a power iteration does; where the size is needed, "
-    "add up the logarithms of these norms. Of a layer, keep the weight's largest singular value at 1 or below "
-    "(orthogonal initialisation, spectral norm) instead."
-)
-_STEP = (
-    "Of an integration, take smaller steps: an explicit scheme explodes beyond a bound (Euler's for diffusion at "
-    "dt > dx**2 / (2 * D)), an implicit one does not. Of a layer, keep its weight small, or normalise the state at "
-    "every step."
-)
-_RADIUS = (
-    "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or below "
-    "(orthogonal initialisation, spectral norm)"
-)
-
-
-def _recurrent_layer(scene: Scene) -> Finding | None:
-    if scene.kind != "overflow" or (not scene.backward and scene.op != "rnn_relu"):
-        return None  # the states of the others are bounded
-    grew = "gradient" if scene.backward else "state"
-    module = "RNN" if scene.op.startswith("rnn") else scene.op.upper()
-    remedy, bounded = "h = h.detach()  # every few steps", ""
-    if scene.op == "rnn_relu":
-        remedy = f'rnn = {scene.spelling().library}.nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
-        bounded = "use tanh, which bounds the state, "
-    return Finding(
-        f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: it is multiplied by the "
-        "same weight at every one. Keep weight_hh's largest singular value at 1 or below (orthogonal "
-        f"initialisation), {bounded}or take shorter sequences.",
-        None,
-        remedy,
-    )
-
-
-# --- normalisation ----------------------------------------------------------------------------------------------------
 
 
 @cause(52, "normalisation of numbers whose squares overflow")
@@ -403,10 +60,9 @@ _IN_SILENCE = (
 )
 
 
-# --- anything else ----------------------------------------------------------------------------------------------------
-
-_ARITHMETIC = _STEPS | frozenset(
+_ARITHMETIC = frozenset(
     (
+        *("add", "einsum", "linear", "matmul", "mul", "pow", "square"),
         "convolution",
         "cosh",
         "cumprod",
@@ -537,5 +193,5 @@ def infinite_operand(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (many_factors, log_of_many_factors, inner_descent, recurrence, overflowing_variance)
+CAUSES = (overflowing_variance,)
 FALLBACK = (too_large, infinite_operand)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
-from retrograd.anomaly.catalogue._expression import addends, first, maker, root, same, second, squared, value
+from retrograd.anomaly.catalogue._expression import (
+    addends,
+    first,
+    least_size,
+    maker,
+    root,
+    same,
+    second,
+    size_of,
+    squared,
+    summed_square,
+    value,
+)
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -11,17 +23,6 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _ROOTS = ("sqrt", "rsqrt", "pow")
-
-
-def _summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
-    """The sum that made an operand, and what was squared in it: ``sum(x ** 2)``, ``x @ x``."""
-    total = maker(operand, "sum", "dot", "matmul")
-    if total is None:
-        return None
-    if total.op != "sum":
-        return (total, first(total)) if same(first(total), second(total)) else None
-    inner = squared(first(total))
-    return None if inner is None else (total, inner)
 
 
 _SQUARES = ("pow", "square", "mul")
@@ -73,15 +74,14 @@ def overflowing_norm(scene: Scene) -> Finding | None:
     if scene.kind not in ("overflow", "invalid") or scene.backward or scene.half:
         return None
     if scene.op == "norm" and scene.kind == "overflow" and _is_euclidean(scene.birth):
-        return _long_vector(scene, scene.birth, first(scene.birth), scene.site(scene.birth))
+        return _long_vector(scene, scene.birth, first(scene.birth))
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
         if outer is scene.birth or inside is None:
             continue
+        if found := summed_square(inside):
+            return _long_vector(scene, outer, found[1])
         site = scene.site(outer)
-        if found := _summed_square(inside):
-            total, x = found
-            return _long_vector(scene, outer, x, site, _norm(scene, site, total))
         pair = addends(inside)
         if pair is None or None in (sides := [squared(side) for side in pair]):
             continue
@@ -134,37 +134,55 @@ def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[st
     return (texts[0], texts[1]) if len(texts) == 2 and texts[0] and texts[1] else None
 
 
-def _long_vector(
-    scene: Scene, outer: Operation, x: Operand, site: Site | None, written: tuple[str, str] | None = None
-) -> Finding | None:
-    spelling = scene.spelling(site)
-    if outer.op == "norm" and site is not None and (text := site.written.text(0, "input")):
-        written = (text, ", ".join(site.written.rest()))
-
-    def formula(x: str, where: str) -> str:
-        if spelling.numpy:
-            return spelling.call("linalg.norm", f"{atom(x)}.astype({spelling.module}.float64)", where)
-        return spelling.tensor_call("linalg.vector_norm", f"{atom(x)}.double()", where) + f".to({atom(x)}.dtype)"
-
-    if written and outer.op == "norm" and site and site.written.form == "method":
-        new: str | None = f"{atom(written[0])}.double().norm({written[1]}).to({atom(written[0])}.dtype)"
-    else:
-        new = formula(*written) if written else None
+def _long_vector(scene: Scene, outer: Operation, x: Operand) -> Finding:
+    rewritten, general = in_wider_type(scene, outer, x, scene.site(outer))
     return Finding(
         f"Squares of values around {scene.at(x, 'x')} overflow {scene.dtype} (its squares end at 1.8e19 for "
         "float32), where the norm itself may still be in range. Compute the norm in float64, or divide by the "
         "largest value first.",
-        site.replaced(new) if site and new else None,
-        f"y = {formula(scene.called(x, 'x'), '')}",
+        rewritten,
+        general,
         outer.place,
     )
+
+
+def in_wider_type(scene: Scene, norm: Operation, x: Operand, site: Site | None) -> tuple[str | None, str]:
+    """The line with a Euclidean norm that stands at ``site`` computed in a wider type, and the general form of that."""
+    spelling, wider = scene.spelling(site), "float" if scene.half else "double"
+
+    def formula(x: str, where: str) -> str:
+        if spelling.numpy:
+            return spelling.call("linalg.norm", f"{atom(x)}.astype({spelling.module}.float64)", where)
+        return spelling.tensor_call("linalg.vector_norm", f"{atom(x)}.{wider}()", where) + f".to({atom(x)}.dtype)"
+
+    new, text = None, site.written.text(0, "input") if site is not None else None
+    if norm.op == "norm" and site is not None and text is not None:
+        new = formula(text, ", ".join(site.written.rest()))
+        if site.written.form == "method":
+            new = f"{atom(text)}.{wider}().norm({', '.join(site.written.rest())}).to({atom(text)}.dtype)"
+    elif (found := summed_square(root(norm))) is not None and (written := _norm(scene, site, found[0])) is not None:
+        new = formula(*written)
+    rewritten = site.written.line.replaced({site.written.node: new}) if site is not None and new is not None else None
+    return rewritten, f"y = {formula(scene.called(x, 'x'), '')}"
+
+
+def underflowed_squares(scene: Scene, x: Operand, other: Operand | None = None) -> str | None:
+    """What is to be said where the squares of numbers underflow that are not 0; None if they may be.
+
+    ``other`` may be the same tensor, of which more is known.
+    """
+    known = abs(value(other) or 0.0) if same(x, other) else 0.0
+    size = known or least_size(x) or (size_of(x) or 0.0 if x.value is None and x.min != x.max else 0.0)
+    if not 0 < size < 1:
+        return None
+    return f"The squares of numbers around {size:.3g} are 0 in {scene.dtype}, and so is their sum, the vector's norm"
 
 
 @cause(37, "distance between equal points")
 def equal_points(scene: Scene) -> Finding | None:
     if not _at_zero(scene):
         return None
-    found = _summed_square(root(scene.birth))
+    found = summed_square(root(scene.birth))
     difference = maker(found[1], "sub") if found else None
     if difference is None:
         return None
@@ -193,13 +211,20 @@ def _at_zero(scene: Scene) -> bool:
 def written_out_norm(scene: Scene) -> Finding | None:
     if not _at_zero(scene):
         return None
-    found = _summed_square(root(scene.birth))
+    found = summed_square(root(scene.birth))
     if found is None:
         return None
     total, x = found
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     written = _norm(scene, site, total)
+    if (underflow := underflowed_squares(scene, x)) is not None:
+        rewritten, general = in_wider_type(scene, scene.birth, x, site)
+        return Finding(
+            f"{underflow}; the root's derivative there is infinite. Compute the norm in a wider type.",
+            rewritten,
+            general,
+        )
     zero = f"All of {scene.called(x, 'the vector')} is 0"
     if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
         return Finding(

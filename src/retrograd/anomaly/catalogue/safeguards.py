@@ -55,7 +55,10 @@ def zero_eps(scene: Scene) -> Finding | None:
     name, operation = found
     line = Line.parse(operation.code_line)
     rewritten = None
-    if line is not None and line.is_simple and operation.code_line is not None:
+    if line is not None and name in line.parameters():  # of a lambda, in which no statement can stand
+        default = line.default_of(name)
+        rewritten = None if default is None else line.replaced({default: usual_eps(scene)})
+    elif line is not None and line.is_simple and operation.code_line is not None:
         rewritten = set_before(scene, name, usual_eps(scene), operation.code_line)
     return Finding(
         f"{name} is there to keep {scene.op} away from 0, but it is 0 itself, or so small that it is rounded to 0: "

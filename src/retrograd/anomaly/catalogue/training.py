@@ -1,322 +1,19 @@
-"""Causes outside single operations: data, weights, clipping, optimizers, learning rates: rows 44 to 50."""
+"""Causes outside single operations: clipping, optimizers, learning rates: rows 44 to 47."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, is_name, with_rate
-from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
-from retrograd.anomaly.catalogue._reading import completed, logarithm_written
+from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.parsing import expression_of
-from retrograd.anomaly.surroundings import Operand, Operation, Place
-
-
-def _leaf(scene: Scene) -> str | None:
-    """What kind of leaf came in non-finite."""
-    if scene.kind != "leaf":
-        return None
-    role = scene.context.get("leaf")
-    return str(role) if role else "parameter" if scene.event.layer_name else "batch"
-
-
-def _name(scene: Scene, default: str) -> str:
-    return str(scene.context.get("name") or next(iter(scene.event.operands), None) or default)
-
-
-def _bad(scene: Scene) -> str:
-    counts = ((scene.event.nan_count, "NaN"), (scene.event.posinf_count, "Inf"), (scene.event.neginf_count, "-Inf"))
-    parts = [f"{count} {what}" for count, what in counts if count]
-    return " and ".join(parts) if parts else "non-finite values"
-
-
-@cause(None, "argument of a function that is not finite")
-def bad_argument(scene: Scene) -> Finding | None:
-    if _leaf(scene) != "argument":
-        return None
-    name = scene.context.get("name") or "The argument"
-    of = f" of {scene.event.size}" if scene.event.size else ""
-    return Finding(
-        f"{name} already held {_bad(scene)}{of} elements when the function was called that is differentiated; nothing "
-        "in it made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
-        "division by a zero spread, a log of zero, a missing value. NumPy warns where its own functions make such "
-        "numbers of an array.",
-    )
-
-
-@cause(None, "infinity of a mask that was calculated with")
-def bad_mask(scene: Scene) -> Finding | None:
-    assigned, name = scene.context.get("assigned"), scene.context.get("name")
-    is_mask = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
-    if _leaf(scene) != "batch" or not (name and assigned and is_mask and _INFINITY.search(assigned[0])):
-        return None
-    return Finding(
-        f"{name} holds {_bad(scene)} of {scene.event.size} elements, as a mask does, written by line {assigned[1]}, "
-        f"`{assigned[0]}`. That is legal where it is added to scores before a softmax. Elsewhere it does harm: 0 times "
-        "inf and inf - inf are NaN. Let it come last, just before the softmax: scale, and add biases, before that.",
-    )
-
-
-_INFINITY = re.compile(r"\binf\b|\bINF\b|-inf|\bmasked_fill")
-
-
-@cause(48, "non-finite values in the batch")
-def bad_batch(scene: Scene) -> Finding | None:
-    role = _leaf(scene)
-    if role not in ("batch", "target"):
-        return None
-    context = scene.context
-    name = str(context.get("name") or "")
-    called, user = (name, None) if name else _taken(scene)
-    data = "The targets" if role == "target" else "The data"
-    if members := context.get("bad_members"):
-        return _made_by_spoilt_module(scene, f"{data} held {_bad_elements(scene)} ({called})", members)
-    if modules := context.get("computed_by"):
-        return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
-    assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
-    made = "no operation that was watched made them"
-    if buffers:
-        made = "they came in so, or were computed without a gradient, in this step or before"
-    elif context.get("untraced"):
-        made = "they came in so, or were computed without a gradient, of which nothing is kept"
-    line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
-    if buffers:
-        line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
-    place = f", all of them in {context['slice']}," if context.get("slice") else ""
-    drops = not (buffers or user) and _may_drop(scene, name)
-    only_minus = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
-    pole = logarithm_written(called, user) if user is not None and only_minus else None
-    remedy, rest = _dropped(scene, name, role)
-    held_by = context.get("held_by")
-    quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count else None
-    return Finding(
-        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
-        f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
-        "zero, a missing value)."
-        f"{f' The line drops such samples{rest}.' if drops else ''}"
-        f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
-        f"{' Every sample has one.' if context.get('every') else ''}"
-        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}"
-        f"{f' It is -inf where {first(pole).text} is 0.' if pole is not None else ''}",
-        None,
-        remedy if drops else None,
-        birth=quotient or pole,
-    )
-
-
-def _bad_elements(scene: Scene) -> str:
-    return f"{_bad(scene)}{f' of {scene.event.size}' if scene.event.size else ''} elements"
-
-
-def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> Finding:
-    """Data that was computed with a module whose parameters or buffers are not finite themselves."""
-    assigned = scene.context.get("assigned")
-    by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
-    return Finding(
-        f"{what}. They were computed{by} without a gradient, with a module that holds such numbers itself, in "
-        f"{_listed(members)}: no operation of this step need be to blame. Look at what was written there: an update or "
-        "an average by hand, a load.",
-    )
-
-
-def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding:
-    """Data that was computed with modules which are fine."""
-    assigned = scene.context.get("assigned")
-    by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
-    return Finding(
-        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, of which nothing is kept: such "
-        "numbers were born in there, or came with what was given. Where every operation is recorded, the one is found.",
-    )
-
-
-def _may_drop(scene: Scene, name: str) -> bool:
-    """Whether a line before the one that takes data can leave the bad samples out of it."""
-    context, assigned = scene.context, scene.context.get("assigned")
-    if scene.event.output_shape == () or _is_table(scene):
-        return False
-    if context.get("graphed") or context.get("every"):  # a graph's batch is always of one size
-        return False
-    if context.get("held_by") or context.get("taken", True) is None:
-        return False
-    if name and not name.isidentifier() and _entry(name) is None:  # an item or an attribute of what holds others
-        return False
-    return not (assigned and _is_computed(assigned[0]))
-
-
-def _taken(scene: Scene) -> tuple[str, Operation | None]:
-    """What data without a name is called: as the first operation that took it has it; and that operation."""
-    called = str(scene.context.get("given") or _name(scene, "x"))
-    user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
-    if user is None or "given" in scene.context:
-        return called, user
-    given = named(completed(normal(user)), called)
-    return (given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"), user
-
-
-def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
-    """The line that drops the bad samples of a batch, and what becomes of what belongs to them."""
-    entry = _entry(name)
-    plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
-    module = "np" if scene.context.get("plain_array") else scene.spelling().library
-    keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
-    if entry:
-        kept = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
-        return kept, f", with what belongs to them in {entry}"
-    if partners := scene.context.get("partners"):
-        together = ", ".join(partners)
-        others = ", ".join(each for each in partners if each != plain)
-        return f"{together} = (each[{keep}] for each in ({together}))", f" and what belongs to them ({others})"
-    return f"{plain} = {plain}[{keep}]", "; drop their partners too"
-
-
-_MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
-
-
-def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
-    """What a line divides where it assigns a quotient, as of 0 and 0, which is how that becomes NaN."""
-    line = Line.parse(text)
-    made = line.assignment[1] if line is not None and line.assignment is not None else None
-    if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
-        return None
-    divisor = line.operation_at(made.right)
-    if divisor is None or divisor.op not in _MAY_BE_ZERO:
-        return None
-    zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
-    return replace(scene.birth, op="div", args=zeros, col=None, code_line=text, lineno=lineno)
-
-
-def _is_table(scene: Scene) -> bool:
-    """Whether data is picked from by the line, as by the number of a step from a schedule: it holds no samples."""
-    line = Line.parse(scene.event.code_line)
-    return line is not None and any(
-        each.id == scene.context.get("name") and line.is_picked(each) for each in line.names()
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
-
-
-def _entry(name: str) -> str | None:
-    """The dictionary of a batch, where a name is one of its entries: ``batch`` of ``batch['x']``."""
-    try:
-        read = expression_of(name)
-    except SyntaxError:
-        return None
-    if not isinstance(read, ast.Subscript) or not isinstance(read.value, ast.Name):
-        return None
-    of_text = isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
-    return read.value.id if of_text else None
-
-
-def _is_computed(assignment: str) -> bool:
-    """Whether a line computes what it assigns: a formula, whose operands are to be mended and not its samples."""
-    line = Line.parse(assignment)
-    made = line.assignment if line is not None else None
-    return made is not None and isinstance(made[1], (ast.BinOp, ast.UnaryOp))
-
-
-@cause(None, "learning rate that is not finite")
-def bad_rate(scene: Scene) -> Finding | None:
-    if _leaf(scene) != "setting":
-        return None
-    name = _optimizer(scene).get("name", "the optimizer")
-    return Finding(
-        f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so that every weight with a "
-        "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: a growth without an "
-        "end, a division by a number of steps that is 0.",
-    )
-
-
-@cause(49, "uninitialised parameter")
-def uninitialised(scene: Scene) -> Finding | None:
-    if _leaf(scene) not in ("parameter", "buffer") or scene.context.get("updates", 0):
-        return None
-    stats = scene.event.output_stats or {}
-    sizes = [
-        abs(known)
-        for known in (number(stats.get("min")), number(stats.get("max")))
-        if known is not None and math.isfinite(known)
-    ]
-    if not any(size > 1e15 or 0 < size < 1e-30 for size in sizes):
-        return None
-    name = _name(scene, "weight")
-    module = scene.spelling().library
-    return Finding(
-        f"{name} holds {_bad(scene)} beside numbers of no sensible size before the first update: memory that was "
-        "allocated (empty, to_empty, a model built on the meta device, keys missing from a checkpoint) and never "
-        "written. Initialise it; load_state_dict(strict=True) tells about missing keys.",
-        None,
-        f'{module}.nn.init.normal_({scene.model}.get_parameter("{name}"), std=0.02)',
-    )
-
-
-_TIMES = {1: "once", 2: "twice"}
-
-
-@cause(50, "non-finite weight")
-def bad_weight(scene: Scene) -> Finding | None:
-    if _leaf(scene) not in ("parameter", "buffer"):
-        return None
-    name = _name(scene, "weight")
-    returned = scene.context.get("returned")  # gradients, which are steps as well where nothing else is
-    updates = scene.context.get("updates") or 0
-    if updates or not returned:
-        updates = max(updates, (scene.event.step or 1) - 1)  # those by hand ask nobody
-    when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
-    if returned and not updates:
-        when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"
-    if name.endswith(("running_mean", "running_var")):
-        return _poisoned_average(scene, name)
-    written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
-    let_through = scene.context.get("let_through")
-    # without a remedy: other numbers in their place would hide the reason, and train a weight that nobody has learned
-    return Finding(
-        f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
-        "is to blame. "
-        + (
-            f"In step {let_through:,} the policy let the update go on with a bad gradient: mend what was found there, "
-            "and go back to a checkpoint from before."
-            if let_through
-            else "What the numbers were is lost: go back to a checkpoint from before, and look at what was "
-            f"written to it: {written}{_suspicion(scene)}."
-        ),
-    )
-
-
-def _suspicion(scene: Scene) -> str:
-    """What in the optimizer's settings may be to blame."""
-    optimizer = _optimizer(scene)
-    rate, eps = number(optimizer.get("lr")), number(optimizer.get("eps"))
-    if rate is not None and not math.isfinite(rate):
-        return f" (it is {rate:g} now)"
-    name = str(optimizer.get("name", ""))
-    if eps == 0 and scene.squares_gradients:
-        return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
-    if optimizer.get("own"):
-        return f", or the step of {name}, which is your own: look there for a division by a norm that can be 0"
-    return ""
-
-
-def _poisoned_average(scene: Scene, name: str) -> Finding:
-    layer = name.rpartition(".")[0]
-    owner = f'{scene.model}.get_submodule("{layer}")' if layer else scene.model
-    return Finding(
-        f"{name} itself holds {_bad(scene)}: a running average that has once met a NaN or an infinity never forgets "
-        "it. A bad batch went through this layer in training mode before; look for that one. The line begins the "
-        "averages anew; let some good batches pass in training mode before evaluating.",
-        None,
-        f"{owner}.reset_running_stats()",
-    )
+from retrograd.anomaly.surroundings import Place
 
 
 @cause(45, "clipping by a norm that is not finite")
@@ -339,15 +36,10 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
     )
 
 
-def _optimizer(scene: Scene) -> dict[str, Any]:
-    optimizer = scene.context.get("optimizer")
-    return dict(optimizer) if isinstance(optimizer, dict) else {}
-
-
 def _parameters(scene: Scene) -> str:
     """What the optimizer has been given: the parameters of the model, or the list in the line that has made it."""
-    line = Line.parse(_optimizer(scene).get("code_line"))
-    kind = canonical(str(_optimizer(scene).get("name")))
+    line = Line.parse(scene.optimizer.get("code_line"))
+    kind = canonical(str(scene.optimizer.get("name")))
     made = next((each for each in line.operations if each.op == kind), None) if line is not None else None
     given = made.argument(0, "params") if made is not None else None
     is_list = isinstance(given, ast.List) and not any(isinstance(each, ast.Dict) for each in given.elts)
@@ -358,7 +50,7 @@ def _parameters(scene: Scene) -> str:
 
 @cause(46, "optimizer's eps is zero")
 def zero_eps(scene: Scene) -> Finding | None:
-    optimizer = _optimizer(scene)
+    optimizer = scene.optimizer
     eps = number(optimizer.get("eps"))
     if not optimizer.get("updating") or eps is None or not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
@@ -444,7 +136,7 @@ def runaway(scene: Scene) -> Finding | None:
         return None
     if scene.context.get("searched_by"):  # which goes far to find out that it is too far
         return None
-    optimizer = _optimizer(scene)
+    optimizer = scene.optimizer
     settings = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
     written = settings.get("rate") or {} if optimizer else settings
     rate, start = number(settings.get("lr")), number(settings.get("initial_lr"))
@@ -471,7 +163,7 @@ def runaway(scene: Scene) -> Finding | None:
 def _evidence(scene: Scene) -> str:
     """What shows that the weights ran away: the size of the last update, or a history that rises; empty if neither."""
     found = []
-    updating = _optimizer(scene).get("updating")  # of what this update has done, nothing is evidence
+    updating = scene.optimizer.get("updating")  # of what this update has done, nothing is evidence
     if not updating and (grown := scene.context.get("grown")) is not None:
         found.append(_grown(grown))
     ratio = number(scene.context.get("update_ratio"))
@@ -502,7 +194,7 @@ def aside(scene: Scene, found: Finding) -> str:
     grown = scene.context.get("grown")
     if grown is None or scene.backward or scene.event.kind == "leaf" or _grown(grown) in found.cause:
         return ""
-    rate = number((_optimizer(scene) or scene.context.get("rate") or {}).get("lr"))
+    rate = number((scene.optimizer or scene.context.get("rate") or {}).get("lr"))
     of = f" of {rate:g}" if rate else ""
     return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
 
@@ -519,7 +211,7 @@ def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
 
 @cause(None, "an update beyond the type's range")
 def overflowing_update(scene: Scene) -> Finding | None:
-    optimizer = _optimizer(scene)
+    optimizer = scene.optimizer
     grad = number(scene.event.operands.get("grad"))
     if not optimizer.get("updating") or scene.kind not in ("overflow", "invalid") or grad is None:
         return None
@@ -564,6 +256,5 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (bad_rate, bad_argument, bad_mask, bad_batch, uninitialised, bad_weight)
-CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
+CAUSES = (poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

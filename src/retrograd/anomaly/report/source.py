@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import unicodedata
 from dataclasses import dataclass
+from itertools import takewhile
 
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.event import NaNEvent
@@ -35,6 +36,21 @@ def excerpt(event: NaNEvent, before: int = 1) -> tuple[SourceLine, ...]:
             first = max(1, event.lineno - before)
             return tuple(SourceLine(n, lines[n - 1]) for n in range(first, event.lineno + len(there)))
     return tuple(SourceLine(n, text) for n, text in enumerate(statement, event.lineno))
+
+
+def lines_of(filename: str | None, lineno: int, statement: str | None) -> str:
+    """The numbers of the lines of a statement that an event has as one: ``"line 8"``, ``"lines 8 to 10"``."""
+    rest, last = "".join((statement or "").split()), lineno
+    for number, line in enumerate(linecache.getlines(filename)[lineno - 1 :] if filename else (), lineno):
+        there = "".join(line.split())
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(there, rest, strict=False)))
+        if common < len(there) and there[common] not in "#\\":  # which are left out between lines
+            break
+        rest = rest[common:]
+        if not rest:
+            last = number
+            break
+    return f"line {lineno}" if last == lineno else f"lines {lineno} to {last}"
 
 
 def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.makers import makers, users
-from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
+from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span, lines_of
 from retrograd.anomaly.surroundings import Operation
 
 TAB = 4
@@ -374,22 +374,40 @@ _RATE_DIVIDED = re.compile(r"([\w.]+) = \1 / 10$")
 
 def _change_line(event: NaNEvent, remedy: str) -> str:
     """How to change a line: the program's own, or what it gives to that of an installed package."""
-    number = event.remedy_lineno or event.lineno
-    line = f"{number}" if event.remedy_filename is None else f"{number} of {_shortened(event.remedy_filename)}"
+    number = event.remedy_lineno or event.lineno or 0
+    file = "" if event.remedy_filename is None else f" of {_shortened(event.remedy_filename)}"
+    line = f"{lines_of(event.remedy_filename or event.filename, number, _text_at(event, number))}{file}"
     package = package_of(event.remedy_filename or event.filename or "")
     if package is not None:
         given = f" what line {event.callers[0]['lineno']} gives it" if event.callers else " what it is given"
-        return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
+        return (
+            f"Line {number}{file} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
+        )
     whole = (event.code_line or "").strip()
     own = whole[:_SAME_LINE]
     if whole and remedy.endswith(f"; {whole}"):
-        return f"Change line {line} as above, or what its first part changes where that is made"
+        return f"Change {line} as above, or what its first part changes where that is made"
     is_own = bool(own) and (remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy))
-    if line != str(event.lineno) or is_own:
-        return f"Change line {line} as above"
+    if file or number != event.lineno or is_own:
+        return f"Change {line} as above"
     if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"
-    return f"Write what line {line} computes in the form above, with your own names"
+    return f"Write what {line} computes in the form above, with your own names"
+
+
+def _text_at(event: NaNEvent, lineno: int) -> str | None:
+    """The statement that begins in a line, as the event or an operation of it has it."""
+    if lineno == event.lineno and event.remedy_filename is None:
+        return event.code_line
+    around = event.surroundings
+    waiting = [] if around is None or around.operation is None else [around.operation]
+    waiting += [] if around is None else [each for each in around.consumers if isinstance(each, Operation)]
+    filename = event.remedy_filename or event.filename
+    for operation in waiting:
+        if operation.lineno == lineno and operation.filename in (None, filename):
+            return operation.code_line
+        waiting += [each.producer for each in operation.args if each.producer is not None]
+    return None
 
 
 def _is_state(event: NaNEvent) -> bool:

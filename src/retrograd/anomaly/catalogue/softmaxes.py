@@ -1,0 +1,270 @@
+"""Softmax written out, and of rows that are masked or infinite: rows 5 and 19."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._expression import (
+    first,
+    is_masked,
+    maker,
+    named,
+    plus_one,
+    same,
+    second,
+    value,
+)
+from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._softmax import Quotient, largest
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.surroundings import Operation, Place
+
+
+@cause(5, "softmax written out, without its largest value taken out")
+def written_out_softmax(scene: Scene) -> Finding | None:
+    if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
+        return None
+    for quotient in scene.roots("div", through=("exp", "sum")):
+        written_out = Quotient.of(quotient)
+        if written_out is None or not written_out.is_softmax:
+            continue
+        x = first(written_out.above)
+        happened = (
+            "Every exponential underflows to 0, and 0 / 0 is NaN"
+            if scene.op == "div" and value(second(quotient)) == 0
+            else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
+        )
+        rewritten, place = _as_softmax(scene, written_out)
+        spelling = scene.spelling(scene.site(quotient))
+        return Finding(
+            f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
+            "at most 1; softmax does so.",
+            rewritten,
+            f"y = {spelling.tensor_call('softmax', scene.called(x, 'x'), 'dim=-1')}",
+            place,
+        )
+    return None
+
+
+def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place | None]:
+    """The line with a softmax for the quotient, or else with the largest value taken out; and where it stands."""
+    quotient, exp, total = written_out.quotient, written_out.above, written_out.total
+    site = scene.site(quotient)
+    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    text = above.written.text(0, "input") if above else None
+    if above is None or text is None:
+        return None, quotient.place
+    x = first(exp)
+    many = x.shape is not None and len(x.shape) > 1
+    whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
+    spelling, is_spelled_out = scene.spelling(site), above.node is above.written.node
+    softmax = None if whole or spelling.numpy else written_out.picked(scene, site, "softmax")
+    if site and summed and is_spelled_out and softmax is not None:
+        return site.replaced(softmax), quotient.place
+    line, spelling = above.written.line, scene.spelling(above)
+    where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
+    taken_out = f"{atom(text)} - {largest(text, where, spelling)}"
+    place = above.place if is_spelled_out else exp.place
+    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), place
+
+
+def _exponents(line: Line, text: str) -> list[ast.expr]:
+    """The arguments of the exponentials in a line that are written so."""
+    given = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
+    return [node for node in given if node is not None]
+
+
+@cause(None, "sigmoid written as exp(x) / (1 + exp(x))")
+def written_out_sigmoid(scene: Scene) -> Finding | None:
+    if scene.op != "exp" or scene.backward:
+        return None
+    for quotient in scene.roots("div", through=("exp", "add")):
+        exp, below = maker(first(quotient), "exp"), maker(plus_one(second(quotient)), "exp")
+        if exp is None or below is None:
+            continue
+        # the exponent may be computed twice, in the same words
+        if not same(first(exp), first(below)) and (first(exp).text or 0) != first(below).text:
+            continue
+        site = scene.site(quotient)
+        spelling = scene.spelling(site)
+        place = scene.site(exp, site) if site else None
+        text = place.text(0, "input") if place else None
+        return Finding(
+            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
+            "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
+            site.replaced(spelling.tensor_call("sigmoid", text)) if site and text else None,
+            f"p = {spelling.tensor_call('sigmoid', scene.called(first(exp), 'x'))}",
+            quotient.place,
+        )
+    return None
+
+
+@cause(19, "softmax of a row that is masked completely")
+def masked_row(scene: Scene) -> Finding | None:
+    if scene.op == "div":
+        return _masked_row_of_exponentials(scene)
+    if scene.op == "sub":
+        return _masked_row_by_hand(scene, scene.birth) if "exp" in scene.later[:1] else None
+    if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
+        difference = maker(first(scene.birth), "sub")  # what it gave is not known, but exp makes no NaN
+        return None if difference is None else _masked_row_by_hand(scene, difference)
+    if scene.op == "scaled_dot_product_attention":
+        return _masked_row_of_attention(scene)
+    if scene.op not in ("softmax", "log_softmax"):
+        return None
+    operand = first(scene.birth)
+    largest = operand.max if operand.max is not None else operand.value
+    unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
+    if largest != -math.inf and not (largest is None and unsure):
+        return None
+    if largest is not None:
+        explanation = _MASKED
+    else:
+        explanation = _ALL_NAN if 1 < scene.event.size == scene.event.nan_count else _PERHAPS_MASKED
+    site = scene.site(scene.birth)
+    if site is None and (padding := _padding_unmasked(scene)):
+        return Finding(f"{explanation} {_PADDING}", padding)
+    dim = (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
+    rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
+    name = scene.called(operand, "scores")
+    return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
+
+
+def _unmasked(scores: str, where: str, spelling: Spelling) -> str:
+    """Scores with zeros for a row that is masked completely; ``where`` says along which dimension rows are."""
+    given, name = (scores, scores) if is_name(scores) else (f"scores := {scores}", "scores")
+    condition = f"{spelling.library}.isneginf({given}).all({where}, keepdim=True)"
+    return f"{spelling.library}.where({condition}, 0.0, {name})"
+
+
+def _masked_row_of_attention(scene: Scene) -> Finding | None:
+    if scene.kind != "invalid" or _has_no_mask(scene):
+        return None
+    site = scene.site(scene.birth)
+    rewritten = None
+    if site is not None and (node := site.written.keywords.get("attn_mask")) is not None:
+        mask = atom(site.line.text(node))
+        rewritten = site.line.replaced({node: f"{mask} | ~{mask}.any(-1, keepdim=True)"})
+    return Finding(_MASKED, rewritten, "mask = mask | ~mask.any(-1, keepdim=True)")
+
+
+@cause(None, "softmax of an infinite score")
+def infinite_score(scene: Scene) -> Finding | None:
+    if scene.op not in ("softmax", "log_softmax") or scene.backward or first(scene.birth).max != math.inf:
+        return None
+    return Finding(
+        f"A score in this row is inf, and {scene.op} computes inf - inf, which is NaN. -inf is a mask and legal, +inf "
+        "never is: look for where the scores overflowed, or for a log of zero or a division by zero that was "
+        "subtracted or added.",
+    )
+
+
+@cause(None, "log_softmax of a score that is masked")
+def masked_target(scene: Scene) -> Finding | None:
+    event = scene.event
+    if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
+        return None
+    return Finding(
+        "A score of -inf, as a mask writes it, has the probability 0, whose log is -inf. That is legal as long as "
+        f"nobody asks for it; {event.harmed or 'the loss'} does: the target of a sample is a class that is masked for "
+        "it. Look at the target and the mask of this row, or leave such samples out.",
+    )
+
+
+def _has_no_mask(scene: Scene) -> bool:
+    """Whether an attention is known to be without a mask."""
+    mask = named(scene.birth, "attn_mask", "mask", "attn_bias")
+    return mask is not None and mask.shape is None and mask.value is None and mask.constant
+
+
+_MASKED = (
+    "Every score of this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is "
+    "NaN. The mask is legal, a row without any unmasked key is not. Unmask one key in such rows (padding rows are "
+    "thrown away later anyway), or give them scores of 0 before the softmax."
+)
+
+
+_NOTHING_SUMMED = (
+    "All numbers of this row are -inf, the largest as well, and -inf - (-inf) is NaN. That is legal: the sum of their "
+    "exponentials is 0, and its log -inf. But such a row has no largest number to take out."
+)
+
+
+_PERHAPS_MASKED = (
+    "The scores of this row were not kept. If a mask leaves none of them, that is it: all are -inf, and softmax "
+    "computes -inf - (-inf), which is NaN. Unmask one key in such rows, or give them scores of 0 before the softmax. "
+    "If there is no mask, one of the scores is inf or NaN: look at what they are made of."
+)
+_ALL_NAN = (
+    "Every row of this softmax is NaN, and its scores were not kept. Either all of them are -inf, in every row: unmask "
+    "one key, or give such rows scores of 0. Or a NaN was in what was added to them: a mask made by multiplying, as in "
+    "(1 - keep) * -inf, is 0 * inf where nothing is masked; make it with where or masked_fill."
+)
+
+
+_PADDING = "With the line below, no key is masked of a sample that is nothing but padding."
+
+
+def _padding_unmasked(scene: Scene) -> str | None:
+    """The line with the padding mask of a layer changed, so that no sample is masked as a whole."""
+    line = Line.parse(scene.birth.code_line)
+    given = [] if line is None else [each for each in line.keywords() if (each.arg or "").endswith("key_padding_mask")]
+    if line is None or len(given) != 1:
+        return None
+    mask = atom(line.text(given[0].value))
+    return line.replaced({given[0].value: f"{mask} & ~{mask}.all(-1, keepdim=True)"})
+
+
+def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
+    quotient = scene.birth
+    written_out = Quotient.of(quotient)
+    if written_out is None or not written_out.is_softmax or scene.backward or value(second(quotient)) != 0:
+        return None
+    exp, total = written_out.above, written_out.total
+    if not is_masked(first(exp)):
+        return None
+    site = scene.site(quotient)
+    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    spelling = scene.spelling(site)
+    text = above.written.text(0, "input") if above else None
+    where = (without_keepdim(dims(summed, first(exp))) if summed else "") or "dim=-1"
+    rewritten, place = None, exp.place
+    if above and text and is_name(text) and not spelling.numpy:
+        line = above.written.line
+        rewritten = line.replaced(dict.fromkeys(_exponents(line, text), _unmasked(text, where, spelling)))
+        place = above.place if above.node is above.written.node else exp.place
+    scores = _unmasked(scene.called(first(exp), "scores"), where, spelling)
+    return Finding(
+        "Every score of this row is -inf: each exponential is 0, and so is their sum, and 0 / 0 is NaN. The mask is "
+        "legal, a row without any unmasked key is not. Give such rows scores of 0 (padding rows are thrown away later "
+        "anyway), or unmask one key.",
+        rewritten,
+        f"y = {spelling.tensor_call('softmax', scores, 'dim=-1')}",
+        place,
+    )
+
+
+def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
+    left, right = first(difference), second(difference)
+    if maker(right, "amax", "max", "logsumexp") is None:
+        return None
+    if value(left) not in (-math.inf, None) or value(right) not in (-math.inf, None):
+        return None
+    site = scene.site(difference)
+    spelling = scene.spelling(site)
+    rewritten = None
+    if site and (texts := (site.written.text(0), site.written.text(1, "other"))) and texts[0] and texts[1]:
+        written = site.line.text(site.node)
+        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", written))
+    return Finding(
+        _NOTHING_SUMMED if "log" in scene.later else _MASKED,
+        rewritten,
+        f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
+        difference.place,
+    )
+
+
+CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, masked_target)
