@@ -197,6 +197,13 @@ PROGRAMS = [
         36, leaf("[1e20, 1.0]"), "y = torch.sqrt(torch.sum(x**2))", "y = torch.linalg.vector_norm(x)", "y = x.norm()"
     ),
     *ways(
+        36,
+        leaf("[[1e20, 1.0], [3e20, 2.0], [1.0, 1.0]]"),
+        "y = torch.pdist(x)",
+        "y = torch.cdist(x, x[1:] + 1, p=2.0)",
+        "y = torch.cdist(2 * x, x).amax(1)",
+    ),
+    *ways(
         37,
         leaf("[[1.0, 2.0], [1.0, 2.0]]"),
         "y = torch.sqrt(((x[:, None] - x[None]) ** 2).sum(-1))",

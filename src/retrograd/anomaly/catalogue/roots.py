@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     addends,
@@ -75,6 +77,9 @@ def overflowing_norm(scene: Scene) -> Finding | None:
         return None
     if scene.op == "norm" and scene.kind == "overflow" and _is_euclidean(scene.birth):
         return _long_vector(scene, scene.birth, first(scene.birth))
+    called = canonical(scene.event.op)  # which may be composed of other operations
+    if called in _DISTANCES and scene.kind == "overflow" and _is_euclidean(scene.birth):
+        return _long_distances(scene, replace(scene.birth, op=called))
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
         if outer is scene.birth or inside is None:
@@ -143,6 +148,28 @@ def _long_vector(scene: Scene, outer: Operation, x: Operand) -> Finding:
         rewritten,
         general,
         outer.place,
+    )
+
+
+_DISTANCES = {"cdist": ("x1", "x2"), "pdist": ("input",)}
+
+
+def _long_distances(scene: Scene, distances: Operation) -> Finding:
+    site, rewritten = scene.site(distances), None
+    if site is not None:
+        line, call = site.written.line, site.written.node
+        points = [site.written.argument(position, name) for position, name in enumerate(_DISTANCES[distances.op])]
+        texts = {node: line.text(node) for node in points if node is not None}
+        wide = line.text(call, {node: f"{atom(text)}.double()" for node, text in texts.items()})
+        if len(texts) == len(points):
+            rewritten = line.replaced({call: f"{wide}.to({atom(next(iter(texts.values())))}.dtype)"})
+    names = [scene.called(operand, "x") for operand in distances.args[: len(_DISTANCES[distances.op])]]
+    wider = ", ".join(f"{name}.double()" for name in names)
+    return Finding(
+        f"Squares of differences of points overflow {scene.dtype} (its squares end at 1.8e19 for float32), where the "
+        "distances themselves may still be in range. Compute them in float64, or scale the points down.",
+        rewritten,
+        f"y = {scene.spelling(site).call(distances.op, wider)}.to({names[0]}.dtype)",
     )
 
 
