@@ -136,7 +136,7 @@ diff = pos[:, None] - pos[None, :]
 r = torch.sqrt((diff**2).sum(-1))  # born here
 loss = (r - 1.0).pow(2).sum()
 """, x("[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]", "pos")),
-    Found("DivBackward0", (0, 0), 14, "rg.clamp(r, min=1e-12)", """
+    Found("DivBackward0", (0, 0), "division by the distance of equal points", "rg.clamp(r, min=1e-12)", """
 r = torch.cdist(pos, pos)
 loss = (1.0 / r).triu(1).sum()  # born here
 """, x("[[0.0, 0.0], [1.0, 1.0]]", "pos")),

@@ -28,7 +28,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "betaln": (),
     "binary_cross_entropy": ("bce_loss",),
     "binary_cross_entropy_with_logits": ("bce_with_logits_loss",),
-    "cdist": ("cdist_forward", "euclidean_dist"),
+    "cdist": ("cdist_forward", "distances_by_column", "euclidean_dist"),
     "convolution": ("conv1d", "conv2d", "conv3d"),
     "cholesky": ("cholesky_ex",),
     "clamp": ("clip",),

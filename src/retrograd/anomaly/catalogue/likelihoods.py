@@ -45,10 +45,10 @@ def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]
         exp = _factor(operand, "exp")
         return [exp] if exp is not None else []
     if total.op == "add":
+        found = [(each, _added_densities(each, depth - 1) if depth else []) for each in total.args[:2]]
         # a sum may begin with zeros
-        summands = [each for each in total.args[:2] if value(each) != 0 or each.requires_grad]
-        found = [_added_densities(each, depth - 1) if depth else [] for each in summands]
-        return [exp for each in found for exp in each] if all(found) else []
+        are_densities = all(exps or (value(each) == 0 and not each.requires_grad) for each, exps in found)
+        return [exp for _, exps in found for exp in exps] if are_densities else []
     if total.op in ("sum", "mean"):
         added = first(total)
         exp = _factor(added, "exp")

@@ -23,7 +23,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.roots import in_wider_type, underflowed_squares
+from retrograd.anomaly.catalogue.roots import DISTANCES, in_wider_type, underflowed_squares
 from retrograd.anomaly.surroundings import Operand, Operation
 
 
@@ -160,15 +160,32 @@ def zero_norm(scene: Scene) -> Finding | None:
     if not built_in:  # the root itself has no derivative at 0
         rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
     name = scene.called(x, "x")
-    happened = "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
-    if scene.backward:
-        happened = "the derivative of the division infinite; where a gradient of 0 meets it, that is NaN"
     return Finding(
-        f"The vector is all zeros, so its norm is 0 and {happened}. Keep the norm above a small eps, as normalize "
-        "does.",
+        f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. Keep the norm above a small eps, as "
+        "normalize does.",
         rewritten,
         f"y = {spelling.functional('normalize', name, 'dim=-1')}",
         place,
+    )
+
+
+def _what_happened(scene: Scene) -> str:
+    if scene.backward:
+        return "the derivative of the division infinite; where a gradient of 0 meets it, that is NaN"
+    return "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
+
+
+@cause(None, "division by the distance of equal points")
+def zero_distance(scene: Scene) -> Finding | None:
+    if maker(_divided_by_zero(scene), *DISTANCES) is None:
+        return None
+    site = scene.site(scene.birth)
+    distances = scene.called(second(scene.birth), "d")
+    return Finding(
+        f"Two of the points are equal, so their distance is 0 and {_what_happened(scene)}. Keep the distances above a "
+        "small eps, and leave out those of points from themselves.",
+        _clamped(scene, site),
+        f"d = {scene.spelling(site).clamp(distances, scene.eps)}",
     )
 
 
@@ -349,4 +366,4 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")
 
 
-CAUSES = (constant_row, cosine, zero_norm, zero_spread, spread_of_one, empty_mean)
+CAUSES = (constant_row, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)

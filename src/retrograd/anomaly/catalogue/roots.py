@@ -78,7 +78,7 @@ def overflowing_norm(scene: Scene) -> Finding | None:
     if scene.op == "norm" and scene.kind == "overflow" and _is_euclidean(scene.birth):
         return _long_vector(scene, scene.birth, first(scene.birth))
     called = canonical(scene.event.op)  # which may be composed of other operations
-    if called in _DISTANCES and scene.kind == "overflow" and _is_euclidean(scene.birth):
+    if called in DISTANCES and scene.kind == "overflow" and _is_euclidean(scene.birth):
         return _long_distances(scene, replace(scene.birth, op=called))
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
@@ -151,19 +151,20 @@ def _long_vector(scene: Scene, outer: Operation, x: Operand) -> Finding:
     )
 
 
-_DISTANCES = {"cdist": ("x1", "x2"), "pdist": ("input",)}
+# what they are called, and the parameters that are points
+DISTANCES = {"cdist": ("x1", "x2"), "pdist": ("input",)}
 
 
 def _long_distances(scene: Scene, distances: Operation) -> Finding:
     site, rewritten = scene.site(distances), None
     if site is not None:
         line, call = site.written.line, site.written.node
-        points = [site.written.argument(position, name) for position, name in enumerate(_DISTANCES[distances.op])]
+        points = [site.written.argument(position, name) for position, name in enumerate(DISTANCES[distances.op])]
         texts = {node: line.text(node) for node in points if node is not None}
         wide = line.text(call, {node: f"{atom(text)}.double()" for node, text in texts.items()})
         if len(texts) == len(points):
             rewritten = line.replaced({call: f"{wide}.to({atom(next(iter(texts.values())))}.dtype)"})
-    names = [scene.called(operand, "x") for operand in distances.args[: len(_DISTANCES[distances.op])]]
+    names = [scene.called(operand, "x") for operand in distances.args[: len(DISTANCES[distances.op])]]
     wider = ", ".join(f"{name}.double()" for name in names)
     return Finding(
         f"Squares of differences of points overflow {scene.dtype} (its squares end at 1.8e19 for float32), where the "
@@ -193,6 +194,10 @@ def in_wider_type(scene: Scene, norm: Operation, x: Operand, site: Site | None) 
     return rewritten, f"y = {formula(scene.called(x, 'x'), '')}"
 
 
+# The size up to which the square of a number is 0, the root of half of the type's smallest number.
+_WITHOUT_SQUARE = {"float16": 1.7e-4, "bfloat16": 6.7e-21, "float32": 2.6e-23, "complex64": 2.6e-23}
+
+
 def underflowed_squares(scene: Scene, x: Operand, other: Operand | None = None) -> str | None:
     """What is to be said where the squares of numbers underflow that are not 0; None if they may be.
 
@@ -200,7 +205,7 @@ def underflowed_squares(scene: Scene, x: Operand, other: Operand | None = None) 
     """
     known = abs(value(other) or 0.0) if same(x, other) else 0.0
     size = known or least_size(x) or (size_of(x) or 0.0 if x.value is None and x.min != x.max else 0.0)
-    if not 0 < size < 1:
+    if not 0 < size < _WITHOUT_SQUARE.get(scene.dtype, 2e-162):
         return None
     return f"The squares of numbers around {size:.3g} are 0 in {scene.dtype}, and so is their sum, the vector's norm"
 
