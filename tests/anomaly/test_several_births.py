@@ -222,6 +222,21 @@ def test_a_line_is_rewritten_for_all_births_in_it() -> None:
     assert event.also[0].remedy == event.remedy
 
 
+@libraries
+@runs
+def test_of_two_logarithms_the_one_that_is_written_in_another_way_is_not_taken_for_the_other(
+    library: str, steps: bool
+) -> None:
+    text = """
+x = torch.tensor([1.0, 700.0], requires_grad=True)
+loss = torch.log(torch.exp(x).mean()) + torch.log(1 + torch.exp(x)).mean()
+loss.backward()
+"""
+    event = only_event(run(library, text, steps))
+    assert "torch.exp" not in (event.remedy or "torch.exp")
+    assert [each.remedy for each in event.also] == [event.remedy]
+
+
 def test_an_operation_of_what_another_has_given_is_mended_as_well() -> None:
     line = "y = torch.sqrt(torch.log(p))"
     event = explain(birth("log", line, 0.0, also=(birth("sqrt", line, -0.5),)))
