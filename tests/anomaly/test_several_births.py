@@ -165,6 +165,27 @@ def test_a_report_has_a_row_for_each_and_fits_a_screen() -> None:
     assert max(map(len, rows)) <= 80
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("sqrt(d)", "log(q)", "Change line 6 as above; write what line 7 computes in that form, then run again."),
+        ("log(q)", "sqrt(d)", "Write what line 6 computes in the form above, with your own names, and line 7 as well,"),
+    ],
+)
+def test_a_line_for_which_only_a_form_is_told_is_named_as_well(first: str, second: str, said: str) -> None:
+    text = f"""scores, d = torch.tensor([[200.0, -10.0]], requires_grad=True), torch.tensor([-1.0], requires_grad=True)
+class Policy(nn.Module):
+    def forward(self, scores):
+        return torch.softmax(scores, dim=-1)
+q = Policy()(scores)[[0], [1]]
+a = torch.{first}.sum()
+b = torch.{second}.sum()
+loss = a + b
+loss.backward()
+"""
+    assert f"next      {said}" in format_event(only_event(run("retrograd", text)), width=100)
+
+
 def test_of_many_a_report_shows_three() -> None:
     text = format_event(event_of("five faults"), width=80)
     assert text.count("\nalso ") == 3
