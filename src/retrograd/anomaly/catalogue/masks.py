@@ -330,8 +330,8 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
     if scene.backward and (bounded := _bounded(scene)) is not None:
         return Finding(
-            f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and what follows makes a finite number of it "
-            f"({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, by an overflow say; "
+            f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and what follows makes a finite number of "
+            f"it ({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, by an overflow say; "
             "another number in its place would make another loss."
         )
     site = scene.site(scene.birth)
