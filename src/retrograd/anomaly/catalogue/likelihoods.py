@@ -49,7 +49,7 @@ def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]
         return [exp] if exp is not None else []
     if total.op == "add":
         # a sum may begin with zeros
-        summands = [each for each in total.args[:2] if value(each) != 0 or each.requires_grad]
+        summands = [each for each in total.args[:2] if value(each) != 0 or each.requires_grad or each.producer]
         found = [_added_densities(each, depth - 1) if depth else [] for each in summands]
         return [exp for each in found for exp in each] if all(found) else []
     if total.op in ("sum", "mean"):

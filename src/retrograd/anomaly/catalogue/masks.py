@@ -331,8 +331,8 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if scene.backward and (bounded := _bounded(scene)) is not None:
         return Finding(
             f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and what follows makes a finite number of "
-            f"it ({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, by an overflow say; "
-            "another number in its place would make another loss."
+            f"it ({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, as by an overflow. "
+            "Another number in its place would make another loss."
         )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
