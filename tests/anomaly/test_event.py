@@ -206,6 +206,13 @@ def test_what_was_born(known: dict[str, Any], born: str) -> None:
     assert NaNEvent(**{"kind": "divide", "op": "log", **known}).born == born
 
 
+def test_of_a_pole_beside_nans_that_came_in_the_infinity_was_born() -> None:
+    known = {"nan_count": 2, "posinf_count": 1, "size": 3, "output_has_nan": True, "output_has_inf": True}
+    assert NaNEvent(kind="overflow", op="exp", input_has_nan=True, **known).born == "Inf"
+    assert NaNEvent(kind="invalid", op="div", input_has_nan=True, **known).born == "NaN"
+    assert NaNEvent(kind="overflow", op="exp", **known).born == "NaN"
+
+
 def test_one_line_says_what_where_and_of_what() -> None:
     event = NaNEvent(kind="invalid", op="log", filename="train.py", lineno=41, index=(3, 7), operands={"input": -1.0})
     assert str(event) == "NaN born in log at train.py:41, element [3, 7], input=-1.0"

@@ -231,3 +231,37 @@ def test_a_condition_discards_nothing_of_what_it_is_computed_of(library: str) ->
     event = only_event(run(library, text, True))
     value = value_and_gradient(library, mended(text, event))[0]
     np.testing.assert_allclose(value[0], 2 / np.exp(2), rtol=1e-6)
+
+
+@libraries
+@pytest.mark.parametrize("steps", [False, True])
+def test_what_is_bad_before_an_exponential_is_not_mended_by_the_logarithm_of_that(library: str, steps: bool) -> None:
+    """Of exp(x) it is x, and that is NaN."""
+    text = """
+x = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+z = x / x.norm(dim=1, keepdim=True)
+e = torch.exp(z @ z.T)
+y = -torch.log(torch.diagonal(e) / e.sum(1)).mean()
+y.backward()
+"""
+    event = only_event(run(library, text, steps))
+    assert (event.op, event.remedy_lineno) == ("div", 3)
+    assert "part by part" not in (event.cause or "")
+    assert np.isfinite(value_and_gradient(library, mended(text, event))[0]).all()
+
+
+@libraries
+def test_weights_of_zero_count_for_nothing_however_large_the_others_are(library: str) -> None:
+    """As those who are not at risk any more, in a partial likelihood."""
+    text = """
+x = torch.tensor([150.0, 0.3], requires_grad=True)
+z = torch.tensor([[0.3, 0.1], [1.0, 0.2], [0.5, 0.7]])
+at_risk = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+risk = torch.exp(z @ x)
+y = torch.log((at_risk * risk[None, :]).sum(1))
+y.sum().backward()
+"""
+    after = value_and_gradient(library, mended(text, only_event(run(library, text))))
+    doubled = text.replace("z @ x", "(z @ x).double()")  # in which nothing overflows
+    for one, other in zip(after, value_and_gradient(library, doubled), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -88,3 +88,35 @@ def test_what_grows_is_not_masked_where_others_were_added(library: str, steps: b
     assert (event.op, event.lineno) == ("pow", line(EXPLODED))
     assert "mask" not in f"{event.cause} {event.remedy}"
     assert diagnose(event).number == 53
+
+
+@libraries
+@runs
+@pytest.mark.parametrize(
+    "code",
+    ["s = (b * w).sum() / ((b ** 2 * w).sum().sqrt() + 1e-3)", "s = 1 / (1 + torch.exp(b) * w)", "s = 1 / (b * b * w)"],
+)
+def test_an_infinity_that_something_is_divided_by_is_not_said_to_be_discarded(
+    code: str, library: str, steps: bool
+) -> None:
+    """A zero in its place would make another loss."""
+    text = f"""
+b = torch.tensor([3e20, 1.0])
+w = torch.tensor([0.5, 0.25], requires_grad=True)
+{code}
+s.sum().backward()
+"""
+    event = only_event(run(library, text, steps))
+    assert "discards" not in (event.cause or "")
+    assert "isfinite" not in (event.remedy or "")
+
+
+def test_an_infinity_that_is_discarded_before_it_is_divided_by_is_said_to_be() -> None:
+    text = """
+b = torch.tensor([3e20, 1.0])
+w = torch.tensor([0.5, 0.25], requires_grad=True)
+s = b * b * w
+(1 / torch.where(b > 2, 1.0, s)).sum().backward()
+"""
+    event = only_event(run("retrograd", text))
+    assert "discards" in (event.cause or "")

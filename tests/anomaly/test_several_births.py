@@ -165,6 +165,27 @@ def test_a_report_has_a_row_for_each_and_fits_a_screen() -> None:
     assert max(map(len, rows)) <= 80
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("sqrt(d)", "log(q)", "Change line 6 as above; write what line 7 computes in that form, then run again."),
+        ("log(q)", "sqrt(d)", "Write what line 6 computes in the form above, with your own names, and line 7 as well,"),
+    ],
+)
+def test_a_line_for_which_only_a_form_is_told_is_named_as_well(first: str, second: str, said: str) -> None:
+    text = f"""scores, d = torch.tensor([[200.0, -10.0]], requires_grad=True), torch.tensor([-1.0], requires_grad=True)
+class Policy(nn.Module):
+    def forward(self, scores):
+        return torch.softmax(scores, dim=-1)
+q = Policy()(scores)[[0], [1]]
+a = torch.{first}.sum()
+b = torch.{second}.sum()
+loss = a + b
+loss.backward()
+"""
+    assert f"next      {said}" in format_event(only_event(run("retrograd", text)), width=100)
+
+
 def test_of_many_a_report_shows_three() -> None:
     text = format_event(event_of("five faults"), width=80)
     assert text.count("\nalso ") == 3
@@ -220,6 +241,21 @@ def test_a_line_is_rewritten_for_all_births_in_it() -> None:
     assert "torch.log(torch.clamp(p, min=1e-12))" in event.remedy
     assert "torch.acos(torch.clamp(z, " in event.remedy
     assert event.also[0].remedy == event.remedy
+
+
+@libraries
+@runs
+def test_of_two_logarithms_the_one_that_is_written_in_another_way_is_not_taken_for_the_other(
+    library: str, steps: bool
+) -> None:
+    text = """
+x = torch.tensor([1.0, 700.0], requires_grad=True)
+loss = torch.log(torch.exp(x).mean()) + torch.log(1 + torch.exp(x)).mean()
+loss.backward()
+"""
+    event = only_event(run(library, text, steps))
+    assert "torch.exp" not in (event.remedy or "torch.exp")
+    assert [each.remedy for each in event.also] == [event.remedy]
 
 
 def test_an_operation_of_what_another_has_given_is_mended_as_well() -> None:

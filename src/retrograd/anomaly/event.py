@@ -177,7 +177,8 @@ class NaNEvent(_Event):
     @property
     def born(self) -> str:
         """What was born: ``"NaN"``, ``"Inf"`` or ``"-Inf"``, the worst of what the output holds."""
-        if self.nan_count or (self.output_has_nan and not (self.posinf_count or self.neginf_count)):
+        came_in = self.input_has_nan and self.kind in ("divide", "overflow")  # the NaNs beside what was born
+        if not came_in and (self.nan_count or (self.output_has_nan and not (self.posinf_count or self.neginf_count))):
             return "NaN"
         if self.neginf_count and not self.posinf_count:
             return "-Inf"

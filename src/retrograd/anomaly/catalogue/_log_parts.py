@@ -153,7 +153,9 @@ class Parts:
         if not self.is_positive(expression, depth):
             return None
         text = expression.text
-        if expression.reduced and any(0 in (each.value, each.min) for each in self.known(text)):
+        known = self.known(text)
+        has_gradient = any(each.requires_grad for each in known)  # infinite at 0; else -inf is what counts for nothing
+        if expression.reduced and has_gradient and any(0 in (each.value, each.min) for each in known):
             text = self.spelling.clamp(text, self.floor)
         return Logarithm(self.spelling.call("log", text), gained=False)
 

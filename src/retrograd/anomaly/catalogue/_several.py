@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._alike import decisive
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._code import Line, Site, Written
+from retrograd.anomaly.catalogue._expression import normal
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.surroundings import Place
+from retrograd.anomaly.surroundings import Operation, Place
 
 Explain = Callable[[NaNEvent], NaNEvent]
 
@@ -57,30 +58,58 @@ def _tell(birth: NaNEvent, told: list[NaNEvent], explain: Explain) -> None:
 
 def _mended_as_well(birth: NaNEvent, rewritten: str, col: int, explain: Explain) -> str | None:
     """A line that was rewritten for other births, with an operation in it mended as well; None if that cannot be."""
-    if birth.surroundings is None or birth.surroundings.operation is None:
+    around = birth.surroundings
+    if around is None or around.operation is None:
         return None
-    there = replace(birth.surroundings.operation, code_line=rewritten, col=col)
-    around = replace(birth.surroundings, operation=there)
+    there = replace(_in_line(birth, around.operation, rewritten), code_line=rewritten, col=col)
+    consumers = tuple(
+        _in_line(birth, each, rewritten) if isinstance(each, Operation) else each for each in around.consumers
+    )
+    around = replace(around, operation=there, consumers=consumers)
     again = explain(replace(birth, code_line=rewritten, col=col, end_col=None, surroundings=around))
     return again.remedy if _mended_place(again) == Place(birth.lineno or 0, birth.filename) else None
+
+
+def _in_line(birth: NaNEvent, operation: Operation, rewritten: str) -> Operation:
+    """An operation, and what it was made from, as they stand in the line of a birth that was rewritten."""
+    args = tuple(
+        each if each.producer is None else replace(each, producer=_in_line(birth, each.producer, rewritten))
+        for each in operation.args
+    )
+    if (operation.lineno, operation.filename) == (birth.lineno, birth.filename):
+        site, line = Scene(birth).site(normal(operation)), Line.parse(rewritten)
+        written = None if site is None or line is None else _found_again(site, line)
+        col = None if written is None or line is None else line.column(written.node) + _indentation(rewritten)
+        operation = replace(operation, code_line=None if col is None else rewritten, col=col)
+    return replace(operation, args=args)
 
 
 def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
     """The column where an operation stands in a line that was rewritten; None if its fault has been mended there."""
     scene = Scene(birth)
     site, line = scene.site(scene.birth), Line.parse(rewritten)
-    if site is None or line is None:
+    written = None if site is None or line is None else _found_again(site, line)
+    if site is None or line is None or written is None:
         return None
-    before, after = ([each for each in of.operations if each.op == site.written.op] for of in (site.line, line))
-    if len(before) != len(after):
-        return None
-    written = after[[each.node for each in before].index(site.written.node)]
     old, new = decisive(site.written), decisive(written)
     if old is not None and new is not None:
         text, changed = site.line.text(old), line.text(new)
         if text != changed and (text in changed or _names(old) != _names(new)):  # a guard was put around it
             return None
-    return line.column(written.node) + len(rewritten) - len(rewritten.lstrip())
+    return line.column(written.node) + _indentation(rewritten)
+
+
+def _found_again(site: Site, line: Line) -> Written | None:
+    """An operation in the line as it was rewritten; None if it is written there in another way."""
+    before, after = ([each for each in of.operations if each.op == site.written.op] for of in (site.line, line))
+    if len(before) == len(after):
+        return after[[each.node for each in before].index(site.written.node)]
+    text = site.line.text(site.written.node)
+    return next((each for each in after if line.text(each.node) == text), None)
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _names(node: ast.expr) -> set[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import (
+    EXPONENTIALS,
     LOGS,
     denominator,
     first,
@@ -118,6 +121,8 @@ WAYS = (
 @cause(None, "log of what underflowed or overflowed before")
 def log_taken_too_late(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, "log1p", through=WAYS):
+        if _is_behind_exponential(scene, log):
+            return None  # of exp(x) the logarithm is x, which is as bad as before
         if maker(first(log), "prod", "cumprod") or maker(squared(one_minus(first(log))), "tanh"):
             continue  # which have rows of their own
         happened = _lost_before(scene, log)
@@ -130,6 +135,12 @@ def log_taken_too_late(scene: Scene) -> Finding | None:
                 place=log.place,
             )
     return None
+
+
+def _is_behind_exponential(scene: Scene, log: Operation) -> bool:
+    """Whether what was born goes through an exponential on its way to a logarithm."""
+    ways = itertools.takewhile(lambda each: each is not log, scene.chain[1:])
+    return log is not scene.birth and any(each.op in EXPONENTIALS for each in ways)
 
 
 def _lost_before(scene: Scene, log: Operation) -> str | None:

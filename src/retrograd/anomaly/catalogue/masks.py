@@ -328,6 +328,12 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
+    if scene.backward and (bounded := _bounded(scene)) is not None:
+        return Finding(
+            f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and what follows makes a finite number of "
+            f"it ({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, as by an overflow. "
+            "Another number in its place would make another loss."
+        )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     is_zero = value(factors[0]) == 0
@@ -360,6 +366,26 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         general,
         birth=pole,
     )
+
+
+def _bounded(scene: Scene) -> str | None:
+    """The operation by which an infinity counted in the loss as a finite number; None if it was left out instead."""
+    quotient = None
+    for operation in scene.chain[1:]:
+        if operation.op in _BOUNDED or (operation.op == "div" and value(second(operation)) in _INFINITIES):
+            return operation.op
+        if operation.op not in _STILL_INFINITE:
+            return None
+        if operation.op == "div" and value(second(operation)) is None:
+            quotient = "div"
+    return quotient  # nothing else can have made the loss finite
+
+
+# What makes a finite number of an infinity, with a derivative of 0 there; and what does not, and leaves nothing out.
+_BOUNDED = frozenset(("reciprocal", "rsqrt", "exp", "exp2", "expm1", "sigmoid", "softplus", "tanh", "atan", "erf"))
+_STILL_INFINITE = frozenset(
+    ("mul", "add", "sub", "neg", "div", "sqrt", "pow", "square", "abs", "log", "sum", "mean", "matmul", "dot", "to")
+)
 
 
 def _is_entropy(probability: Operand, logarithm: Operand) -> bool:

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -316,8 +316,20 @@ def advice(event: NaNEvent) -> Iterator[str]:
 
 
 def _with_others(event: NaNEvent, change: str) -> str:
-    """What is to become of the remedy, and the lines that the remedies of further births replace."""
-    remedies = (each for each in event.also[:_MOST_FURTHER] if each.remedy)
+    """What is to become of the remedy, and of those of further births."""
+    remedies = [each for each in event.also[:_MOST_FURTHER] if each.remedy]
+    change = _with_replaced(event, change, remedies)
+    forms = [each for each in remedies if each.remedy_lineno is None and _tells_a_form(each, each.remedy or "")]
+    lines = list(dict.fromkeys(_line(each.filename, each.lineno, event) for each in forms))
+    if not lines:
+        return change
+    if change.startswith(_FORM):
+        return f"{change}, and {' and '.join(lines)} as well"
+    return f"{change}; {_FORM.lower()}{' and '.join(lines)} {'computes' if len(lines) == 1 else 'compute'} in that form"
+
+
+def _with_replaced(event: NaNEvent, change: str, remedies: Iterable[NaNEvent]) -> str:
+    """What is to become of the remedy, and the lines that some others replace."""
     others = [(file, line) for file, line in dict.fromkeys(map(_replaced, remedies)) if line is not None]
     others = [each for each in others if each != _replaced(event)]
     if not others:
@@ -328,6 +340,14 @@ def _with_others(event: NaNEvent, change: str) -> str:
         return f"Change lines {', '.join(map(str, numbers))} and {last} as above"
     *lines, end = (_line(file, line, event) for file, line in others)
     return f"{change}, and {', '.join(lines)}{' and ' if lines else ''}{end} as well"
+
+
+_FORM = "Write what "
+
+
+def _tells_a_form(event: NaNEvent, remedy: str) -> bool:
+    """Whether a remedy is no line to be pasted, but one to write with the names of the program."""
+    return event.kind != "leaf" and _what_to_change(event, remedy).startswith(_FORM)
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:
@@ -392,7 +412,7 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
         return f"Change {line} as above"
     if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"
-    return f"Write what {line} computes in the form above, with your own names"
+    return f"{_FORM}{line} computes in the form above, with your own names"
 
 
 def _text_at(event: NaNEvent, lineno: int) -> str | None:
