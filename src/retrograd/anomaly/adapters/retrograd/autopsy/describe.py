@@ -14,6 +14,7 @@ from retrograd.anomaly.adapters.elements.channels import works_by_channel
 from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.adapters.program.place import assignment_of, line_fields, place_fields
 from retrograd.anomaly.adapters.program.variables import taken_of
+from retrograd.anomaly.adapters.retrograd.autopsy.came_through import came_through
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, entry_of, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.autopsy.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.autopsy.source import (
@@ -135,7 +136,7 @@ class Describer:
         if at is not None:
             index = at
         elif is_bad(output):
-            index = first_bad(op, output, birth.operands, self.graph.lasting(output, source, after))
+            index = first_bad(op, output, birth.operands, came_through(self.graph, output, source, path))
         else:
             index = first_lost(output, birth.operands)
         arguments = self._arguments(birth, node, output, index)
@@ -339,7 +340,8 @@ class Describer:
         itself = data if recorder is None else recorder.original(data)
         known = self.names.array(itself)
         holder = self.names.holder(itself)
-        index = first_not_finite(data)
+        begins = path[0] if path and path[0].is_leaf else None
+        index = first_bad(None, data, (), came_through(self.graph, data, begins, path))
         if role == "batch" and self.names.is_state(itself):
             role = "buffer"
         context: dict[str, Any] = {"leaf": role} | ({} if known is None else {"name": known})

@@ -421,30 +421,6 @@ class Graph:
                 queue.append(consumer)
         return None
 
-    def lasting(self, output: ndarray, source: Node | None, path: Sequence[Node]) -> ndarray:
-        """Which elements of a result that is not finite still are not so on its path, as far as they can be told apart.
-
-        Parameters
-        ----------
-        output
-            The result.
-        source
-            The node that recorded it, if one did.
-        path
-            The nodes from there to a root.
-        """
-        left = ~np.isfinite(output)
-        results = [output]
-        for node in path:
-            if node.outputs != 1 or node.shape != output.shape or not _goes_on(source, node):
-                break
-            results = self.results(node) or ([] if source is None else self._supposing(node, source, results))
-            still = left & ~np.isfinite(results[0]) if results else left
-            if not still.any():
-                break
-            source, left = node, still
-        return left
-
     def _supposing(self, node: Node, source: Node, bad: Sequence[Any]) -> list[ndarray]:
         """What ``node`` makes of bad operands, with ones for those that are lost."""
         if len(bad) < source.outputs:

@@ -13,7 +13,7 @@ from retrograd.anomaly.adapters.retrograd.elements import is_bad
 from retrograd.batching import BatchedArray
 from retrograd.core.fit import fit
 from retrograd.core.inplace import CopySlices
-from retrograd.core.node import Node, OpNode
+from retrograd.core.node import MultiOpNode, Node, OpNode
 from retrograd.core.views import replay
 
 if TYPE_CHECKING:
@@ -52,24 +52,41 @@ def passed_on(graph: Graph, node: Node, g: Sequence[Any]) -> list[Any] | None:
 
 def _ran(node: OpNode, g: Sequence[Any], saved: Mapping[str, Any]) -> list[Any] | None:
     saved = {name: cleaned(value) for name, value in saved.items()}
+    made: list[Any] = []
+    for number, param in enumerate(node.op.differentiable):
+        is_list = param == node.op.sequence
+        wanted = is_list or node.next[len(made)] is not None
+        grads = from_rule(node, number, g, saved) if wanted else None
+        if wanted and grads is None:
+            return None
+        made += grads if is_list else [grads]
+    return made if len(made) == len(node.next) else None
+
+
+def from_rule(node: OpNode, number: int, g: Sequence[Any], saved: Mapping[str, Any]) -> Any:
+    """What one rule of a node makes of what arrived for each result: a gradient, or a list; None if it cannot be told.
+
+    Parameters
+    ----------
+    number
+        Which rule.
+    saved
+        What it may name.
+    """
     if any(type(each) is BatchedArray for each in (*g, *saved.values())):
         return None
-    if node.outputs != 1:
+    rule, slots = node.rules[number]
+    if isinstance(node, MultiOpNode):
         shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
         arrived: Any = [np.zeros(*each) if one is None else one for one, each in zip(g, shapes, strict=True)]
     else:
         arrived = g[0]
-    made: list[Any] = []
     try:
         with np.errstate(all="ignore"):
-            for rule, slots in node.rules:
-                is_list = node.op.sequence is not None and not made
-                wanted = is_list or node.next[len(made)] is not None
-                grads = rule(arrived, *(saved.get(node.op.slots[slot]) for slot in slots)) if wanted else None
-                made += list(map(as_array, grads)) if is_list and grads is not None else [as_array(grads)]
-    except Exception:  # something that a rule needs is lost
+            grads = rule(arrived, *(saved.get(node.op.slots[slot]) for slot in slots))
+    except Exception:  # something that it needs is lost
         return None
-    return made if len(made) == len(node.next) else None
+    return list(map(as_array, grads)) if number == 0 and node.op.sequence is not None else as_array(grads)
 
 
 def _fitted(node: Node, grads: list[Any] | None) -> list[Any] | None:
