@@ -7,7 +7,7 @@ other, so that none cancels another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -22,7 +22,18 @@ from retrograd.core.fit import sum_to
 from retrograd.core.node import MultiOpNode, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import compute
-from retrograd.core.slots import ARGUMENT, DTYPE, NEEDS, RESULT, RESULT_SHAPE, RESULTS, SHAPE, dtype_of, meaning
+from retrograd.core.slots import (
+    ARGUMENT,
+    DTYPE,
+    NEEDS,
+    RESULT,
+    RESULT_SHAPE,
+    RESULTS,
+    SHAPE,
+    dtype_of,
+    meaning,
+    shape_of,
+)
 from retrograd.core.tensor import Edge
 
 
@@ -111,7 +122,7 @@ def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> 
         if what == ARGUMENT:
             found[name] = values[number]
         elif what in (SHAPE, DTYPE):
-            read: Callable[[Any], Any] = np.shape if what == SHAPE else dtype_of
+            read = shape_of if what == SHAPE else dtype_of
             is_list = op.params[number] == op.sequence
             found[name] = list(map(read, values[number])) if is_list else read(values[number])
         elif what in (RESULT, RESULTS):
