@@ -169,8 +169,15 @@ class Call:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The operands by name."""
-        return named(self.op, self.operands)
+        """The operands by name, as the operation takes them: lists are tensors, dimensions and indices are tuples."""
+        arguments = named(self.op, self.operands)
+        if self.op is None:
+            return arguments
+        sequence = self.op.sequence
+        return {
+            name: tuple(value) if isinstance(value, list) and name != sequence else value
+            for name, value in arguments.items()
+        }
 
     @property
     def recorded(self) -> Node | None:

@@ -14,6 +14,7 @@ from retrograd.anomaly.adapters.elements.channels import works_by_channel
 from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.adapters.program.place import assignment_of, line_fields, place_fields
 from retrograd.anomaly.adapters.program.variables import taken_of
+from retrograd.anomaly.adapters.retrograd.autopsy.came_through import ComingThrough
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, entry_of, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.autopsy.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.autopsy.source import (
@@ -35,6 +36,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     named,
     statistics,
     underflows,
+    unravelled,
     value_at,
 )
 from retrograd.anomaly.adapters.retrograd.replay import Call
@@ -110,6 +112,7 @@ class Describer:
         name = names.model_name()
         self.context = context if name is None else {**context, "model": name}
         self.operations = Operations(graph, names)
+        self.through = ComingThrough(graph)
 
     # --- events ---------------------------------------------------------------------------------------------------
 
@@ -135,7 +138,7 @@ class Describer:
         if at is not None:
             index = at
         elif is_bad(output):
-            index = first_bad(op, output, birth.operands, self.graph.lasting(output, source, after))
+            index = first_bad(op, output, birth.operands, self.through.elements(output, source, path))
         else:
             index = first_lost(output, birth.operands)
         arguments = self._arguments(birth, node, output, index)
@@ -339,7 +342,8 @@ class Describer:
         itself = data if recorder is None else recorder.original(data)
         known = self.names.array(itself)
         holder = self.names.holder(itself)
-        index = first_not_finite(data)
+        begins = path[0] if path and path[0].is_leaf else None
+        index = unravelled(self.through.elements(data, begins, path))
         if role == "batch" and self.names.is_state(itself):
             role = "buffer"
         context: dict[str, Any] = {"leaf": role} | ({} if known is None else {"name": known})

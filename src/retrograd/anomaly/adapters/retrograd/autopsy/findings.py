@@ -155,7 +155,7 @@ class Inquest:
         for leaf in self.graph.leaves():
             data = as_array(leaf.variable)
             if is_bad(data):
-                path = self.graph.spreads(leaf, [data])
+                path = self.describer.through.path(leaf, [data])
                 if path is not None:
                     written = self._written(data, path)
                     return written or self.describer.leaf(data, "parameter", None, path, harmed="loss")
@@ -185,7 +185,7 @@ class Inquest:
             source = self.from_outside(data) if condition(data) else None
             if source is None:
                 continue
-            path = self.graph.spreads(node, self.graph.results(node))
+            path = self.describer.through.path(node, self.graph.results(node))
             if path is None:
                 continue
             if isinstance(source, Birth):
@@ -309,7 +309,7 @@ class Inquest:
     def _placed(self) -> NaNEvent | None:
         """An infinity that a mask or a number has written on purpose, and that came through all the same."""
         for node, birth in given_numbers(self.graph):
-            path = self.graph.spreads(node, self.graph.results(node))
+            path = self.describer.through.path(node, self.graph.results(node))
             if path is not None:
                 return self.describer.forward(birth, node, path, harmed="loss")
         return None
@@ -362,7 +362,7 @@ class Inquest:
         result = result_of(birth)
         if holder is not None:
             results = self.graph.results(holder) or ([] if result is None or holder is not node else [result])
-            path = self.graph.spreads(holder, results) if not results or is_bad(results) else None
+            path = self.describer.through.path(holder, results) if not results or is_bad(results) else None
         else:
             path = None if result is None or not is_bad(result) else self._entered(birth, result)
         if path is None:
@@ -385,7 +385,7 @@ class Inquest:
     def _entered(self, birth: Birth, result: ndarray) -> list[Node] | None:
         """The way of something that was born without being recorded, from where it entered the graph."""
         for node in self._users(birth, result):
-            path = self.graph.spreads(node, self.graph.results(node))
+            path = self.describer.through.path(node, self.graph.results(node))
             if path is not None:
                 return path
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from types import FrameType
 from typing import Any
@@ -395,11 +395,12 @@ class Graph:
                 return way[::-1]
         return [node]
 
-    def spreads(self, start: Node, bad: Sequence[Any] = ()) -> list[Node] | None:
+    def spreads(self, start: Node, bad: Sequence[Any] = (), among: Container[Node] | None = None) -> list[Node] | None:
         """The way on which a non-finite result of ``start`` came through to a root; None if it was stopped.
 
         A node has stopped it if its own result is finite. Where a result is not known, what the node makes of the bad
-        operand and of ones in the place of what is lost decides, or else the benefit of the doubt.
+        operand and of ones in the place of what is lost decides, or else the benefit of the doubt. The way is one
+        of the nodes ``among``, if these are given.
         """
         roots = {edge[0] for edge in self.roots}
         poisoned: dict[Node, Sequence[Any]] = {start: bad}
@@ -409,7 +410,7 @@ class Graph:
             if node in roots:
                 return _traced(before, node)
             for consumer in self.consumers[node]:
-                if consumer in poisoned:
+                if consumer in poisoned or (among is not None and consumer not in among):
                     continue
                 results = self.results(consumer)
                 if len(results) < consumer.outputs:
@@ -421,37 +422,13 @@ class Graph:
                 queue.append(consumer)
         return None
 
-    def lasting(self, output: ndarray, source: Node | None, path: Sequence[Node]) -> ndarray:
-        """Which elements of a result that is not finite still are not so on its path, as far as they can be told apart.
-
-        Parameters
-        ----------
-        output
-            The result.
-        source
-            The node that recorded it, if one did.
-        path
-            The nodes from there to a root.
-        """
-        left = ~np.isfinite(output)
-        results = [output]
-        for node in path:
-            if node.outputs != 1 or node.shape != output.shape or not _goes_on(source, node):
-                break
-            results = self.results(node) or ([] if source is None else self._supposing(node, source, results))
-            still = left & ~np.isfinite(results[0]) if results else left
-            if not still.any():
-                break
-            source, left = node, still
-        return left
-
     def _supposing(self, node: Node, source: Node, bad: Sequence[Any]) -> list[ndarray]:
         """What ``node`` makes of bad operands, with ones for those that are lost."""
         if len(bad) < source.outputs:
             return []
         one = np.ones((), bad[0].dtype)
         if isinstance(node, CopySlices):
-            return self._written(node, bad[0], one) if _goes_on(source, node) else []
+            return self._written(node, bad[0], one) if _is_written_to(source, node) else []
         if not isinstance(node, OpNode):
             return []
         op, arguments = node.op, dict(self.arguments(node))
@@ -484,12 +461,9 @@ def _traced(before: Mapping[Node, Node | None], node: Node) -> list[Node]:
     return way[::-1]
 
 
-def _goes_on(source: Node | None, node: Node) -> bool:
-    """Whether an element of what ``source`` made goes into the one at its place in what ``node`` made, or nowhere."""
-    if isinstance(node, OpNode) and node.op.kind == "elementwise":
-        return True
-    overwrites = isinstance(node, CopySlices) or (isinstance(node, OpNode) and node.op.write is not None)
-    return overwrites and node.next[0] is not None and node.next[0][0] is source  # and not what is written there
+def _is_written_to(source: Node, node: CopySlices) -> bool:
+    """Whether it is to what ``source`` made that ``node`` has written, rather than what it has written there."""
+    return node.next[0] is not None and node.next[0][0] is source
 
 
 _ADDENDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.elements.channels import channel_of
-from retrograd.anomaly.adapters.elements.shapes import inner_index, selection_along
+from retrograd.anomaly.adapters.elements.shapes import broadcasts, inner_index, selection_along
 from retrograd.anomaly.adapters.program.place import written_where
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, evaluate
 from retrograd.anomaly.adapters.retrograd.autopsy.source import CONDITIONS, condition_of
@@ -188,7 +188,8 @@ class Operations:
 
     def _went_into(self, node: Node, index: Index, shape: tuple[int, ...]) -> Index:
         """The element of a node's result that an element of one of its operands went into."""
-        if node.outputs == 1 and isinstance(node, OpNode) and node.op.kind == "elementwise" and index is not None:
+        elementwise = isinstance(node, OpNode) and node.op.kind == "elementwise" and node.outputs == 1
+        if elementwise and index is not None and broadcasts(shape, node.shape):
             spread = (0,) * (len(node.shape) - len(shape)) + index
             if len(spread) == len(node.shape):
                 return spread

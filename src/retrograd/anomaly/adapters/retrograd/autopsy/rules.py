@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
-from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.batching import BatchedArray
 from retrograd.core.fit import fit
 from retrograd.core.inplace import CopySlices
-from retrograd.core.node import Node, OpNode
+from retrograd.core.node import MultiOpNode, Node, OpNode
+from retrograd.core.op import Op
 from retrograd.core.views import replay
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+
+CompiledRule = tuple[Callable[..., Any], tuple[int, ...]]
 
 _ORDINARY = 1.25  # in the place of what is not finite
 
@@ -52,24 +55,41 @@ def passed_on(graph: Graph, node: Node, g: Sequence[Any]) -> list[Any] | None:
 
 def _ran(node: OpNode, g: Sequence[Any], saved: Mapping[str, Any]) -> list[Any] | None:
     saved = {name: cleaned(value) for name, value in saved.items()}
-    if any(type(each) is BatchedArray for each in (*g, *saved.values())):
-        return None
-    if node.outputs != 1:
-        shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
-        arrived: Any = [np.zeros(*each) if one is None else one for one, each in zip(g, shapes, strict=True)]
-    else:
-        arrived = g[0]
+    shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
+    g = [np.zeros(*each) if one is None else one for one, each in zip(g, shapes, strict=True)]
     made: list[Any] = []
+    for number, param in enumerate(node.op.differentiable):
+        is_list = param == node.op.sequence
+        wanted = is_list or node.next[len(made)] is not None
+        grads: Any = from_rule(node.op, node.rules[number], g, saved) if wanted else None
+        if grads is UNKNOWN:
+            return None
+        made += grads if is_list else [grads]
+    return made if len(made) == len(node.next) else None
+
+
+def from_rule(op: Op, compiled: CompiledRule, g: Sequence[Any], saved: Mapping[str, Any]) -> Any:
+    """What one rule makes of what arrived for each result: a gradient, or a list of them; UNKNOWN if something is lost.
+
+    Parameters
+    ----------
+    op, compiled
+        The operation, and one of its rules with the slots of what that names.
+    g
+        What arrived, without gaps.
+    saved
+        What the rule may name.
+    """
+    if any(type(each) is BatchedArray for each in (*g, *saved.values())):
+        return UNKNOWN
+    rule, slots = compiled
+    arrived = list(g) if issubclass(op.node_class, MultiOpNode) else g[0]
     try:
         with np.errstate(all="ignore"):
-            for rule, slots in node.rules:
-                is_list = node.op.sequence is not None and not made
-                wanted = is_list or node.next[len(made)] is not None
-                grads = rule(arrived, *(saved.get(node.op.slots[slot]) for slot in slots)) if wanted else None
-                made += list(map(as_array, grads)) if is_list and grads is not None else [as_array(grads)]
+            grads = rule(arrived, *(saved.get(op.slots[slot]) for slot in slots))
     except Exception:  # something that a rule needs is lost
-        return None
-    return made if len(made) == len(node.next) else None
+        return UNKNOWN
+    return list(map(as_array, grads)) if isinstance(grads, (list, tuple)) else as_array(grads)
 
 
 def _fitted(node: Node, grads: list[Any] | None) -> list[Any] | None:

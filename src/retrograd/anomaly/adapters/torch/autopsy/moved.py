@@ -1,4 +1,4 @@
-"""Which elements of what went in an operation has handed on, where it moves values and changes none."""
+"""Which elements of what went in an operation has handed on: where it moves or chooses values, and in products."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _MOVING = frozenset(("cat", "constant_pad_nd", "flip", "repeat", "roll", "rot90"
     "to"
 }
 _BY_STRIDES = ("as_strided", "_reshape_alias", "reshape_alias")  # which are about the memory of just this tensor
+_PRODUCTS = ("addmm", "baddbmm", "bmm", "mm")
 _LARGEST = 1 << 26  # elements
 
 
@@ -28,6 +29,12 @@ def handed_on(call: Call, argument: Argument, output: int, mask: Tensor) -> Tens
     name = canonical(call.name)
     if name == "nll_loss":
         return _at_targets(call, argument.tensor, mask)
+    if name == "to" and mask.shape == argument.tensor.shape:
+        return mask
+    if name in ("sort", "topk") and output == 0:
+        return _chosen(call, argument.tensor, mask)
+    if stem(call.name).lower() in _PRODUCTS:
+        return _in_product(argument, argument.tensor, mask)
     if name not in _MOVING or stem(call.name) in _BY_STRIDES:
         return None
     numbered = [replace(each, value=_numbers_in_place(each, argument)) for each in call.args]
@@ -66,3 +73,23 @@ def _at_targets(call: Call, scores: Tensor, mask: Tensor) -> Tensor | None:
     counts = (target != ignored) & mask if mask.shape == target.shape else target != ignored
     place = torch.where(target == ignored, 0, target).unsqueeze(dim)
     return torch.zeros(scores.shape, dtype=torch.bool, device=scores.device).scatter_(dim, place, counts.unsqueeze(dim))
+
+
+def _chosen(call: Call, values: Tensor, mask: Tensor) -> Tensor | None:
+    """The elements that an operation has chosen, which tells their places as well when it is run once more."""
+    dim = next((each.value for each in call.args if each.name == "dim"), -1)
+    try:
+        with torch.no_grad():
+            indices = call.entry(**arguments_for(call.entry, call.args))[1]
+            return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter_(dim, indices, mask)
+    except Exception:  # something that nothing has kept
+        return None
+
+
+def _in_product(argument: Argument, factor: Tensor, mask: Tensor) -> Tensor | None:
+    """The rows of the first factor of a matrix product, or the columns of the second one, that went into elements."""
+    if argument.name in ("input", "mat1", "batch1") and factor.dim() == mask.dim() > 1:
+        return mask.any(-1, keepdim=True).expand(factor.shape) if factor.shape[:-1] == mask.shape[:-1] else None
+    if argument.name in ("mat2", "batch2") and factor.shape[-1:] == mask.shape[-1:]:
+        return mask.any(-2, keepdim=True).expand(factor.shape)
+    return None

@@ -1,0 +1,183 @@
+"""Which elements of what an operation was given have gone into some of those that it has made.
+
+Its rules tell: numbers in the place of these elements are sent back through them, as a gradient is. An operation that
+moves values hands each of them to the one that it moved, a sum to all that it took. The numbers differ from each
+other, so that none cancels another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+from retrograd.anomaly.adapters.retrograd.autopsy.rules import CompiledRule, cleaned, from_rule, passed_on
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, flat, is_bad
+from retrograd.anomaly.adapters.retrograd.replay import Call
+from retrograd.core.fit import sum_to
+from retrograd.core.node import MultiOpNode, Node, OpNode
+from retrograd.core.op import Op
+from retrograd.core.record import compute
+from retrograd.core.slots import (
+    ARGUMENT,
+    DTYPE,
+    NEEDS,
+    RESULT,
+    RESULT_SHAPE,
+    RESULTS,
+    SHAPE,
+    dtype_of,
+    meaning,
+    shape_of,
+)
+from retrograd.core.tensor import Edge
+
+
+class OperandElements(NamedTuple):
+    """One of the things that an operation was given, and which elements of it went into some of its results.
+
+    Attributes
+    ----------
+    edge, value
+        Where it came from, if a gradient goes there, and the array.
+    mask
+        The elements; None if they are not known.
+    is_exact
+        Whether these are all, whatever the numbers in the operands were.
+    """
+
+    edge: Edge | None
+    value: Any
+    mask: ndarray | None
+    is_exact: bool
+
+
+def operands_of_node(
+    graph: Graph, node: Node, masks: Sequence[ndarray | None], constants: bool = False
+) -> Iterator[OperandElements]:
+    """What went in a node, with the elements of which it has made those that are meant of its results.
+
+    Parameters
+    ----------
+    masks
+        Which elements of each result are meant; None for none.
+    constants
+        Whether what no gradient goes to is wanted, too.
+    """
+    shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
+    sent: list[Any] = [_numbers(mask, *each) for mask, each in zip(masks, shapes, strict=True)]
+    if not isinstance(node, OpNode):
+        grads = passed_on(graph, node, sent) or [None] * len(node.next)
+        for edge, grad in zip(node.next, grads, strict=True):
+            yield OperandElements(edge, UNKNOWN, None if grad is None else grad != 0, False)
+        return
+    op = node.op
+    arguments, saved = graph.arguments(node), graph.saved(node)
+    known = {name: _told(op, name, value) for name, value in {**arguments, **saved}.items() if value is not UNKNOWN}
+    if any(is_bad(saved.get(name)) for name in op.byproducts):
+        known |= _byproducts(op, arguments)
+    for number, param in enumerate(op.differentiable):
+        edges = graph.edges(node, param)
+        if not constants and not any(edges):
+            continue
+        is_exact = _is_exact(op, number)
+        value = arguments.get(param, UNKNOWN)
+        given = _from_rule(op, node.rules[number], is_exact, sent, known)
+        if param != op.sequence:
+            value, given = [value], [given]
+        for edge, item, grad in zip_longest(edges, value, given or ()):
+            yield OperandElements(edge, item, _elements(grad, edge, item), is_exact)
+
+
+def operands_of_call(call: Call, masks: Sequence[ndarray | None]) -> Iterator[OperandElements]:
+    """The same as of a node, of an operation that was not recorded for backward."""
+    assert call.op is not None
+    op, arguments = call.op, call.arguments
+    sent = [
+        _numbers(mask, result.shape, result.dtype if result.dtype.kind in "fc" else np.dtype(float))
+        for mask, result in zip(masks, call.results, strict=True)
+    ]
+    known = {name: _told(op, name, value) for name, value in _slots(op, arguments, call.results).items()}
+    known |= _byproducts(op, arguments) if op.byproducts else {}
+    for number, param in enumerate(op.differentiable):
+        is_exact = _is_exact(op, number)
+        value, given = arguments[param], _from_rule(op, op.rules[number], is_exact, sent, known)
+        if param != op.sequence:
+            value, given = [value], [given]
+        for item, grad in zip_longest(value, given or ()):
+            yield OperandElements(None, item, _elements(grad, None, item), is_exact)
+
+
+def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> dict[str, Any]:
+    """What the rules of an operation may name, byproducts aside."""
+    several = issubclass(op.node_class, MultiOpNode)
+    values = list(arguments.values())
+    found: dict[str, Any] = {}
+    for name in op.slots:
+        what, number = meaning(op, name) or (None, 0)
+        if what == ARGUMENT:
+            found[name] = values[number]
+        elif what in (SHAPE, DTYPE):
+            read = shape_of if what == SHAPE else dtype_of
+            is_list = op.params[number] == op.sequence
+            found[name] = list(map(read, values[number])) if is_list else read(values[number])
+        elif what in (RESULT, RESULTS):
+            found[name] = results[number] if what == RESULT or not several else list(results)
+        elif what == RESULT_SHAPE:
+            found[name] = results[0].shape
+        elif what == NEEDS:
+            found[name] = (True,) * len(list(flat(values)))
+    return found
+
+
+def _from_rule(op: Op, compiled: CompiledRule, is_exact: bool, sent: Sequence[Any], known: Mapping[str, Any]) -> Any:
+    """What a rule makes of numbers that are sent back; of an element each by itself, the same numbers."""
+    if op.kind == "elementwise" and not is_exact:
+        return sent[0]  # whatever its factor is, which may be zero
+    grads = from_rule(op, compiled, sent, known)
+    return None if grads is UNKNOWN else grads
+
+
+def _numbers(mask: ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
+    """Numbers in the place of the elements that are meant, each another one, and zeros in that of all others."""
+    if mask is None:
+        return np.zeros(shape, dtype)
+    return np.where(mask, np.linspace(1, 2, mask.size).reshape(shape), 0).astype(dtype)
+
+
+def _told(op: Op, name: str, value: Any) -> Any:
+    """What a rule is given for something that it names: ordinary numbers, and ones for a factor, which may be zero."""
+    ordinary = cleaned(value)
+    return np.ones_like(ordinary) if name in op.factors and isinstance(ordinary, ndarray) else ordinary
+
+
+def _byproducts(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operation gives its rules, where it is given ordinary numbers: what was not finite has spread in it."""
+    try:
+        with np.errstate(all="ignore"):
+            _, *made = compute(op, [cleaned(value) for value in arguments.values()])
+    except Exception:  # something that it needs is lost
+        return {}
+    return dict(zip(op.byproducts, made, strict=True))
+
+
+def _is_exact(op: Op, number: int) -> bool:
+    """Whether a rule tells all the elements that went in, because it goes by no number that did."""
+    names = {op.slots[slot] for slot in op.rules[number][1]}
+    by_number = {*op.differentiable, *op.results, *op.byproducts}
+    return names.isdisjoint(by_number.difference(op.factors if op.differentiable[number] in op.factors else ()))
+
+
+def _elements(grad: Any, edge: Edge | None, value: Any) -> ndarray | None:
+    """Which elements of an operand a gradient goes to."""
+    if grad is None or (edge is None and not isinstance(value, ndarray)):
+        return None
+    shape = value.shape if edge is None else edge[0].shape_and_dtype(edge[1])[0]
+    try:
+        return np.asarray(sum_to(np.asarray(grad) != 0, shape)).astype(bool)
+    except RuntimeError:  # it is of all samples of vmap
+        return None
