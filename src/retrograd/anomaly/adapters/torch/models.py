@@ -28,8 +28,8 @@ class Models:
 
     def __init__(self, given: torch.nn.Module | None) -> None:
         self._given = given
-        self._found: list[torch.nn.Module] = []
-        self._buffers: list[Tensor] | None = None  # of those that were found
+        self._found: list[weakref.ref[torch.nn.Module]] = []
+        self._buffers: list[weakref.ref[Tensor]] | None = None  # of those that were found
         self._met: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers
 
     def forget(self) -> None:
@@ -45,7 +45,7 @@ class Models:
             return small_buffers(self._given)
         if self._buffers is None:
             self._add(_outermost(_modules(frame)))
-        return self._buffers or []
+        return [each for known in self._buffers or () if (each := known()) is not None]
 
     def find(self, frame: FrameType | None, optimizer: Any) -> list[torch.nn.Module]:
         """The models whose parameters an optimizer updates, none of them a part of another.
@@ -62,8 +62,10 @@ class Models:
         return found
 
     def _add(self, models: list[torch.nn.Module]) -> None:
-        self._found = _outermost([*self._found, *models])
-        self._buffers = [each for model in self._found for each in small_buffers(model)]
+        known = [each for found in self._found if (each := found()) is not None]  # others were dropped
+        present = _outermost([*known, *models])
+        self._found = [weakref.ref(each) for each in present]
+        self._buffers = [weakref.ref(each) for model in present for each in small_buffers(model)]
 
 
 def is_on_device(optimizer: Any) -> bool:

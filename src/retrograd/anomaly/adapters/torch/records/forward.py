@@ -6,6 +6,7 @@ import ast
 import functools
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -95,23 +96,29 @@ class ModelCalls:
     """
 
     def __init__(self) -> None:
-        self._models: list[torch.nn.Module] = []
+        self._followed: list[tuple[weakref.ref[torch.nn.Module], list[Any]]] = []  # with the handles of their hooks
         self._here = _Here()
-        self._handles: list[Any] = []
 
     def follow(self, model: torch.nn.Module) -> None:
         """Remember the calls of a model from here on, until :meth:`stop`."""
         if not any(model is each for known in self._models for each in known.modules()):
-            self._models.append(model)
+            self._followed = [each for each in self._followed if each[0]() is not None]  # others were dropped
+            handles: list[Any] = []
+            self._followed.append((weakref.ref(model), handles))
             # before the user's hooks, which change the inputs again when the call is run again
-            before = model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True)
-            self._handles.append(before)
-            self._handles.append(model.register_forward_hook(Hook(self._after)))
+            handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True))
+            handles.append(model.register_forward_hook(Hook(self._after)))
+
+    @property
+    def _models(self) -> list[torch.nn.Module]:
+        """The models that are followed, of those that the program still has."""
+        return [model for known, _ in self._followed if (model := known()) is not None]
 
     def stop(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles, self._models = [], []
+        for _, handles in self._followed:
+            for handle in handles:
+                handle.remove()
+        self._followed = []
         self._here.calls.clear()
 
     def kept(self) -> list[ModelCall]:
