@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -439,3 +441,15 @@ def test_operations_that_do_not_lead_to_the_loss_change_nothing() -> None:
     assert w.event.lineno == line_of(
         "# the birth beside a metric", test_operations_that_do_not_lead_to_the_loss_change_nothing
     )
+
+
+def test_code_that_a_program_makes_in_every_step_is_not_kept() -> None:
+    x = torch.ones(2, requires_grad=True)
+    made = []
+    with rg.anomaly.watch(budget=1.0):
+        for step in range(40):
+            code = compile(f"y = (x * {step}).sum()\ny.backward()", "<made>", "exec")
+            made.append(weakref.ref(code))
+            exec(code, {"x": x})
+        gc.collect()
+        assert sum(each() is not None for each in made) < 10

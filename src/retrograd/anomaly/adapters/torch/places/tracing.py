@@ -10,10 +10,12 @@ from __future__ import annotations
 import atexit
 import dis
 import sys
+from functools import partial
 from sysconfig import get_paths
 from threading import get_ident
 from types import CodeType
 from typing import Any
+from weakref import ref
 
 from retrograd.anomaly.adapters.torch.places.noting import MOST, Noted, place_at
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
@@ -56,7 +58,7 @@ class InstructionNotes:
         self._count = 0
         self._told = False  # the interpreter tells of the instructions
         # the user's code by id, because codes that are alike are equal; and which instructions leave it
-        self._codes: dict[int, tuple[CodeType, dict[int, bool]]] = {}
+        self._codes: dict[int, tuple[ref[CodeType], dict[int, bool]]] = {}
 
     @property
     def seconds(self) -> float:
@@ -106,15 +108,17 @@ class InstructionNotes:
         if self._told == told:
             return
         self._told = told
-        for code, _ in self._codes.values():
-            self._set_events(code)
+        for kept, _ in tuple(self._codes.values()):
+            if (code := kept()) is not None:
+                self._set_events(code)
 
     def _set_events(self, code: CodeType) -> None:
         _monitoring.set_local_events(self._id, code, _monitoring.events.INSTRUCTION if self._told else 0)
 
     def _function_starts(self, code: CodeType, at: int) -> object:
         if id(code) not in self._codes and not _is_library(code):
-            self._codes[id(code)] = code, _instructions(code)
+            key = id(code)
+            self._codes[key] = ref(code, partial(self._codes.pop, key)), _instructions(code)
             self._set_events(code)
         return _monitoring.DISABLE
 
