@@ -58,6 +58,7 @@ NOT_COMPARED = {
         "torch's values are off by 1e-7; SciPy's are compared with in test_special.py",
     ),
     "broadcast_shapes": "takes no tensors",
+    "sparse.mm": "takes SciPy's matrices; compared in test_sparse.py",
     "bfloat16": "NumPy has no such dtype",
     "histogramdd": "the edges of the bins are in no order",
     "nn.functional.batch_norm-without_cudnn": "every sample is empty",

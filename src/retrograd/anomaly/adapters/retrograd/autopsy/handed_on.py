@@ -136,8 +136,9 @@ def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> 
 
 def _from_rule(op: Op, compiled: CompiledRule, is_exact: bool, sent: Sequence[Any], known: Mapping[str, Any]) -> Any:
     """What a rule makes of numbers that are sent back; of an element each by itself, the same numbers."""
-    if op.kind == "elementwise" and not is_exact:
-        return sent[0]  # whatever its factor is, which may be zero
+    _, names = compiled
+    if op.kind == "elementwise" and not (is_exact and names):
+        return sent[0]  # whatever its factor is, which may be zero, as that of round always is
     grads = from_rule(op, compiled, sent, known)
     return None if grads is UNKNOWN else grads
 
