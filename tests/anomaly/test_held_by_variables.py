@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from retrograd.anomaly.adapters.program.variables import _entries, _items
+from retrograd.anomaly.adapters.program.variables import _entries, _first_entries, _items
 
 
 def nothing_hidden(value: Any, name: str) -> bool:
@@ -36,3 +37,21 @@ def test_a_dictionary_of_an_object_that_grows() -> None:
         found.append((key, item))
         batch.stored[f"{key} again"] = vars(batch)[f"more {key}"] = 2
     assert found == [("x", 0), ("y", 1)]
+
+
+def test_a_dictionary_that_grows_where_the_collector_runs() -> None:
+    held: dict[Any, Any] = {"x": 0, "y": 1, "z": 2}
+
+    def add(phase: str, info: dict[str, int]) -> None:
+        if len(held) < 9:
+            held[f"added {len(held)}"] = 3
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(add)
+    gc.set_threshold(1)
+    try:
+        found = _first_entries(held)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(add)
+    assert found[:3] == [("x", 0), ("y", 1), ("z", 2)]

@@ -415,7 +415,7 @@ from retrograd.utils.data import DataLoader, _workers
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 _workers._PATIENCE = 0.1
 batches = iter(DataLoader(range(100), num_workers=2, multiprocessing_context="fork"))
-next(batches)
+next(batches), next(batches)  # one of each worker, so that both have begun
 print(*[process.pid for process in multiprocessing.active_children()], flush=True)
 time.sleep(60)
 """

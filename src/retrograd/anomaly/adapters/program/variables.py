@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -100,7 +101,13 @@ def _first_of(value: list[Any] | tuple[Any, ...]) -> Any:
 
 def _first_entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """The same of a dictionary: keys and values. They are read at once, as another thread may add to it meanwhile."""
-    return list(islice(dict.items(value), _MOST))
+    for _ in range(_ATTEMPTS):
+        with suppress(RuntimeError):  # the collector has run in between, and something that added to it
+            return list(islice(dict.items(value), _MOST))
+    return []
+
+
+_ATTEMPTS = 10
 
 
 def _attributes(value: Any) -> dict[str, Any]:
