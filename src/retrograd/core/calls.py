@@ -75,7 +75,7 @@ def _is_product(op: Op) -> bool:
 
 
 def _product(op: Op, operator: str) -> Callable[..., Any]:
-    """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands.
+    """The public function of an operation like ``matmul``, or the method ``operator``, which declines foreign operands.
 
     It declines NumPy's arrays too: their own operator comes back by NumPy's function, which promotes.
     """
@@ -223,7 +223,7 @@ def _unary(op: Op) -> Callable[..., Any]:
 
 
 def _binary(op: Op, operator: str) -> Callable[..., Any]:
-    """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
+    """The public function of a two-operand operation, or the method ``operator``, which declines foreign operands."""
     forward = op.forward
     node_class: Any = None  # that of the first node, and of all, unless arguments name them
     classes: dict[type, Any] = {}  # if they do, by the class of the other operand: a tensor or a number
