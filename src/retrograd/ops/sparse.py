@@ -220,8 +220,8 @@ def mm(mat1: Any, mat2: Any, *, values: Tensor | None = None) -> Tensor:
     Parameters
     ----------
     mat1, mat2
-        One of them a sparse array or matrix of shape (n, k), of any format; the other one a tensor, or an array, of
-        shape (k,) or (k, m) at its right, (n,) or (m, n) at its left.
+        One of them a sparse array or matrix of shape (n, k), of any format; the other one a tensor, or an array
+        beside ``values`` that are one, of shape (k,) or (k, m) at its right, (n,) or (m, n) at its left.
     values
         A tensor of shape (nnz,) in place of the matrix's entries, in the order of its ``data``, which gets a gradient.
         The matrix must be of format csr or csc.
@@ -231,8 +231,8 @@ def mm(mat1: Any, mat2: Any, *, values: Tensor | None = None) -> Tensor:
     ValueError
         If the shapes do not fit.
     TypeError
-        If not exactly one of them is sparse, if the other one is neither a tensor nor an array, or if ``values`` are
-        given for a matrix of another format.
+        If not exactly one of them is sparse, if there is no tensor, or if ``values`` are given for a matrix of another
+        format.
     """
     if is_sparse(mat1) == is_sparse(mat2):
         raise TypeError(
@@ -260,7 +260,7 @@ def spsolve(A: Any, b: Any, *, values: Tensor | None = None) -> Tensor:
     A
         A sparse array or matrix of shape (n, n); csc is what needs no conversion.
     b
-        A tensor, or an array, of shape (n,) or (n, m).
+        A tensor of shape (n,) or (n, m), or an array beside ``values`` that are one.
     values
         As in :func:`mm`.
 
