@@ -205,6 +205,15 @@ def test_a_history_of_the_bad_step_alone_is_not_shown() -> None:
     assert "before" in format_event(EVENT, history=HISTORY[-2:-1])
 
 
+def test_one_gradient_norm_beside_several_losses_is_no_development() -> None:
+    losses = [{"step": step, "loss": 0.5} for step in range(30)]
+    one, two = [dict(row) for row in losses], [dict(row) for row in losses]
+    one[-3]["grad_norm"] = two[-3]["grad_norm"] = two[-2]["grad_norm"] = 1.25
+    assert format_event(EVENT, history=one) == format_event(EVENT, history=losses)
+    assert "grad_norm" in format_event(EVENT, history=two)
+    assert "1.25" in format_event(EVENT, history=[{"step": 7, "grad_norm": 1.25}])  # where nothing else is known
+
+
 def test_history_comes_from_the_surroundings() -> None:
     remembered = event(surroundings=Surroundings(context={"loss_history": (0.25, 0.125)}))
     text = format_event(remembered)

@@ -222,12 +222,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
     script = os.path.join(tempfile.mkdtemp(prefix="retrograd-demo-"), SCRIPT.name)
     Path(script).write_bytes(SCRIPT.read_bytes())
+    print("This script is yours to edit: put the remedy in and run it again.", file=sys.stderr)
     print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
         return status or _complain("the demonstration ended without the error that it is there to show")
-    print("The script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
     return 0
 
 

@@ -36,21 +36,39 @@ def quantities(history: History) -> list[str]:
     return list(dict.fromkeys(name for row in history for name in row if name != "step"))
 
 
-def table(history: History, width: int) -> list[str]:
-    """Lines of ``step``, if known, and each quantity, aligned, for as many of the last steps as fit into ``width``."""
+def table(history: History, width: int) -> dict[str, str]:
+    """A line of ``step``, if known, and of each quantity, aligned, for as many of the last steps as fit into ``width``.
+
+    A quantity of which these steps have one value, where another has several, shows no development and is left out:
+    gradient norms, which are known of the steps that were looked at.
+    """
     names = [*(["step"] if any("step" in row for row in history) else []), *quantities(history)]
+    cells = _cells(history, names, width)
+    known = {name: sum(map(bool, row)) for name, row in cells.items() if name != "step"}
+    telling = min(2, max(known.values(), default=0))
+    dropped = {name for name, count in known.items() if count < telling}
+    if dropped:  # it may have taken the width of a step
+        names = [name for name in names if name not in dropped]
+        cells = _cells(history, names, width)
     first = max(map(len, names))
-    lines = [name.ljust(first) for name in names]
-    columns: list[list[str]] = []
-    room = width - first
+    columns = [2 + max(map(len, column)) for column in zip(*cells.values(), strict=True)]
+    return {
+        name: name.ljust(first) + "".join(cell.rjust(column) for cell, column in zip(row, columns, strict=True))
+        for name, row in cells.items()
+    }
+
+
+def _cells(history: History, names: Sequence[str], width: int) -> dict[str, list[str]]:
+    """For each name the texts of the last steps, as many as fit beside the names."""
+    steps: list[list[str]] = []
+    room = width - max(map(len, names))
     for row in reversed(history):
-        cells = [_cell(name, row.get(name)) for name in names]
-        taken = 2 + max(map(len, cells))
-        if taken > room:
+        texts = [_cell(name, row.get(name)) for name in names]
+        room -= 2 + max(map(len, texts))
+        if room < 0:
             break
-        room -= taken
-        columns.append([cell.rjust(taken) for cell in cells])
-    return [line + "".join(cells) for line, cells in zip(lines, zip(*reversed(columns), strict=True), strict=True)]
+        steps.insert(0, texts)
+    return {name: [texts[position] for texts in steps] for position, name in enumerate(names)}
 
 
 def _cell(name: str, value: float | None) -> str:

@@ -281,8 +281,8 @@ def _history(history: History, style: Style) -> list[str]:
     sparks = {name: growth.sparkline([row.get(name) for row in history]) for name in names} if style.unicode else {}
     room = max(map(len, sparks.values()), default=0)
     lines = growth.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
-    drawn = ["" for _ in lines[len(names) :]] + [style.paint(sparks.get(name, ""), "dim") for name in names]
-    seen = [f"{line}  {spark}".rstrip() for line, spark in zip(lines, drawn, strict=True) if len(line.split()) > 1]
+    drawn = {name: style.paint(spark, "dim") for name, spark in sparks.items()}
+    seen = [f"{line}  {drawn.get(name, '')}".rstrip() for name, line in lines.items() if len(line.split()) > 1]
     return _labelled("before", seen, style)
 
 
