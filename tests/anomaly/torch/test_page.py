@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.anomaly.torch.pages import PAGE
 from tests.test_cli import retrograd
+
+pytest.importorskip("torch", reason="torch is not installed")  # the script imports it
 
 
 def test_the_report_is_that_of_the_script(tmp_path: Path) -> None:
