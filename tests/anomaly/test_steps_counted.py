@@ -103,7 +103,8 @@ def test_a_step_in_which_nobody_looked_has_no_norm() -> None:
 
 
 def test_a_report_leaves_out_what_no_shown_step_has() -> None:
-    history = [{"step": 1, "loss": 2.0, "grad_norm": 0.5}, *({"step": step, "loss": 1.0} for step in range(2, 40))]
+    history: list[dict[str, float]] = [{"step": step, "loss": 1.0} for step in range(1, 40)]
+    history[0]["grad_norm"] = history[1]["grad_norm"] = 0.5
     event = NaNEvent(kind="invalid", op="log")
     assert "grad_norm" not in format_event(event, width=60, history=history)
     assert "grad_norm" in format_event(event, width=60, history=history[:3])
