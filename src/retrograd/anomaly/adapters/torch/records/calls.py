@@ -90,7 +90,7 @@ class Call:
     entry
         That of the dispatcher, by which it can be called once more, where that is known.
     node
-        What it has left in the graph, where it is read from that.
+        What it has left in the graph, where it is read from that; of work in backward a reentrant checkpoint's.
     kept
         Whether its tensors are still here.
     overwritten

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch.utils.checkpoint import CheckpointError
+from torch.utils.checkpoint import CheckpointError, CheckpointFunction
 
 from retrograd.anomaly.adapters.program.written import written_in_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
@@ -298,6 +298,11 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
 def is_python(node: Any) -> bool:
     """Whether a node is the backward of a user's Function."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def is_checkpoint(node: Any) -> bool:
+    """Whether a node is that of a reentrant checkpoint, whose function runs without a graph."""
+    return is_python(node) and type(node)._forward_cls is CheckpointFunction
 
 
 def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:
