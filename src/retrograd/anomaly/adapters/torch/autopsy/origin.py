@@ -127,7 +127,7 @@ class _Search:
         if known is None or mask is None or known.shape != mask.shape:  # one may be of a view, the other of its base
             visit.masks[output] = None
         else:
-            visit.masks[output] = known | mask
+            visit.masks[output] = known | mask.to(known.device)
 
     def run(self) -> None:
         while self._queue:
@@ -206,6 +206,8 @@ class _Search:
                 return
         if made is not None and (reached is None or made.shape != reached.shape):  # the latter if it wrote to a view
             reached = bad(made)
+        elif made is not None and reached is not None:
+            reached = reached.to(made.device)
         elif reached is None and call.shape is not None and output == 0:
             reached = torch.ones(call.shape, dtype=torch.bool)
         mask = None if made is None else reached  # of an unknown result it is not known which of them are bad
@@ -241,7 +243,8 @@ class _Search:
         for argument in suspects:
             assert argument.made_by is not None
             shape = argument.made_by.shape if argument.output == 0 else None
-            whole = None if shape is None else torch.ones(shape, dtype=torch.bool)
+            device = None if reached is None else reached.device
+            whole = None if shape is None else torch.ones(shape, dtype=torch.bool, device=device)
             chosen = None if whole is None else _chosen(call, argument, whole, output, reached)
             self.reach(argument.made_by, argument.output, chosen, call)
         if not suspects:
@@ -296,8 +299,9 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     """Which bad elements of an argument can have made the elements of the result that were reached."""
     if mask is None:
         return None
+    mask = mask.to(wrong.device)
     if call.pointwise and broadcasts(wrong.shape, mask.shape):
-        reached = wrong.expand(mask.shape) & mask.to(wrong.device)
+        reached = wrong.expand(mask.shape) & mask
         if not call.is_backward:
             reached &= _selected(call, argument, mask.shape)
         return _narrowed(reached, wrong.shape)
