@@ -172,6 +172,25 @@ def test_module_runs_as_under_python(tmp_path: Path, name: str) -> None:
     assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
 
 
+IN_NO_FILE = """\
+import sys, helper, __main__
+value = 3
+print(__name__, "__file__" in globals(), __package__, __spec__, __loader__, sys.argv, sys.path[0], __main__.value)
+{}
+"""
+
+
+@pytest.mark.parametrize("ending", ["raise SystemExit(helper.answer)", "def f(:", "'größer'"])
+@pytest.mark.parametrize("form", ["-", "-c"])
+def test_a_program_in_no_file_runs_as_under_python(tmp_path: Path, form: str, ending: str) -> None:
+    write(tmp_path / "helper.py", "answer = 5")
+    program = IN_NO_FILE.format(ending)
+    given, text = ((form, "-x", "1"), program) if form == "-" else ((form, program, "-x", "1"), "")
+    plain = python(*given, cwd=tmp_path, text=text)
+    watched = retrograd("run", "--policy", "warn", *given, cwd=tmp_path, text=text)
+    assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that can close a stream")
 def test_nothing_is_said_where_there_is_no_standard_error(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "print('mine')")
@@ -260,9 +279,10 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),
         (("-m",), "nothing to run"),
+        (("-c",), "nothing to run: name a script, a module after -m, or code after -c"),
         (
             ("--report", "script.py"),
-            "nothing to run: name a script, or a module after -m; script.py was taken for the DIR",
+            "nothing to run: name a script, a module after -m, or code after -c; script.py was taken for the DIR",
         ),
         (("--lr", "1", "script.py"), "unrecognized arguments: --lr; those of the script come after it"),
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
@@ -328,6 +348,15 @@ def test_finding_is_shown_after_the_traceback(tmp_path: Path) -> None:
     assert "input = 0.0" in report
     assert done.stderr.isascii()
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(("form", "name"), [("-", "<stdin>"), ("-c", "<string>")])
+def test_a_finding_in_no_file_has_its_line(tmp_path: Path, form: str, name: str) -> None:
+    given, text = ((form,), FAILING) if form == "-" else ((form, FAILING), "")
+    done = retrograd("run", *given, cwd=tmp_path, text=text)
+    assert done.returncode == 1
+    assert f"born in log, {name}:3" in done.stderr
+    assert "> 3 | (rg.log(x) * 0).sum().backward()" in done.stderr
 
 
 def test_what_a_watch_of_the_script_finds_is_reported(tmp_path: Path) -> None:

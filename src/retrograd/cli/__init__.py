@@ -17,7 +17,7 @@ from retrograd.anomaly.report.html import write_html
 from retrograd.anomaly.report.jsonl import page_of, recordings
 from retrograd.anomaly.shell import command_line
 from retrograd.cli.again import LARGEST_SEED, Command, called, new_seed
-from retrograd.cli.program import run_module, run_script
+from retrograd.cli.program import run_command, run_module, run_script
 from retrograd.cli.session import run_watched
 
 POLICIES = ("raise", "warn", "record", "skip_step")
@@ -87,7 +87,7 @@ def _add_run(commands: Any) -> None:
         help="run a script or a module under the watch",
         description="Run an unmodified script or module under the watch.",
         usage="retrograd run [--policy POLICY] [--report DIR] [--from-step N]\n"
-        "                     [--seed SEED] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        "                     [--seed SEED] (SCRIPT | - | -m MODULE | -c CODE) [ARGUMENT ...]",
         epilog=RUN_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -116,10 +116,11 @@ def _add_run(commands: Any) -> None:
         help="begin with the random numbers of the run whose report names this seed; what the program seeds itself "
         "stays as it is",
     )
-    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for it
+    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for them
+    run.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     run.add_argument(
         "script",
-        metavar="SCRIPT | -m MODULE",
+        metavar="SCRIPT | - | -m MODULE | -c CODE",
         nargs=argparse.REMAINDER,
         help="what to run, then its own arguments",
     )
@@ -152,22 +153,24 @@ def _add_demo(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.module is None:
+    flag = "-m" if arguments.module is not None else "-c" if arguments.code is not None else None
+    if flag is None:
         target = arguments.script[arguments.script[:1] == ["--"] :]  # "--" may end retrograd's own options
     else:
-        target = arguments.module + arguments.script  # argparse splits the module's arguments at a "--"
+        words = arguments.code if arguments.module is None else arguments.module
+        target = words + arguments.script  # argparse splits the program's arguments at a "--"
     if not target:
         taken = arguments.report is not None and arguments.report.suffix == ".py"
         advice = f"; {arguments.report} was taken for the DIR of --report" if taken else ""
-        arguments.parser.error(f"nothing to run: name a script, or a module after -m{advice}")
+        arguments.parser.error(f"nothing to run: name a script, a module after -m, or code after -c{advice}")
     name, *rest = target
-    start = run_script if arguments.module is None else run_module
+    start = {None: run_script, "-m": run_module, "-c": run_command}[flag]
     seed = new_seed() if arguments.seed is None else arguments.seed
     policy = None if arguments.policy == "raise" else arguments.policy
     options = {
         "--policy": policy, "--report": arguments.report, "--from-step": arguments.from_step, "--seed": arguments.seed
     }  # fmt: skip
-    again = Command(options, seed, target if arguments.module is None else ["-m", *target])
+    again = Command(options, seed, target if flag is None else [flag, *target])
     return _watch(lambda: start(name, rest), arguments.policy, arguments.report, again, arguments.from_step)
 
 

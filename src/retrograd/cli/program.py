@@ -11,7 +11,7 @@ import re
 import runpy
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -26,11 +26,18 @@ class ProgramNotFoundError(Exception):
 def run_script(path: str, arguments: Sequence[str]) -> None:
     """Run a file (or a directory or archive with a ``__main__.py``, or bytecode) as ``python path arguments...`` does.
 
+    ``-`` is the standard input.
+
     Raises
     ------
     ProgramNotFoundError
         If the file is not there or cannot be read, or the directory has nothing to run, or it is a notebook.
     """
+    if path == "-":
+        if sys.stdin is None:
+            raise ProgramNotFoundError("cannot run -: there is no standard input")
+        _run_text(sys.stdin.buffer.read(), "<stdin>", ["-", *arguments], __file__="<stdin>")
+        return
     if path.endswith(".ipynb"):
         raise ProgramNotFoundError(
             f"cannot run {path}: it is a notebook. Put `with retrograd.anomaly.watch(model, optimizer):` around its "
@@ -53,6 +60,19 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     linecache.getlines(filename)  # a script may be edited while it runs, and a report is to have the lines that run
     loader = SourceFileLoader("__main__", filename)
     _run(code, [path, *arguments], os.path.dirname(os.path.realpath(path)), __file__=filename, __loader__=loader)
+
+
+def run_command(text: str, arguments: Sequence[str]) -> None:
+    """Run a text as ``python -c text arguments...`` does."""
+    _run_text(text.encode(), "<string>", ["-c", *arguments])
+
+
+def _run_text(source: bytes, filename: str, argv: list[str], **attributes: Any) -> None:
+    """Run what lies in no file; a report is to have its lines all the same."""
+    code = compile(source, filename, "exec", dont_inherit=True)
+    text = importlib.util.decode_source(source)
+    linecache.cache[filename] = len(text), None, text.splitlines(keepends=True), filename
+    _run(code, argv, "", __loader__=BuiltinImporter, **attributes)
 
 
 def _launcher(name: str) -> str:

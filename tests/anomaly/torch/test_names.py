@@ -211,3 +211,24 @@ def test_a_model_that_another_module_holds_has_its_own_names() -> None:
     """What averages the weights of a model holds it, and is one module larger."""
     event = only_event(run("torch", AVERAGED))
     assert event.harmed == "the gradient of 2.bias"
+
+
+COPIED = """
+import copy
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+average = copy.deepcopy(net)
+net = copy.deepcopy(net)  # the average lies in front
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+with torch.no_grad():
+    net[2].weight[0, 1] = average[2].weight[0, 3] = torch.nan
+net(torch.ones(2, 4)).sum().backward()
+"""
+
+
+def test_a_copy_that_averages_the_weights_is_not_the_model() -> None:
+    event = only_event(run("torch", COPIED))
+    assert (event.layer_name, event.index, event.operands) == (
+        "2",
+        (0, 1),
+        {"2.weight": pytest.approx(float("nan"), nan_ok=True)},
+    )

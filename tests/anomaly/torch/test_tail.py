@@ -244,10 +244,16 @@ def test_gradients_are_the_same_with_and_without() -> None:
 
 
 def test_a_function_of_torchs_own_has_no_line_of_its_own() -> None:
-    """A checkpoint that is a Function: what it runs again in backward is known in a second run only."""
+    """A checkpoint that is a Function: what it runs again in backward is known only where that can be run once more."""
     x = torch.tensor([1.0, 0.0], requires_grad=True)
+    calls = iter(range(2))  # of the program's own: in its forward pass and in its backward pass
+
+    def root(each: torch.Tensor) -> torch.Tensor:
+        next(calls)
+        return torch.sqrt(each)
+
     with rg.anomaly.watch(policy="record") as w:
-        checkpoint(lambda each: torch.sqrt(each), x * 1.0, use_reentrant=True).sum().backward()
+        checkpoint(root, x * 1.0, use_reentrant=True).sum().backward()
     event = w.event
     assert event is not None
     assert event.op == "CheckpointFunctionBackward"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable, Iterator
 from types import FrameType
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.program.variables import variables_around
 from retrograd.anomaly.adapters.torch.second_run.snapshot import small_buffers
+from retrograd.anomaly.libraries import user_frame
 
 _MOST = 8
 _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then
@@ -36,15 +38,22 @@ class Models:
         self._found, self._buffers = [], None
         self._met.clear()
 
-    def buffers(self, frame: FrameType | None) -> list[Tensor]:
-        """The small buffers of the given model, or else of those among the variables of a frame and those around it.
+    def present(self) -> list[torch.nn.Module]:
+        """The given model, or else those among the variables of the program's functions under way.
 
         They are looked for once, and again when an optimizer is met.
         """
         if self._given is not None:
-            return small_buffers(self._given)
+            return [self._given]
         if self._buffers is None:
-            self._add(_outermost(_modules(frame)))
+            self._add(_outermost(_modules(user_frame(sys._getframe(1)))))
+        return [each for found in self._found if (each := found()) is not None]
+
+    def buffers(self) -> list[Tensor]:
+        """The small buffers of these models."""
+        present = self.present()
+        if self._given is not None:
+            return [each for model in present for each in small_buffers(model)]
         return [each for known in self._buffers or () if (each := known()) is not None]
 
     def find(self, frame: FrameType | None, optimizer: Any) -> list[torch.nn.Module]:

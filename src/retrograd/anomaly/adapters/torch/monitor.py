@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.remembered import Remembered
 from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.torch.boundaries.buffers import Buffers
 from retrograd.anomaly.adapters.torch.boundaries.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
@@ -108,6 +109,7 @@ class TorchMonitor:
         self.sites = SiteLog((1 - LOOKS) * watch.budget)
         self.calls = ModelCalls()
         self._models = Models(self.model)
+        self._buffers = Buffers(watch, self._models)
         self.scaling = Scaling(weakly(self._bad_scale), weakly(self._step_is_over), weakly(self._rehearsing))
         self.agreement = Agreement()
         self.lag = Lag(weakly(self.known_later))
@@ -139,6 +141,7 @@ class TorchMonitor:
         point_at_callers(self._patches, self._handles)
         if self.model is not None:
             self.calls.follow(self.model)
+            self._buffers.update()
         if self.watch.listens_to("spike"):
             self._growth.start()
         self.sites.start(self._patches)
@@ -152,7 +155,7 @@ class TorchMonitor:
         self._graphs.stop()
         self._reads.stop()
         self.recordings.stop()
-        self._show_hidden()
+        self.now.show_hidden()
         self.sites.stop()
         self.lag.stop()
         self._growth.stop()
@@ -247,11 +250,6 @@ class TorchMonitor:
         self.now.loss_is_told = True
         return True
 
-    def _show_hidden(self) -> None:
-        if self.now.hidden is not None:
-            self.now.hidden.restore()
-            self.now.hidden = None
-
     def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """Gradients are cleared: there is nothing left of those that were to be withheld, or that were told of."""
         self.now.loss_is_told, self.now.told = False, {}
@@ -278,7 +276,8 @@ class TorchMonitor:
             self._look_early(roots)
         elif by_hand and not self.scaling.active:
             leaves = leaves_behind(roots)
-            self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
+            if self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None]):
+                self._buffers.update()
         self.pace.unseen += 1
         self._growth.step_ended(self.watch, roots)
         self.sites.step_ended([root.grad_fn for root in roots])
@@ -359,7 +358,7 @@ class TorchMonitor:
         held_back = self.now.hidden is not None or self.lag.holds
         if self.now.busy or not self.now.steps.begin(optimizer, held_back):
             return None
-        self._show_hidden()
+        self.now.show_hidden()
         self.sites.leave()
         self.now.weight = None
         if self.now.optimizer is not optimizer or not self.updates:
@@ -432,11 +431,12 @@ class TorchMonitor:
             self.now.hidden = Withheld(optimizer, before)
         else:
             self.updates += 1
+            self._buffers.update()
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.now.busy or not self.now.steps.end():
             return
-        self._show_hidden()
+        self.now.show_hidden()
         self.lag.updated(self.calls.forget(), self.now.tail)
         self.sites.enter()
         if self.now.turns.are_over(optimizer):
@@ -535,6 +535,7 @@ class TorchMonitor:
             with self.at_work():
                 self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
+        event = self._buffers.put_back(kind, event)
         return self.watch.found(kind, event, exact=self.recordings.for_good) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
@@ -566,7 +567,7 @@ class TorchMonitor:
 
     def snapshot(self) -> Snapshot:
         self._by_hand.settle()
-        return self.recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
+        return self.recordings.snapshot(self._models.buffers())
 
     def restore(self, snapshot: Snapshot) -> None:
         self.now.restored(self.recordings.restore(snapshot, self.now.still_withheld()))

@@ -92,6 +92,12 @@ class UnderWay(threading.local):
             leaf.grad = torch.zeros_like(leaf)
         self._leave(leaves if self.optimizer is None else ())
 
+    def show_hidden(self) -> None:
+        """Give the optimizer back what was hidden from it."""
+        if self.hidden is not None:
+            self.hidden.restore()
+            self.hidden = None
+
     def _leave(self, leaves: Iterable[Tensor]) -> None:
         """Note what an update by hand would change."""
         self._left = [(ref(leaf), leaf._version, None if leaf.grad is None else ref(leaf.grad)) for leaf in leaves]

@@ -24,9 +24,10 @@ from retrograd.anomaly.adapters.torch.autopsy.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.autopsy.to_come import births_to_come
 from retrograd.anomaly.adapters.torch.looks.lagging import LateStep
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.anomaly.adapters.torch.records import checkpointed
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.records.graph import leaves_behind, nodes_behind, read
+from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, leaves_behind, nodes_behind, read
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
@@ -272,7 +273,12 @@ class Findings:
     # --- the ways to an origin ------------------------------------------------------------------------------------
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
-        return origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
+        origin = origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
+        if origin is None or origin.leaf is not None or self._is_gone or not is_checkpoint(origin.call.node):
+            return origin
+        models = [] if self.names.model is None else [self.names.model]
+        inside = self._origin(checkpointed.run_again(origin.call, models))
+        return origin if inside is None else replace(inside, path=(*inside.path, *origin.path), also=origin.also)
 
     def _recorded(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
         if self._recorder is None:

@@ -1,95 +1,128 @@
-"""Which elements of what went in an operation has handed on: where it moves or chooses values, and in products."""
+"""Which elements of what an operation was given have gone into some of those that it has made.
+
+Its derivative tells: numbers in the place of these elements are sent back through it, as a gradient is. An operation
+that moves values hands each of them to the one that it moved, a sum to all that it took. The numbers differ from each
+other, so that none cancels another one. They are sent through the operation, called once more, or else through the node
+that it has left in the graph.
+"""
 
 from __future__ import annotations
 
+import cmath
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call
 from retrograd.anomaly.adapters.torch.records.entries import arguments_for
+from retrograd.anomaly.adapters.torch.records.graph import may_be_called
 from retrograd.anomaly.names import TRANSPARENT, canonical, stem
 
-_MOVING = frozenset(("cat", "constant_pad_nd", "flip", "repeat", "roll", "rot90", "stack", "unfold")) | TRANSPARENT - {
-    "to"
+_MOVING = TRANSPARENT | {
+    *("cat", "constant_pad_nd", "flip", "index_add", "index_copy", "index_put", "masked_scatter", "nll_loss", "put"),
+    *("repeat", "roll", "rot90", "scatter", "scatter_add", "select_scatter", "slice_scatter", "stack", "unfold"),
 }
+_CHOOSING = ("cummax", "cummin", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk")
+_PRODUCTS = ("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "convolution", "dot", "mm", "mv")
 _BY_STRIDES = ("as_strided", "_reshape_alias", "reshape_alias")  # which are about the memory of just this tensor
-_PRODUCTS = ("addmm", "baddbmm", "bmm", "mm")
+_BY_VALUES = (*_CHOOSING, "amax", "amin", "embedding_bag", "grid_sampler_2d", "grid_sampler_3d", "max", "min")
 _LARGEST = 1 << 26  # elements
 
 
-def handed_on(call: Call, argument: Argument, output: int, mask: Tensor) -> Tensor | None:
-    """The elements of an argument that have come to those of a result that ``mask`` says; None if that is not known.
+def handed_on(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor) -> Tensor | None:
+    """Those of the elements ``wrong`` of an argument that have gone into the elements ``mask`` of a result.
 
-    The operation tells it by itself: it is given the numbers of the elements in place of these.
+    None if that is not known. What is empty is known only of an operation that moves or chooses values, and of
+    products: whether another one goes by an element depends on the numbers.
     """
-    if call.entry is None or call.is_backward or argument.tensor is None or argument.tensor.numel() > _LARGEST:
+    if call.is_backward or max(wrong.numel(), mask.numel()) > _LARGEST:
         return None
     name = canonical(call.name)
-    if name == "nll_loss":
-        return _at_targets(call, argument.tensor, mask)
-    if name == "to" and mask.shape == argument.tensor.shape:
-        return mask
-    if name in ("sort", "topk") and output == 0:
-        return _chosen(call, argument.tensor, mask)
-    if stem(call.name).lower() in _PRODUCTS:
-        return _in_product(argument, argument.tensor, mask)
-    if name not in _MOVING or stem(call.name) in _BY_STRIDES:
+    is_exact = name in _MOVING or name in _CHOOSING or stem(call.name).lower() in _PRODUCTS
+    told = _by_entry(call, argument, wrong.shape, output, mask)
+    if told is None:
+        told, has_moved = _by_node(call, argument, output, mask)
+        is_exact |= has_moved
+    if told is None or told.shape != wrong.shape:
         return None
-    numbered = [replace(each, value=_numbers_in_place(each, argument)) for each in call.args]
+    found = wrong & told.to(wrong.device)
+    return found if is_exact or bool(found.any()) else None
+
+
+def _by_entry(call: Call, argument: Argument, shape: torch.Size, output: int, mask: Tensor) -> Tensor | None:
+    """Where the derivative of the operation, called once more, is not zero."""
+    entry = call.entry
+    if entry is None or stem(call.name) in _BY_STRIDES or torch.Tag.nondeterministic_seeded in entry.tags:
+        return None
+    place = call.args.index(argument)
     try:
-        with torch.no_grad():
-            made = call.entry(**arguments_for(call.entry, numbered))
-    except Exception:  # it takes floating-point numbers only, or something that nothing has kept
+        with torch.enable_grad():
+            given = [replace(each, value=value) for each, value in zip(call.args, _values(call), strict=True)]
+            if given[place].value is None:
+                given[place].value = torch.ones(shape, device=mask.device)
+            leaf = given[place].value = given[place].value.requires_grad_()
+            if entry._schema.is_mutable:
+                target = given[0].value if given[0].name == "input" else mask.to(leaf.dtype)
+                given = [Argument("input", target.clone()), *(each for each in given if each.name != "input")]
+            made = entry(**arguments_for(entry, given))
+            result = made[output] if isinstance(made, (list, tuple)) else made
+            (grad,) = torch.autograd.grad(result, leaf, _numbers(mask.to(result.device), result.shape, result.dtype))
+    except Exception:  # something that nothing has kept, or that is no tensor to calculate with, or is too large
         return None
-    numbers = made[output] if isinstance(made, (list, tuple)) else made
-    if numbers.shape != mask.shape:
-        return None
-    found = torch.zeros(argument.tensor.numel() + 1, dtype=torch.bool, device=numbers.device)
-    found[numbers[mask.to(numbers.device)]] = True
-    return found[1:].view(argument.tensor.shape)
+    return (grad.to_dense() if grad.is_sparse else grad) != 0
 
 
-def _numbers_in_place(each: Argument, argument: Argument) -> object:
-    """The numbers of an argument's elements, from 1 on; 0 for whatever else is handed on."""
-    if each.name == "value":
-        return 0
-    if each is argument:
-        assert each.tensor is not None
-        return torch.arange(1, each.tensor.numel() + 1, device=each.tensor.device).view(each.tensor.shape)
-    if each.tensor is None or each.name.partition("[")[0] != argument.name.partition("[")[0]:
-        return each.value
-    return torch.zeros(each.tensor.shape, dtype=torch.int64, device=each.tensor.device)
+def _values(call: Call) -> Iterator[Any]:
+    """What the operation is to be given once more: ordinary numbers, but where it goes by those that it was given."""
+    name = canonical(call.name)
+    as_it_was = name in _BY_VALUES or "max_pool" in name
+    for number, each in enumerate(call.args):
+        tensor = each.tensor
+        if each.missing and each.name == "eps":  # which no node keeps
+            yield 1e-5
+        elif tensor is None or not (tensor.is_floating_point() or tensor.is_complex()):
+            yield each.value
+        elif as_it_was:
+            yield tensor.detach().clone()
+        else:
+            generator = torch.Generator().manual_seed(number)
+            made = 0.25 + 0.5 * torch.rand(tensor.shape, generator=generator)
+            yield made.to(tensor.device, tensor.dtype)
 
 
-def _at_targets(call: Call, scores: Tensor, mask: Tensor) -> Tensor | None:
-    """The scores of the targets, which are all that a negative log-likelihood looks at."""
-    known = {each.name: each.value for each in call.args}
-    target, ignored = known.get("target"), known.get("ignore_index", -100)
-    dim = 1 if scores.dim() > 1 else 0
-    if not isinstance(target, Tensor) or target.dim() != scores.dim() - 1:
-        return None
-    counts = (target != ignored) & mask if mask.shape == target.shape else target != ignored
-    place = torch.where(target == ignored, 0, target).unsqueeze(dim)
-    return torch.zeros(scores.shape, dtype=torch.bool, device=scores.device).scatter_(dim, place, counts.unsqueeze(dim))
+def _by_node(call: Call, argument: Argument, output: int, mask: Tensor) -> tuple[Tensor | None, bool]:
+    """Where what the node of the operation makes of such a gradient is not zero; and whether it has only moved it.
 
-
-def _chosen(call: Call, values: Tensor, mask: Tensor) -> Tensor | None:
-    """The elements that an operation has chosen, which tells their places as well when it is run once more."""
-    dim = next((each.value for each in call.args if each.name == "dim"), -1)
+    Then it passes on as much as it was given, also where it is one for a write to a part, whose operation is hidden.
+    """
+    node = call.node
+    if node is None or argument.edge is None or len(node._input_metadata) <= output:
+        return None, False
     try:
-        with torch.no_grad():
-            indices = call.entry(**arguments_for(call.entry, call.args))[1]
-            return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter_(dim, indices, mask)
-    except Exception:  # something that nothing has kept
-        return None
+        if not may_be_called(node):
+            return None, False
+        sent = [torch.zeros(meta.shape, dtype=meta.dtype, device=meta.device) for meta in node._input_metadata]
+        meta = node._input_metadata[output]
+        sent[output] = _numbers(mask.to(meta.device), meta.shape, meta.dtype)
+        made = node(*sent)
+    except Exception:  # what it has saved is freed or overwritten, or memory has run out
+        return None, False
+    grads = made if isinstance(made, tuple) else (made,)
+    grad = grads[argument.edge]
+    if not isinstance(grad, Tensor) or not bool(torch.isfinite(grad).all()):  # what was bad has spread in it
+        return None, False
+    passed_on = sum(_total(each) for each in grads if isinstance(each, Tensor))
+    return grad != 0, cmath.isclose(passed_on, _total(sent[output]), rel_tol=1e-6)
 
 
-def _in_product(argument: Argument, factor: Tensor, mask: Tensor) -> Tensor | None:
-    """The rows of the first factor of a matrix product, or the columns of the second one, that went into elements."""
-    if argument.name in ("input", "mat1", "batch1") and factor.dim() == mask.dim() > 1:
-        return mask.any(-1, keepdim=True).expand(factor.shape) if factor.shape[:-1] == mask.shape[:-1] else None
-    if argument.name in ("mat2", "batch2") and factor.shape[-1:] == mask.shape[-1:]:
-        return mask.any(-2, keepdim=True).expand(factor.shape)
-    return None
+def _total(numbers: Tensor) -> complex:
+    return complex(numbers.cpu().sum(dtype=torch.complex128))
+
+
+def _numbers(mask: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Numbers in the place of the elements that are meant, each another one, and zeros in that of all others."""
+    numbers = torch.linspace(1, 2, mask.numel(), device=mask.device).view(mask.shape)
+    return torch.where(mask, numbers, 0.0).to(dtype).reshape(shape)

@@ -57,9 +57,8 @@ class Names:
 
     def is_left_by_optimizers(self, leaf: Tensor) -> bool:
         """Whether the optimizers among the variables update others, so that this leaf is data that gets a gradient."""
-        held = (value for _, value in variables_around(self.frame) if isinstance(value, torch.optim.Optimizer))
-        updated = [each for optimizer in held for group in optimizer.param_groups for each in group["params"]]
-        return bool(updated) and not isinstance(leaf, torch.nn.Parameter) and all(leaf is not each for each in updated)
+        updated = _updated(self.frame)
+        return bool(updated) and not isinstance(leaf, torch.nn.Parameter) and id(leaf) not in updated
 
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
@@ -168,11 +167,22 @@ def key_of(tensor: Tensor) -> Any:
 
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
-    """The models among the variables of the frames, the nearest first."""
+    """The models among the variables of the frames, the nearest first.
+
+    Of those of one frame come first the ones that optimizers update, and not a copy that the program keeps of one.
+    """
     for each in user_frames(frame):
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
+        updated = _updated(frame) if len(found) > 1 else set()
         largest_first = sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
-        yield from sorted(largest_first, key=lambda module: _only_holds_another(module, found))
+        alone_first = sorted(largest_first, key=lambda module: _only_holds_another(module, found))
+        yield from sorted(alone_first, key=lambda module: updated.isdisjoint(map(id, module.parameters())))
+
+
+def _updated(frame: FrameType | None) -> set[int]:
+    """The ids of what the optimizers among the variables update."""
+    held = (value for _, value in variables_around(frame) if isinstance(value, torch.optim.Optimizer))
+    return {id(each) for optimizer in held for group in optimizer.param_groups for each in group["params"]}
 
 
 def _only_holds_another(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:

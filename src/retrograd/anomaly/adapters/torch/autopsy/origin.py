@@ -14,6 +14,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.elements.shapes import broadcasts
 from retrograd.anomaly.adapters.torch.autopsy.moved import handed_on
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.records.parts import Part
 from retrograd.anomaly.names import TRANSPARENT, canonical
 
 
@@ -126,7 +127,7 @@ class _Search:
         if known is None or mask is None or known.shape != mask.shape:  # one may be of a view, the other of its base
             visit.masks[output] = None
         else:
-            visit.masks[output] = known | mask
+            visit.masks[output] = known | mask.to(known.device)
 
     def run(self) -> None:
         while self._queue:
@@ -195,10 +196,21 @@ class _Search:
             return []
         return [Origin(self._lacking[0][0], sure=False)]
 
-    def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
+    def _explain(self, call: Call, output: int, reached: Tensor | None) -> None:
+        """Go on to what went in a call, of one of whose results some elements were reached."""
         made = call.outputs[output]
-        if mask is None or (made is not None and made.shape != mask.shape):  # the latter if it wrote to a view
-            mask = bad(made)
+        if call.whole is not None and reached is not None and reached.shape == call.whole.value.shape:
+            self._follow_whole(call, call.part.put(torch.zeros((), dtype=torch.bool), reached))
+            reached = call.part.of(reached)
+            if not bool(reached.any()):
+                return
+        if made is not None and (reached is None or made.shape != reached.shape):  # the latter if it wrote to a view
+            reached = bad(made)
+        elif made is not None and reached is not None:
+            reached = reached.to(made.device)
+        elif reached is None and call.shape is not None and output == 0:
+            reached = torch.ones(call.shape, dtype=torch.bool)
+        mask = None if made is None else reached  # of an unknown result it is not known which of them are bad
         explained = False
         unknown: list[Argument] = []
         left = mask.clone() if mask is not None and call.pointwise else None
@@ -209,7 +221,7 @@ class _Search:
             wrong = bad(argument.value)
             if wrong is None:
                 continue
-            chosen = _chosen(call, argument, wrong, output, mask)
+            chosen = _chosen(call, argument, wrong, output, reached)
             if chosen is not None and not bool(chosen.any()):
                 continue
             if left is not None:
@@ -219,16 +231,22 @@ class _Search:
         if left is not None and bool(left.any()) and not unknown:
             self._born(call, output, left, sure=True)
         elif not explained:
-            self._not_explained(call, output, mask, unknown)
+            self._not_explained(call, output, mask, unknown, reached)
         elif has_nan(call.outputs[output]) and not any(has_nan(each.value) for each in call.tensors()):
             self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
 
-    def _not_explained(self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument]) -> None:
+    def _not_explained(
+        self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument], reached: Tensor | None
+    ) -> None:
         self._lacking += [(call, each) for each in unknown if each.made_by is None]
         suspects = [each for each in unknown if each.made_by is not None and not each.made_by.known]
         for argument in suspects:
             assert argument.made_by is not None
-            self.reach(argument.made_by, argument.output, None, call)
+            shape = argument.made_by.shape if argument.output == 0 else None
+            device = None if reached is None else reached.device
+            whole = None if shape is None else torch.ones(shape, dtype=torch.bool, device=device)
+            chosen = None if whole is None else _chosen(call, argument, whole, output, reached)
+            self.reach(argument.made_by, argument.output, chosen, call)
         if not suspects:
             self._born(call, output, mask, sure=not unknown)
         elif mask is not None:
@@ -243,13 +261,30 @@ class _Search:
         found.append(Origin(call, output, where, sure=sure))
 
     def _follow(self, call: Call, argument: Argument, wrong: Tensor | None) -> None:
-        if argument.made_by is not None:
-            made = argument.made_by.outputs[argument.output]
-            if is_bad(made) or (made is None and argument.made_by.kept):
-                self.reach(argument.made_by, argument.output, wrong, call)
+        maker = argument.made_by
+        if maker is not None:
+            made = maker.outputs[argument.output]
+            if is_bad(made) or (made is None and maker.kept):
+                self.reach(maker, argument.output, _in_whole(maker, argument, wrong), call)
                 return
         found = self.placed if _may_be_a_mask(argument) else self.leaves
         found.append(Origin(call, 0, wrong, leaf=argument))
+
+    def _follow_whole(self, call: Call, rest: Tensor) -> None:
+        """Go on to what has made the rest of a tensor, to a part of which a call has written."""
+        whole = call.whole
+        maker = None if whole is None else whole.made_by
+        if whole is not None and maker is not None and bool(rest.any()) and is_bad(maker.outputs[whole.output]):
+            self.reach(maker, whole.output, _in_whole(maker, whole, rest), self._visits[call].towards)
+
+
+def _in_whole(maker: Call, argument: Argument, mask: Tensor | None) -> Tensor | None:
+    """Elements of an argument as those of the tensor to a part of which its maker has written, if it is one."""
+    if maker.whole is None or mask is None:
+        return mask
+    whole = maker.whole.value
+    part = Part.written(argument.itself, whole, whole.shape)
+    return None if part is None else part.put(mask, torch.zeros(whole.shape, dtype=torch.bool, device=mask.device))
 
 
 _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
@@ -261,21 +296,18 @@ _MASKS = ("masked_fill", "where")  # which may have written an infinity that doe
 
 
 def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor | None) -> Tensor | None:
-    """Which bad elements of an argument can have made the bad elements of the result."""
-    written = _written(call, wrong) if argument.name == "input" and not call.is_backward else None
-    if written is not None:  # what was there before is gone
-        left = wrong & ~written
-        return left if mask is None or mask.shape != left.shape else left & mask
+    """Which bad elements of an argument can have made the elements of the result that were reached."""
     if mask is None:
         return None
+    mask = mask.to(wrong.device)
     if call.pointwise and broadcasts(wrong.shape, mask.shape):
         reached = wrong.expand(mask.shape) & mask
-        if canonical(call.name) == "where" and not call.is_backward:
+        if not call.is_backward:
             reached &= _selected(call, argument, mask.shape)
         return _narrowed(reached, wrong.shape)
-    moved = handed_on(call, argument, output, mask)
+    moved = handed_on(call, argument, wrong, output, mask)
     if moved is not None:
-        return wrong & moved
+        return moved
     dim = _dim(call)
     if dim is None:
         return wrong
@@ -286,29 +318,14 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     return wrong & mask if broadcasts(mask.shape, wrong.shape) else wrong
 
 
-def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor:
-    """The elements that a ``where`` takes from one of its arguments."""
-    condition = next((each.tensor for each in call.args if each.name == "condition"), None)
+def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor | bool:
+    """The elements that come from one of the arguments of a ``where`` or a ``masked_fill``; all of anything else."""
+    by = {"where": "condition", "masked_fill": "mask"}.get(canonical(call.name))
+    condition = next((each.tensor for each in call.args if each.name == by), None)
     if condition is None or not broadcasts(condition.shape, shape):
-        return torch.ones(shape, dtype=torch.bool)
-    condition = condition.expand(shape)
-    return condition if argument.name == "input" else ~condition
-
-
-def _written(call: Call, target: Tensor) -> Tensor | None:
-    """The elements that an assignment under a mask, or at indices, writes; None if it is another operation."""
-    known = {each.name: each.value for each in call.args}
-    name = canonical(call.name)
-    if name in ("masked_fill", "masked_scatter"):
-        where = known.get("mask")
-        return where.expand(target.shape) if where is not None and broadcasts(where.shape, target.shape) else None
-    if name != "index_put" or known.get("accumulate") or target.shape != known["input"].shape:
-        return None
-    indices = known.get("indices") or [value for each, value in known.items() if each.startswith("indices[")]
-    if not any(isinstance(each, Tensor) for each in indices):
-        return None
-    one = torch.ones((), dtype=torch.bool, device=target.device)
-    return torch.ops.aten.index_put(torch.zeros_like(target), indices, one)
+        return True
+    takes_where_true = argument.name == ("input" if by == "condition" else "value")
+    return condition.expand(shape) if takes_where_true else ~condition.expand(shape)
 
 
 def _dim(call: Call) -> int | None:

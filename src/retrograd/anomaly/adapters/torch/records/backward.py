@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
-from retrograd.anomaly.adapters.torch.records.graph import is_python, saved_by, spent
+from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, is_python, saved_by, spent
 from retrograd.anomaly.adapters.torch.records.parts import Part, node_within, writes_to_part
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
@@ -98,6 +98,7 @@ class Backward:
                 is_backward=True,
                 thread=self._recorder.thread.name,
                 inside=self._recorder.born_inside if is_python(node) else None,
+                node=node if is_checkpoint(node) else None,
             )
             _place(call, first, node)
             self._recorder.born_inside = None

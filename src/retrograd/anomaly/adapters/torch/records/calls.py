@@ -34,6 +34,8 @@ class Argument:
         Whether there was a value that nothing has kept.
     original
         The tensor itself, where ``value`` is a copy of what it held before it was written to.
+    edge
+        Which of the gradients that the operation's node passes on is that of this argument, where that is known.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Argument:
     leaf: Tensor | None = None
     missing: bool = False
     original: Tensor | None = None
+    edge: int | None = None
 
     @property
     def tensor(self) -> Tensor | None:
@@ -86,6 +89,8 @@ class Call:
         Whether a result was not finite when it was made, where that is known.
     entry
         That of the dispatcher, by which it can be called once more, where that is known.
+    node
+        What it has left in the graph, where it is read from that; of work in backward a reentrant checkpoint's.
     kept
         Whether its tensors are still here.
     overwritten
@@ -93,6 +98,8 @@ class Call:
         detached from results: kept, so that no other tensor is taken for one of them.
     shape
         Of the first result, where that is known though the result is not.
+    part, whole
+        Where it has written to a part of a tensor: which one, and the tensor with what made it before.
     """
 
     name: str
@@ -113,9 +120,12 @@ class Call:
     thread: str | None = None
     bad: bool = False
     entry: Any = field(default=None, repr=False)
+    node: Any = field(default=None, repr=False)
     kept: bool = field(default=True, repr=False)
     overwritten: list[Tensor] = field(default_factory=list, repr=False)
     shape: tuple[int, ...] | None = None
+    part: Any = field(default=None, repr=False)
+    whole: Argument | None = field(default=None, repr=False)
 
     @property
     def is_unseen(self) -> bool:
@@ -144,6 +154,7 @@ class Call:
         self.kept = False
         self.outputs = [None] * len(self.outputs)
         self.overwritten = []
+        self.whole = None
         for argument in self.args:
             argument.original = None
             if isinstance(argument.value, Tensor):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch.utils.checkpoint import CheckpointError
+from torch.utils.checkpoint import CheckpointError, CheckpointFunction
 
 from retrograd.anomaly.adapters.program.written import written_in_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
@@ -159,7 +159,7 @@ def _write(node: Any, call: Call, calls: dict[Any, Call], frame: FrameType | Non
     if found is None or entry is None:
         return
     arguments = list(_arguments(node, {}, entry, calls))
-    write = replace(call, name=str(entry), args=arguments, outputs=[None])
+    write = replace(call, name=str(entry), args=arguments, outputs=[None], node=None)
     _take_over(write)
     read_numbers(write, frame)
     whole, part = arguments[0].value, certain_part(call, frame, node._input_metadata[0].shape)
@@ -190,6 +190,7 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         pointwise=overload is not None and torch.Tag.pointwise in overload.tags,
         seq=seq,
         entry=overload,
+        node=node,
     )
     if site:
         (call.code, call.at), *callers = site
@@ -210,20 +211,20 @@ def _empty(meta: Any) -> Tensor | None:
 
 
 def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:
-    edges = list(node.next_functions)
+    edges = list(enumerate(node.next_functions))
     if overload is None:
-        for number, edge in enumerate(edges):
-            yield _argument(f"args[{number}]", None, edge, calls)
+        for number, edge in edges:
+            yield _argument(f"args[{number}]", None, number, edge, calls)
         return
     differentiable = {parameter.name for parameter in with_edge(overload, len(edges))}
     for parameter in overload._schema.arguments:
         name = "input" if parameter.name == "self" else parameter.name
         value = saved.get(parameter.name)
         if is_list(parameter) and parameter.name not in WITHOUT_EDGE:
-            for number, edge in enumerate(edges):
-                yield _argument(f"{name}[{number}]", None, edge, calls)
+            for number, edge in edges:
+                yield _argument(f"{name}[{number}]", None, number, edge, calls)
         elif parameter.name in differentiable and edges:
-            argument = _argument(name, value, edges.pop(0), calls)
+            argument = _argument(name, value, *edges.pop(0), calls)
             argument.missing &= is_needed(parameter)  # a layer has no bias, or a trainable one
             yield argument
         else:
@@ -231,17 +232,17 @@ def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any,
             yield Argument(name, given, missing=given is None and is_needed(parameter))
 
 
-def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argument:
+def _argument(name: str, value: Any, number: int, edge: Any, calls: dict[Any, Call]) -> Argument:
     source, nr = edge
     if source is None:
-        return Argument(name, value, missing=value is None)
+        return Argument(name, value, missing=value is None, edge=number)
     if hasattr(source, "variable"):
         leaf = source.variable
         if value is None and not is_given_back(leaf):
             value = leaf.detach()
-        return Argument(name, value, leaf=leaf, missing=value is None)
+        return Argument(name, value, leaf=leaf, missing=value is None, edge=number)
     made_by = calls.get(source)
-    return Argument(name, value, made_by, nr, missing=value is None and made_by is None)
+    return Argument(name, value, made_by, nr, missing=value is None and made_by is None, edge=number)
 
 
 def _given(parameter: Any, value: Any, node: Any) -> Any:
@@ -297,6 +298,11 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
 def is_python(node: Any) -> bool:
     """Whether a node is the backward of a user's Function."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def is_checkpoint(node: Any) -> bool:
+    """Whether a node is that of a reentrant checkpoint, whose function runs without a graph."""
+    return is_python(node) and type(node)._forward_cls is CheckpointFunction
 
 
 def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:

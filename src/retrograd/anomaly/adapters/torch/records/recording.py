@@ -22,7 +22,7 @@ from retrograd.anomaly.adapters.torch.places.elsewhere import place_of, present_
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad, next_seq
 from retrograd.anomaly.adapters.torch.records.custom import kernel_of
 from retrograd.anomaly.adapters.torch.records.graph import is_python
-from retrograd.anomaly.adapters.torch.records.parts import writes_to_part
+from retrograd.anomaly.adapters.torch.records.parts import Part, writes_to_part
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.frames import frame_in_backward, landmarks
 from retrograd.anomaly.libraries import Position, callers_of, position_of
@@ -94,6 +94,7 @@ class Recorder(TorchDispatchMode):
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)
         arguments = self._arguments(func, args, kwargs)
+        part, whole = self._part(func, args)
         kernel, began = kernel_of(func, args), next(self._number)
         if kernel is None:
             result = func(*args, **kwargs)
@@ -109,10 +110,11 @@ class Recorder(TorchDispatchMode):
         made = [self._made.get(id(each)) for each in outputs]
         if kernel is not None and all(each is not None and each[0].order > began for each in made):
             return result  # by operations that are noted
-        self._note(func, arguments, [each if isinstance(each, Tensor) else None for each in outputs])
+        call = self._note(func, arguments, [each if isinstance(each, Tensor) else None for each in outputs])
+        call.part, call.whole = part, whole
         return result
 
-    def _note(self, func: Any, arguments: list[Argument], outputs: list[Any]) -> None:
+    def _note(self, func: Any, arguments: list[Argument], outputs: list[Any]) -> Call:
         frame = sys._getframe(1)
         elsewhere = frame.f_back is None  # in a thread of autograd's
         around = landmarks(self._frame_around(frame))
@@ -141,6 +143,7 @@ class Recorder(TorchDispatchMode):
         self.add(call)
         if func._schema.is_mutable and call.bad:
             self._writers[memory_of(outputs[0])] = call
+        return call
 
     def _frame_around(self, frame: FrameType) -> FrameType | None:
         """What called ``frame``; from the thread that waits where autograd has one of its own, as on a GPU."""
@@ -192,6 +195,13 @@ class Recorder(TorchDispatchMode):
             else:
                 found.append(self._argument(name, value, written))
         return found
+
+    def _part(self, func: Any, args: Sequence[Any]) -> tuple[Part | None, Argument | None]:
+        """The part of a tensor that an operation is about to write to, and that tensor with what has made it so far."""
+        view = args[0] if args and func._schema.is_mutable else None
+        base = view._base if isinstance(view, Tensor) else None
+        part = None if base is None else Part.written(view, base, base.shape)
+        return part, None if part is None else self._argument("whole", base)
 
     def _argument(self, name: str, value: Any, written: Container[int] = ()) -> Argument:
         """What an operation is given, which is about to write to the storages ``written``."""

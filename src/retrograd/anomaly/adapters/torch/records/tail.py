@@ -18,6 +18,7 @@ from retrograd.anomaly.adapters.torch.records.graph import (
     SiteOf,
     body_of,
     calls_of,
+    is_checkpoint,
     is_python,
     tensors_saved_by,
     with_numbers,
@@ -146,4 +147,5 @@ class Tail:
             applied=applied,
             is_backward=True,
             thread=forward.thread,
+            node=node if is_checkpoint(node) else None,
         )

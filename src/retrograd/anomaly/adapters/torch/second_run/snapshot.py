@@ -99,7 +99,12 @@ def small_buffers(model: Any) -> list[Tensor]:
     """The buffers that a forward pass may write to, such as a batch norm's averages."""
     if not isinstance(model, torch.nn.Module):
         return []
-    return [each for each in model.buffers() if each.numel() <= _LARGEST and each.device.type != "meta"]
+    return [each for each in model.buffers() if is_small(each)]
+
+
+def is_small(buffer: Tensor) -> bool:
+    """Whether a buffer is copied in every step."""
+    return buffer.numel() <= _LARGEST and not buffer.is_meta
 
 
 class Gradients:

@@ -1,0 +1,120 @@
+"""A step that is left out leaves no NaN in a batch norm's averages, also where it cannot be run again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyError, Watch, watch
+
+BAD = 2
+
+
+def batches(bad: int = BAD) -> list[Tensor]:
+    torch.manual_seed(0)
+    made = [torch.randn(6, 3) for _ in range(4)]
+    made[bad][1, 2] = float("nan")
+    return made
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+
+
+def state_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def train(model: Any, data: list[Tensor], w: Watch | None = None, gathered: int = 1) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number, batch in enumerate(data):
+        model(batch).square().mean().backward()
+        if number % gathered == gathered - 1:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["model given", "plain"])
+def test_as_if_the_batch_had_not_been_there(given: bool) -> None:
+    model, expected = network(), network()
+    with watch(model if given else None, policy="skip_step") as w:
+        train(model, batches())
+    train(expected, [batch for number, batch in enumerate(batches()) if number != BAD])
+    assert [event.step for event in w.events] == [BAD + 1]
+    for name, value in expected.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value), name
+
+
+def test_before_the_error_is_raised() -> None:
+    model, expected = network(), network()
+    with pytest.raises(AnomalyError), watch(model):
+        train(model, batches())
+    train(expected, batches()[:BAD])
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in expected.state_dict().items())
+
+
+def test_of_gathered_batches_all_that_were_to_be_one_update() -> None:
+    model, expected = network(), network()
+    with watch(model, policy="skip_step"):
+        train(model, batches(bad=2), gathered=2)
+    train(expected, batches()[:2], gathered=2)
+    model.eval()
+    assert bool(model(torch.ones(1, 3)).isfinite())
+    assert torch.equal(model[0].weight, expected[0].weight)  # type: ignore[index]
+
+
+def test_another_loss_of_the_same_forward_pass_can_go_back() -> None:
+    model = network()
+    head = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
+    with watch(model, policy="skip_step") as w:
+        for batch in batches():
+            made = model(batch)
+            made.square().mean().backward(retain_graph=True)
+            head(made.nan_to_num()).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert len(w.events) == 1
+
+
+def test_what_was_bad_before_is_named_where_nothing_is_kept() -> None:
+    model = network()
+    with watch(policy="skip_step") as w:  # the model is found at the first update
+        train(model, batches(bad=0))
+    note = w.events[0].note or ""
+    assert "1.running_mean and 1.running_var hold NaN" in note and "reset_running_stats()" in note
+
+
+def test_infinities_of_a_mask_and_constants_are_left_alone() -> None:
+    model = network()
+    model.register_buffer("mask", torch.full((3,), float("-inf")))
+    version = model.get_buffer("mask")._version
+    with watch(model, policy="skip_step") as w:
+        train(model, batches())
+    assert model.get_buffer("mask")._version == version and "mask" not in (w.events[0].note or "")
+
+
+def test_a_model_that_moved_and_one_that_was_dropped() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watch(model, policy="skip_step"), suppress(RuntimeError):
+        for number, batch in enumerate(batches()):
+            if number == 1:
+                model.double()
+            loss = model(batch.to(model[0].weight.dtype)).square().mean()  # type: ignore[index]
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert all(bool(buffer.isfinite().all()) for buffer in model.buffers())
+
+
+def test_nothing_is_copied_where_no_update_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "_foreach_copy_", None)
+    with rg.anomaly.watch(network(), policy="warn"):
+        train(network(), [batches()[0]] * 3)
