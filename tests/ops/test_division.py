@@ -37,7 +37,10 @@ PAIRS = {
     "sums of tenths": (np.arange(LENGTH) / 10, np.array(0.1)),
     "a number": (normal(10), -2.5),
     "all exponents": (np.exp(normal(20)), np.exp(normal(20))),
-    "not finite": (sprinkled(normal(100), np.inf, np.nan, -np.inf, 0, -0.0), sprinkled(normal(), 1, 1, np.nan, -np.inf)),
+    "not finite": (
+        sprinkled(normal(100), np.inf, np.nan, -np.inf, 0, -0.0),
+        sprinkled(normal(), 1, 1, np.nan, -np.inf),
+    ),
     "by infinity": (sprinkled(normal(), 0, -0.0), np.array(-np.inf)),
     "by zero": (sprinkled(normal(), np.nan, 0, -0.0), np.array(0.0)),
     "broadcast": (normal(10).reshape(-1, 3), normal()[:3]),
