@@ -90,8 +90,8 @@ COMPLEMENT_DENOMINATOR = (
     1.0,
 )
 # For float32, erfinv(x) / x as a quotient of polynomials in w = -log(1 - x**2) for w < 16, beyond which float32 has 1;
-# M. Giles has one polynomial for small and another for large w ("Approximating the erfinv function", GPU Computing Gems,
-# 2011). Interpolated in Chebyshev points of w / (w + 16), with relative errors of 6e-10.
+# M. Giles has one polynomial for small and another for large w ("Approximating the erfinv function", GPU Computing
+# Gems, 2011). Interpolated in Chebyshev points of w / (w + 16), with relative errors of 6e-10.
 LARGEST_SQUARE = -np.expm1(-16.0)
 INVERSE_NUMERATOR = (
     -6.569858925615224e-07,
