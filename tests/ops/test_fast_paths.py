@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ NUMBERS = np.array(
     "function",
     [
         lambda m, x, y: m.logaddexp(x, y),
+        lambda m, x, y: m.logaddexp2(x, y),
         lambda m, x, y: m.remainder(x, 2.5),
         lambda m, x, y: m.remainder(x, -2.5),
         lambda m, x, y: m.lerp(x, y, y),
@@ -147,6 +149,26 @@ def test_logaddexp_of_large_float32_arrays_is_exact() -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 5000)).astype(np.float32) * 30
     exact = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
     np.testing.assert_allclose(rg.logaddexp(rg.from_numpy(x), rg.from_numpy(y)).numpy(), exact, rtol=3e-7, atol=3e-7)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logaddexp_of_large_float64_arrays_is_numpys(name: str) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 5000)) * 30
+    expected = getattr(np, name)(x, y)
+    found = getattr(rg, name)(rg.from_numpy(x), rg.from_numpy(y)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=4e-16, atol=4e-16)
+
+
+def test_multilabel_margin_loss_takes_memory_for_the_targets_that_there_are() -> None:
+    target = np.full((64, 2000), -1)
+    target[:, :3] = np.random.default_rng(0).integers(0, 2000, (64, 3))
+    x, classes = rg.randn(64, 2000, requires_grad=True), rg.from_numpy(target)
+    tracemalloc.start()
+    try:
+        rg.nn.functional.multilabel_margin_loss(x, classes).backward()
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of classes would have 256e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
