@@ -94,3 +94,12 @@ def test_operations_and_gradients(dtype):
     assert_identical(rg.fmod(x, y).detach().numpy(), np.fmod(*plain))
     (x % y).sum().backward()
     assert_identical(y.grad.numpy(), -np.floor_divide(*plain))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_several_blocks(dtype):
+    shape = (3, _division._BLOCK - 5)
+    x, y = (RANDOM.normal(size=shape).astype(dtype) * scale for scale in (100, 1))
+    for divisor in (y, y[0], y[0, 0], np.array(0.3, dtype)):
+        assert_identical(fmod_of(x, divisor), np.fmod(x, divisor))
+    assert_identical(fmod_of(x.T, y.T), np.fmod(x.T, y.T))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 _MANY = 1 << 12  # elements, from which on several passes take less time than NumPy's one
+_BLOCK = 1 << 15  # elements: the intermediate results stay in the cache
 _FEW = 1 / 16  # the part of all elements up to which they are better computed by themselves
 
 # Within these bounds the product of a whole quotient and a divisor is exact: of float32 numbers in float64, and of
@@ -65,6 +66,20 @@ def _divisor(input: Any, other: Any) -> Any:
 
 def _rest(input: Any, other: Any) -> Any:
     """``np.fmod(input, other)``; None if some of the numbers are out of bounds."""
+    if other.ndim and other.shape != input.shape:
+        return _rest_of_block(input, other)
+    result = np.empty(input.shape, input.dtype)
+    dividend, divisor, target = input.reshape(-1), other.reshape(-1) if other.ndim else other, result.reshape(-1)
+    for start in range(0, dividend.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        rest = _rest_of_block(dividend[block], divisor[block] if other.ndim else divisor)
+        if rest is None:
+            return None
+        target[block] = rest
+    return result
+
+
+def _rest_of_block(input: Any, other: Any) -> Any:
     char = input.dtype.char
     dividend, divisor = (np.abs(x, dtype=np.float64) for x in (input, other))
     if not (dividend.max() < _LARGEST[char] and _SMALLEST[char] < divisor.min() <= divisor.max() < _LARGEST[char]):
