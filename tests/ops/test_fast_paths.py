@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -76,11 +77,19 @@ NUMBERS = np.array(
     "function",
     [
         lambda m, x, y: m.logaddexp(x, y),
+        lambda m, x, y: m.logaddexp2(x, y),
         lambda m, x, y: m.remainder(x, 2.5),
         lambda m, x, y: m.remainder(x, -2.5),
         lambda m, x, y: m.lerp(x, y, y),
         lambda m, x, y: m.nn.functional.prelu(x, y[0]),
+        lambda m, x, y: m.nn.functional.prelu(x, m.as_tensor([0.25, -0.5] * 7).to(x.dtype)),
+        lambda m, x, y: m.nn.functional.prelu(x, m.as_tensor([0.0, 3.0] * 7).to(x.dtype)),
+        lambda m, x, y: m.nn.functional.leaky_relu(x, 0.25),
+        lambda m, x, y: m.nn.functional.leaky_relu(x, -0.25),
+        lambda m, x, y: m.nn.functional.leaky_relu(x, 0.0),
+        lambda m, x, y: m.nn.functional.leaky_relu(x, 2.0),
         lambda m, x, y: m.nn.functional.threshold(x, 0.5, 7.0),
+        lambda m, x, y: m.nn.functional.threshold(x, 0.5, 0.0),
         lambda m, x, y: m.angle(x),
         lambda m, x, y: m.nan_to_num(x),
         lambda m, x, y: m.nansum(m.clamp(x, -10, 10), 0),
@@ -103,10 +112,63 @@ def test_numbers_of_all_kinds_in_large_arrays(function: Any, dtype: str) -> None
             assert_same(mine.grad, other.grad, what=f"gradient of {name}")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((5000,), None), ((5000,), 0), ((3, 1, 2055), -1), ((2, 16401), 1), ((60, 70), None), ((4, 1024), 1)],
+)
+def test_products_of_long_rows(shape: tuple[int, ...], dim: int | None, dtype: str) -> None:
+    x = np.random.default_rng(0).normal(1, 0.02, shape) if dtype.startswith("f") else np.ones(shape)
+    x[..., [1, 17, -1]] = 3
+    ours, theirs = rg.from_numpy(x.astype(dtype)), torch.from_numpy(x.astype(dtype))
+    for keepdim in (False, True) if dim is not None else (False,):
+        arguments = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+        assert_same(rg.prod(ours, **arguments), torch.prod(theirs, **arguments), 10)
+    if dtype == "float32":
+        arguments = {} if dim is None else {"dim": dim}
+        assert_same(
+            rg.prod(ours, dtype=rg.float64, **arguments), torch.prod(theirs, dtype=torch.float64, **arguments), 10
+        )
+
+
+def test_hardshrink_keeps_what_is_not_between_the_bounds() -> None:
+    x = np.append(NUMBERS, np.float32(-0.5))
+    theirs = torch.nn.functional.hardshrink(torch.from_numpy(x), 0.5)
+    assert_same(rg.nn.functional.hardshrink(rg.from_numpy(x), 0.5), theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_where_chooses_bits(dtype: str) -> None:
+    x, y = (np.tile(part.reshape(-1), 200) for part in np.meshgrid(*[NUMBERS.astype(dtype)] * 2))
+    condition = np.random.default_rng(0).random(x.shape) < 0.5
+    result = rg.where(*map(rg.from_numpy, (condition, x, y))).numpy()
+    np.testing.assert_array_equal(result.view(np.uint8), np.where(condition, x, y).view(np.uint8))
+
+
 def test_logaddexp_of_large_float32_arrays_is_exact() -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 5000)).astype(np.float32) * 30
     exact = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
     np.testing.assert_allclose(rg.logaddexp(rg.from_numpy(x), rg.from_numpy(y)).numpy(), exact, rtol=3e-7, atol=3e-7)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logaddexp_of_large_float64_arrays_is_numpys(name: str) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 5000)) * 30
+    expected = getattr(np, name)(x, y)
+    found = getattr(rg, name)(rg.from_numpy(x), rg.from_numpy(y)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=4e-16, atol=4e-16)
+
+
+def test_multilabel_margin_loss_takes_memory_for_the_targets_that_there_are() -> None:
+    target = np.full((64, 2000), -1)
+    target[:, :3] = np.random.default_rng(0).integers(0, 2000, (64, 3))
+    x, classes = rg.randn(64, 2000, requires_grad=True), rg.from_numpy(target)
+    tracemalloc.start()
+    try:
+        rg.nn.functional.multilabel_margin_loss(x, classes).backward()
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of classes would have 256e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

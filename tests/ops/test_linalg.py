@@ -547,3 +547,21 @@ def test_the_inner_product_with_a_number_promotes_as_their_product(dtypes: Any, 
         return lib.inner(x, y)
 
     parity(program)()
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_many_reflections_are_torchs(complex_: bool, transpose: bool) -> None:
+    random = np.random.default_rng(0)
+    matrix, other = random.normal(size=(2, 2, 90, 70)) + (1j * random.normal(size=(2, 2, 90, 70)) if complex_ else 0)
+    packed, tau = (part.numpy().copy() for part in torch.geqrf(torch.from_numpy(matrix)))
+    tau[:, 40] = 0  # no reflection at all
+    ours = [rg.from_numpy(array.copy()).requires_grad_() for array in (packed, tau, other)]
+    theirs = [torch.from_numpy(array.copy()).requires_grad_() for array in (packed, tau, other)]
+    for tensors, lib in ((ours, rg), (theirs, torch)):
+        product = lib.linalg.householder_product(*tensors[:2])
+        (product * tensors[2]).abs().sum().backward()
+    for mine, other_one in zip(ours, theirs, strict=True):
+        assert_same(mine.grad, other_one.grad, 10)
+    with torch.no_grad(), rg.no_grad():
+        assert_same(rg.ormqr(*ours, transpose=transpose), torch.ormqr(*theirs, transpose=transpose), 10)

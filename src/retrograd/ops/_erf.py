@@ -1,7 +1,9 @@
-"""The error function, by NumPy alone, and Horner's scheme."""
+"""The error function, its complement and its inverse, by NumPy alone, and Horner's scheme."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,14 +69,69 @@ OUTER_DENOMINATOR = (
     3.1903347308491155,
     1.0,
 )
+# For float32, exp(x**2) * erfc(x) as a quotient of polynomials in x for 0 < x < LAST_COMPLEMENT; interpolated in
+# Chebyshev points of x / (x + 3), with relative errors of 2.2e-10. Evaluated in float64, as all of these.
+LAST_COMPLEMENT = 10.2  # beyond it float32 has 0
+COMPLEMENT_NUMERATOR = (
+    0.010859777622585767,
+    0.09833478401839824,
+    0.4192271985844133,
+    1.0281615035817264,
+    1.455562096152785,
+    0.9999999997869279,
+)
+COMPLEMENT_DENOMINATOR = (
+    0.019248470245342028,
+    0.17429309037670812,
+    0.7527023294394009,
+    1.909288300260961,
+    2.943827483253006,
+    2.5839412370546038,
+    1.0,
+)
+# For float32, erfinv(x) / x as a quotient of polynomials in w = -log(1 - x**2) for w < 16, beyond which float32 has 1;
+# M. Giles has one polynomial for small and another for large w ("Approximating the erfinv function", GPU Computing
+# Gems, 2011). Interpolated in Chebyshev points of w / (w + 16), with relative errors of 6e-10.
+LARGEST_SQUARE = -np.expm1(-16.0)
+INVERSE_NUMERATOR = (
+    -6.569858925615224e-07,
+    1.3844332693339395e-05,
+    0.0004906803388057428,
+    0.006517737284534042,
+    0.05274893351715076,
+    0.284829517625035,
+    0.8862269256634668,
+)
+INVERSE_DENOMINATOR = (
+    -3.841392335145365e-08,
+    -2.8458797295448368e-06,
+    0.00015754280161419114,
+    0.001126786393754472,
+    0.03088642080473844,
+    0.059596315857833815,
+    1.0,
+)
 _BLOCK = 1 << 15  # elements: a few temporaries of float64 stay in the cache
 
 
 def erf_by_blocks(x: np.ndarray[Any, Any]) -> Any:
     """The error function of a float32 or float64 array; errors are below 0.54 or 3.5 units in the last place."""
+    return _by_blocks(_evaluate_single if x.dtype == np.float32 else _evaluate_double, x)
+
+
+def erfc_single(x: np.ndarray[Any, Any], scale: float = 1.0) -> Any:
+    """``erfc(scale * x)`` of a float32 array; errors are below 0.51 units in the last place."""
+    return _by_blocks(functools.partial(_evaluate_complement, scale=scale), x)
+
+
+def erfinv_single(x: np.ndarray[Any, Any]) -> Any:
+    """The inverse of the error function at a float32 array; errors are below 0.52 units in the last place."""
+    return _by_blocks(_evaluate_inverse, x)
+
+
+def _by_blocks(evaluate: Callable[[Any, Any], None], x: np.ndarray[Any, Any]) -> Any:
     result = np.empty(x.shape, x.dtype)
     source, target = x.reshape(-1), result.reshape(-1)
-    evaluate = _evaluate_single if x.dtype == np.float32 else _evaluate_double
     for start in range(0, x.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         evaluate(source[block], target[block])
@@ -113,6 +170,36 @@ def _evaluate_single(x: Any, out: Any) -> None:
     above = horner(NUMERATOR, square, np.empty_like(square))
     above *= wide
     np.divide(above, horner(DENOMINATOR, square, wide), out=out, casting="same_kind")
+
+
+def _evaluate_complement(x: Any, out: Any, scale: float) -> None:
+    wide = np.multiply(x, scale, dtype=np.float64)
+    size = np.abs(wide)
+    np.minimum(size, LAST_COMPLEMENT, out=size)
+    result = horner(COMPLEMENT_NUMERATOR, size, np.empty_like(size))
+    result /= horner(COMPLEMENT_DENOMINATOR, size, np.empty_like(size))
+    size *= size
+    np.negative(size, out=size)
+    result *= np.exp(size, out=size)
+    # erfc(-x) = 2 - erfc(x)
+    np.copysign(result, wide, out=result)
+    result += np.multiply(np.signbit(wide), 2.0, out=wide)
+    out[...] = result
+
+
+def _evaluate_inverse(x: Any, out: Any) -> None:
+    wide = x.astype(np.float64)
+    square = wide * wide
+    np.minimum(square, LARGEST_SQUARE, out=square)
+    np.subtract(1, square, out=square)
+    logarithm = np.log(square, out=square)
+    np.negative(logarithm, out=logarithm)
+    result = horner(INVERSE_NUMERATOR, logarithm, np.empty_like(logarithm))
+    result *= wide
+    np.divide(result, horner(INVERSE_DENOMINATOR, logarithm, wide), out=out, casting="same_kind")
+    ends = np.abs(x) >= 1
+    if ends.any():
+        out[ends] = np.where(np.abs(x[ends]) == 1, np.copysign(np.float32(np.inf), x[ends]), np.float32(np.nan))
 
 
 def horner(coefficients: tuple[float, ...], x: Any, out: Any) -> Any:

@@ -56,6 +56,29 @@ def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
     return reduce(np.add, x, axis, keepdims, np.int64)
 
 
+def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
+    """Multiply; in long rows several elements side by side, where NumPy multiplies one after another."""
+    length = x.size if axis is None else x.shape[axis] if x.ndim else 1
+    along_rows = axis is None or axis in (-1, x.ndim - 1)
+    if type(x) is not np.ndarray or length < _LONG or not (along_rows and x.flags.c_contiguous):
+        return reduce(np.multiply, x, axis, keepdims, dtype)
+    rows = x.reshape(-1, length)
+    side_by_side = _FEW if length < _FEW * _FEW else _MANY
+    rest = length % side_by_side
+    result = np.multiply.reduce(rows[:, rest:].reshape(len(rows), -1, side_by_side), 1, dtype)
+    result[:, :rest] *= rows[:, :rest]
+    while (half := result.shape[1] // 2) > _LAST:
+        result = result[:, :half] * result[:, half:]
+    result = np.multiply.reduce(result, 1)
+    shape = () if axis is None else x.shape[:-1]
+    return result.reshape((*shape, *(1,) * (x.ndim - len(shape))) if keepdims else shape)
+
+
+# elements of a row, from which on it is multiplied so (measured); how many of them side by side; how many at the end
+# one after another
+_LONG, _FEW, _MANY, _LAST = 1 << 10, 1 << 7, 1 << 9, 8
+
+
 def sum_per_channel(g: Any) -> Any:
     """The sum of every channel, the second dimension, of a gradient, be it an array or a Tensor."""
     places = g.reshape((*g.shape[:2], math.prod(g.shape[2:])))

@@ -109,26 +109,30 @@ def _keep(g, mask):
 
 def choose(condition: Any, input: Any, other: Any) -> Any:
     """``np.where``, whose time depends on how well the condition can be predicted; by the bits, it is always short."""
-    if (
-        type(condition) is not np.ndarray
-        or condition.size < _LARGE
-        or not (_fits(input, condition) and _fits(other, condition))
-    ):
+    bits = _bits_of_all(condition, input, other)
+    if bits is None:
         return np.where(condition, input, other)
-    bits = other.view(np.int32)
-    difference = input.view(np.int32) ^ bits
-    difference *= condition.astype(np.int32)
-    difference ^= bits
-    return difference.view(np.float32)
+    otherwise = other.view(bits)
+    difference = input.view(bits) ^ otherwise
+    difference *= condition.astype(bits)
+    difference ^= otherwise
+    return difference.view(input.dtype)
 
 
-# Elements from which on it takes less time for any condition (measured); of float64, for some only.
-_LARGE = 1 << 13
+# Elements from which on it takes a quarter of the time where the condition cannot be predicted, and of float32 not
+# more where it can, of float64 half as much again (measured).
+_LARGE = {"f": 1 << 13, "d": 1 << 15}
 
 
-def _fits(value: Any, condition: Any) -> bool:
-    """Whether it is an array of float32 for every element of a condition."""
-    return type(value) is np.ndarray and value.dtype == np.float32 and value.shape == condition.shape
+def _bits_of_all(condition: Any, *values: Any) -> Any:
+    """What the bits are of arrays of so many floats as there are elements in a condition; None if they are not."""
+    if type(condition) is not np.ndarray or condition.size < _LARGE["f"]:
+        return None
+    if any(type(value) is not np.ndarray or value.shape != condition.shape for value in values):
+        return None
+    dtype, *others = (value.dtype for value in values)
+    fits = condition.size >= _LARGE.get(dtype.char, np.inf) and all(other == dtype for other in others)
+    return _BITS[dtype.itemsize] if fits else None
 
 
 def tied(g: Any, to: Any) -> Any:

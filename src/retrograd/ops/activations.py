@@ -69,6 +69,11 @@ def negative_part(x: Any) -> Any:
     return x.clip(-np.inf, 0)
 
 
+def larger(x: Any, fresh: Any) -> Any:
+    """The maximum of two arrays, of which the second may be written over."""
+    return np.maximum(x, fresh, out=fresh if type(fresh) is np.ndarray and fresh.ndim else None)
+
+
 def _check_real(name: str, input: Any) -> None:
     if input.dtype.kind == "b":
         raise RuntimeError(f"Boolean inputs not supported for {name}; convert them first, for example with .float()")
@@ -104,6 +109,14 @@ def relu6(input):
     return input.clip(0, 6)
 
 
+def _is_larger(input: Any, slope: Any) -> bool:
+    """Whether ``input`` where it is positive, and ``slope * input`` elsewhere, is the larger one of both.
+
+    A slope of zero makes a NaN of infinity.
+    """
+    return type(input) is np.ndarray and bool(np.all((slope <= 1) & (slope != 0)))
+
+
 def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
     positive = (input > 0).astype(g.dtype)
     return tied(g * (positive + negative_slope * (1 - positive)), input)
@@ -113,6 +126,8 @@ def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
 def leaky_relu(input, negative_slope: float = 0.01):
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
     check_kind("leaky_relu", "f", input)
+    if _is_larger(input, negative_slope):
+        return larger(input, input * negative_slope)
     return positive_part(input) + negative_slope * negative_part(input)
 
 
@@ -128,6 +143,8 @@ def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     weight=lambda g, input: zeroed(g * input, input > 0),
 )
 def _prelu_kernel(input, weight):
+    if _is_larger(input, weight):
+        return larger(input, input * weight)
     return choose(input > 0, input, weight * input)
 
 
@@ -164,18 +181,20 @@ def threshold(input, threshold: float, value: float):
     check_kind("threshold", "iuf", input)
     least, value = (fill_value("threshold", number, input.dtype) for number in (threshold, value))
     below = input <= least
+    if value == 0 and input.dtype.kind == "f":
+        return zeroed(input, below)
     return choose(below, np.full_like(input, value), input)
 
 
 def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:
-    return zeroed_by(g, (input >= -lambd) & (input <= lambd), input)
+    return zeroed_by(g, np.abs(input) <= lambd, input)
 
 
 @elementwise(inplace=False, input=shrunk_derivative)
 def hardshrink(input, lambd: float = 0.5):
     """Return ``input``, and 0 where it is between ``-lambd`` and ``lambd``."""
     check_kind("hardshrink", "f", input)
-    return zeroed(input, (input >= -lambd) & (input <= lambd))
+    return zeroed(input, np.abs(input) <= lambd)
 
 
 @elementwise(method=False, input=shrunk_derivative)

@@ -13,6 +13,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
 from retrograd.ops._checks import check_kind, check_tensor
+from retrograd.ops._division import floor_quotient, fmod_of
 from retrograd.ops._rules import conj, is_tensor, keep, not_implemented, zero
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _rdiv(input, other):
 @elementwise(public=False, method=False, node_name="DivBackward2", input=zero, other=zero)
 def _div_floor(input, other):
     _check_divisor("div", input, other)
-    return np.floor_divide(input, other)
+    return floor_quotient(input, other)
 
 
 @elementwise(public=False, method=False, node_name="DivBackward2", input=zero, other=zero)
@@ -274,7 +275,7 @@ def floor_divide(input, other):
         If an integer is divided by zero.
     """
     _check_divisor("floor_divide", input, other)
-    return np.floor_divide(input, other)
+    return floor_quotient(input, other)
 
 
 implements(np.floor_divide)(_div_floor)
@@ -287,7 +288,7 @@ implements(np.floor_divide)(_div_floor)
     opmath=False,
     numpy=(np.remainder,),
     input=lambda g: g,
-    other=lambda g, input, other: -g * np.floor_divide(input, other),
+    other=lambda g, input, other: -g * floor_quotient(input, other),
 )
 def remainder(input, other):
     """Return the remainder of division rounded down, which has the sign of ``other``.
@@ -298,7 +299,7 @@ def remainder(input, other):
     _check_divisor("remainder", input, other)
     if type(input) is not np.ndarray or input.dtype.kind != "f" or input.size < _MANY:
         return np.remainder(input, other)
-    result = np.fmod(input, other)  # NumPy's remainder takes four times as long
+    result = fmod_of(input, other)
     result += keep(np.broadcast_to(other, result.shape), (result != 0) & ((result < 0) != (other < 0)))
     return result
 
@@ -320,7 +321,7 @@ def fmod(input, other):
     tensor([-1.,  1.])
     """
     _check_divisor("fmod", input, other)
-    return np.fmod(input, other)
+    return fmod_of(input, other)
 
 
 @implements(np.divmod)

@@ -14,7 +14,8 @@ import numpy as np
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, lapack
-from retrograd.ops._rules import conj, not_implemented
+from retrograd.ops._rules import not_implemented
+from retrograd.ops.linalg_triangular import substitute
 
 
 def _vectors(A: Any) -> Any:
@@ -22,13 +23,23 @@ def _vectors(A: Any) -> Any:
     return np.tril(A, -1) + np.eye(*A.shape[-2:], dtype=A.dtype)
 
 
+_BLOCK = 32  # reflections that are multiplied out to one product of matrices
+
+
 def _times(V: Any, tau: Any, X: Any, adjointly: bool = False) -> Any:
-    """Q X or, ``adjointly``, Qᴴ X."""
-    order = range(tau.shape[-1])
-    factors = conj(tau) if adjointly else tau
-    for i in order if adjointly else reversed(order):
-        v = V[..., i : i + 1]
-        X = X - factors[..., i, None, None] * (v @ (adjoint(v) @ X))
+    """Q X or, ``adjointly``, Qᴴ X.
+
+    The product of several reflections is I - V T Vᴴ with T⁻¹ = diag(1/τ) + S, where S is the strict upper triangle of
+    Vᴴ V (Schreiber and Van Loan, "A storage-efficient WY representation", SIAM J. Sci. Stat. Comput. 10, 1989).
+    """
+    count = tau.shape[-1]  # V may have more columns
+    starts = range(0, count, _BLOCK)
+    for start in starts if adjointly else reversed(starts):
+        block = slice(start, min(start + _BLOCK, count))
+        v, factors = V[..., block], tau[..., block, None]
+        # T = (I + diag(τ) S)⁻¹ diag(τ), as a factor may be zero
+        T = substitute(factors * (adjoint(v) @ v), factors * np.eye(v.shape[-1], dtype=v.dtype), True, True)
+        X = X - v @ ((adjoint(T) if adjointly else T) @ (adjoint(v) @ X))
     return X
 
 

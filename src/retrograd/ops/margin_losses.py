@@ -183,6 +183,9 @@ def multilabel_margin_loss(
     _check_indices("multilabel_margin_loss", target, -1, number)
     classes = target._data.reshape(x.shape)
     counts = np.logical_and.accumulate(classes >= 0, 1)
+    if type(counts) is np.ndarray:  # every pair of a target and a class has a loss: only as many as some sample has
+        most = np.count_nonzero(counts.any(0))
+        counts, classes = counts[:, :most], classes[:, :most]
     index = np.where(counts, classes, 0)
     right = (counts[:, :, None] & (index[:, :, None] == np.arange(number))).any(1)
     losses = clamp_min(1 - x.gather(1, wrap(index)).unsqueeze(2) + x.unsqueeze(1), 0)

@@ -18,7 +18,17 @@ from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import default_float, from_numpy_dtype
-from retrograd.ops._reducing import Dims, add_reduce, axes_of, cast, count_reduced, mean_of, reduce, sum_of_squares
+from retrograd.ops._reducing import (
+    Dims,
+    add_reduce,
+    axes_of,
+    cast,
+    count_reduced,
+    mean_of,
+    multiply_reduce,
+    reduce,
+    sum_of_squares,
+)
 from retrograd.ops._rules import conj, everywhere, expand_reduced, keep, keep_reduced, normalize_dim, normalize_dims
 from retrograd.ops.arithmetic import slope_of_abs
 from retrograd.ops.extremes import share_among
@@ -133,9 +143,9 @@ def prod(input, dim: int | None = None, keepdim: bool = False, dtype: Any = None
     input = cast(input, dtype)
     axis = axes_of(dim, input.ndim)
     if input.dtype == np.float16:
-        return reduce(np.multiply, input, axis, keepdim, np.float32).astype(np.float16)
+        return multiply_reduce(input, axis, keepdim, np.float32).astype(np.float16)
     wide = np.int64 if input.dtype.kind in "biu" else None
-    return cast(reduce(np.multiply, input, axis, keepdim, wide), dtype)
+    return cast(multiply_reduce(input, axis, keepdim, wide), dtype)
 
 
 # --- logarithms of sums -----------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._erf import erf_by_blocks
+from retrograd.ops._digamma import digamma_of
+from retrograd.ops._erf import erf_by_blocks, erfc_single, erfinv_single
 from retrograd.ops._rules import conj, is_tensor, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
 from retrograd.ops._zeta import zeta_of_order
@@ -47,7 +48,15 @@ def erf(input):
         return erf_by_blocks(input)
 
 
-@scipy_ufunc("erfc", input=lambda g, input: g * conj(-2 / SQRT_PI * np.exp(-input * input)))
+def _is_long_single(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype == np.float32 and x.size >= _LARGE
+
+
+@scipy_ufunc(
+    "erfc",
+    compute=lambda x: erfc_single(x) if _is_long_single(x) else sc.erfc(x),
+    input=lambda g, input: g * conj(-2 / SQRT_PI * np.exp(-input * input)),
+)
 def erfc(input):
     """Return ``1 - erf(input)``, accurate where ``erf`` is close to 1."""
 
@@ -61,12 +70,20 @@ def erfcx(input):
     """Return the scaled complementary error function ``exp(input**2) * erfc(input)``."""
 
 
-@scipy_ufunc("erfinv", input=lambda g, result: g * (SQRT_PI / 2 * np.exp(result * result)))
+@scipy_ufunc(
+    "erfinv",
+    compute=lambda x: erfinv_single(x) if _is_long_single(x) else sc.erfinv(x),
+    input=lambda g, result: g * (SQRT_PI / 2 * np.exp(result * result)),
+)
 def erfinv(input):
     """Return the ``x`` with ``erf(x) == input``: infinite at -1 and 1, NaN outside."""
 
 
-@special_ufunc("ndtr", input=lambda g, input: g * conj(np.exp(input * input / -2) / SQRT_2PI))
+@special_ufunc(
+    "ndtr",
+    compute=lambda x: erfc_single(x, -math.sqrt(0.5)) / 2 if _is_long_single(x) else sc.ndtr(x),
+    input=lambda g, input: g * conj(np.exp(input * input / -2) / SQRT_2PI),
+)
 def ndtr(input):
     """Return the standard normal distribution function, ``(1 + erf(input / sqrt(2))) / 2``."""
 
@@ -104,12 +121,12 @@ def _log_gamma(input: Any) -> Any:
     return np.where(input == -np.inf, np.inf, sc.gammaln(input))  # infinite as at every other pole
 
 
-@scipy_ufunc("gammaln", compute=_log_gamma, input=lambda g, input: g * sc.psi(input))
+@scipy_ufunc("gammaln", compute=_log_gamma, input=lambda g, input: g * digamma_of(input))
 def lgamma(input):
     """Return the logarithm of the absolute value of the gamma function."""
 
 
-@scipy_ufunc("psi", input=lambda g, input: g * trigamma(input))
+@scipy_ufunc("psi", compute=digamma_of, input=lambda g, input: g * trigamma(input))
 def digamma(input):
     """Return the logarithmic derivative of the gamma function."""
 
@@ -126,7 +143,7 @@ def _polygamma(input, n: int):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got n = {n}")
-    result = sc.psi(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta_of_order(n + 1, input)
+    result = digamma_of(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta_of_order(n + 1, input)
     return narrowed(result, input)
 
 
