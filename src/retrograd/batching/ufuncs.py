@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from retrograd.array_methods import outer
 from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, samples_apart, with_levels
 from retrograd.batching.products import matmul
 from retrograd.batching.samples import change_samples, is_ours, per_sample
@@ -31,8 +32,7 @@ def batched_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
     if method == "at":
         return _at(ufunc, *inputs)
     if method == "outer":
-        a, b = inputs
-        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+        return outer(ufunc, *inputs, **kwargs)
     return per_sample(getattr(ufunc, method), inputs, kwargs)
 
 
