@@ -133,7 +133,9 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any 
     return _written(BatchedArray(ufunc.reduce(x.array, axes, dtype, None, **kwargs), x.levels), out or ())
 
 
-def _accumulate(ufunc: np.ufunc, x: BatchedArray, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+def _accumulate(ufunc: np.ufunc, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    if type(x) is not BatchedArray:  # what is written to is
+        return _written(ufunc.accumulate(x, axis, dtype), out or ())
     (axis,) = from_the_end(axis, x.ndim)
     return _written(BatchedArray(ufunc.accumulate(x.array, axis, dtype), x.levels), out or ())
 
