@@ -8,7 +8,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from retrograd.anomaly.catalogue._code import Line, Site, is_name, with_rate
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    first,
+    maker,
+    nearest,
+    normal,
+    number,
+    same,
+    size_of,
+    source,
+    value,
+)
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -30,14 +41,9 @@ def runs_of(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
         run = None if found is None else found[1]
 
 
-def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation | None:
+def _before(operand: Operand, last: Operation) -> Operation | None:
     """The nearest run of the same line that an operand was computed from."""
-    made = operand.producer
-    if made is None or depth == 0:
-        return None
-    if _is_run(made, last):
-        return made
-    return next((found for inner in made.args if (found := _before(inner, last, depth - 1))), None)
+    return nearest(operand, lambda made: _is_run(made, last), _DEPTH)
 
 
 def _is_run(operation: Operation, last: Operation) -> bool:
