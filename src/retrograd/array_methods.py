@@ -9,6 +9,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
+def outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
+    """``ufunc`` of every element of ``a`` with every element of ``b``: a matter of broadcasting."""
+    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+
+
 def _method(name: str) -> Any:
     """A method that is NumPy's function of the same name."""
     function = getattr(np, name)

@@ -48,6 +48,21 @@ LATE = {
     "a list": Late(
         "y = torch.log(sum([torch.exp(x), torch.exp(x + 1)]))", "[90.0, 1.0]", "[2.0, 1.0]", "stack([x, x + 1]), dim=0)"
     ),
+    "stacked": Late(
+        "y = torch.log(torch.stack([torch.exp(x), torch.exp(2 * x)]))", "[90.0, 1.0]", "[2.0, 1.0]", "stack([x, 2 * x])"
+    ),
+    "sum of what is stacked": Late(
+        "y = torch.log(torch.stack([torch.exp(x), torch.exp(x + 1)]).sum(0))",
+        "[-200.0, 1.0]",
+        "[2.0, 1.0]",
+        "torch.logsumexp(torch.stack([x, x + 1]), dim=0)",
+    ),
+    "sum of what is stacked and has overflowed": Late(
+        "y = torch.log(torch.stack([torch.exp(x), torch.exp(x + 1)]).sum(0))",
+        "[90.0, 1.0]",
+        "[2.0, 1.0]",
+        "torch.logsumexp(torch.stack([x, x + 1]), dim=0)",
+    ),
     "zero-inflated Poisson": Late(
         "p = torch.sigmoid(x - 300)\ny = torch.log(p + (1 - p) * torch.exp(-2 * x))",
         "[120.0, 1.0]",

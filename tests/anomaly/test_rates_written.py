@@ -33,6 +33,10 @@ PROGRAMS = {
     "params = [params[0] - rate * g[0], params[1] - rate * g[1]]": "rate = 0.4",
     FUNCTIONAL + "def moved(params, lr=4.0):\n    slope = grad(loss)\n    gs = slope(params)\n    "
     "return [p - lr * g for p, g in zip(params, gs)]\n" + LOOP + "params = moved(params)": "def moved(params, lr=0.4):",
+    FUNCTIONAL + "def moved(params, *, lr=4.0):\n    g = grad(loss)(params)\n    "
+    "return [params[0] - lr * g[0], params[1] - lr * g[1]]\n" + LOOP + "params = moved(params)": (
+        "def moved(params, *, lr=0.4):"
+    ),
     BY_HAND.format("with torch.no_grad(): w -= 4.0 * w.grad"): "with torch.no_grad(): w -= 0.4 * w.grad",
     BY_HAND.format("w.data = w.data - 4.0 * w.grad"): "w.data = w.data - 0.4 * w.grad",
 }
@@ -64,6 +68,9 @@ UNKNOWN = {
     "rates = iter([4.0] * 300)\n" + BY_HAND.format("rate = next(rates); w.data = w.data - rate * w.grad"): (
         "rate = rate / 10"
     ),
+    # what a caller gives is not what another function calls so
+    "def other():\n    lr = 0.5\ndef moved(w, *, lr):\n    w.data = w.data - lr * w.grad\n"
+    + BY_HAND.format("moved(w, lr=4.0)"): "lr = lr / 10",
     "class Options: rate = 4.0\n" + BY_HAND.format("w.data = w.data - Options.rate * w.grad"): (
         "Options.rate = Options.rate / 10"
     ),

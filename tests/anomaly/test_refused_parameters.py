@@ -73,6 +73,10 @@ loss = -dist.log_prob(torch.ones(2)).mean()
 p = raw - -0.5  # born here
 loss = -D.Bernoulli(p).log_prob(torch.ones(2, 2)).mean()
 """),
+    "probabilities": Found("probs of Categorical, made by div", "error", {},
+        "Categorical(torch.softmax(raw, -1))", """\
+loss = -D.Categorical(raw).log_prob(torch.tensor([0, 1])).mean()  # born here
+"""),
     "rounding": Found("probs = 1.00001 of Bernoulli, made by add", "error", {"input": 0.5},
         "clamp(p, min=0, max=1)", """\
 p = raw[:, 0] + 0.50001  # born here
@@ -130,6 +134,15 @@ def test_where_a_parameter_was_made(name: str, library: str) -> None:
     _, again, loss = refused(library, mended(text, event))
     assert again is None
     assert bool(torch.isfinite(torch.as_tensor(loss.item())))
+
+
+@libraries
+def test_what_has_no_remedy_is_told_with_its_constraint(library: str) -> None:
+    text = SETUP + "low = rows.tril() - 1.5  # born here\ndist = D.MultivariateNormal(torch.zeros(2), scale_tril=low)"
+    event = refused(library, text)[0].event
+    assert event is not None
+    assert (event.kind, event.lineno, event.remedy) == ("error", line(text), None)
+    assert event.cause == "scale_tril of MultivariateNormal must satisfy LowerCholesky()."
 
 
 @libraries

@@ -177,6 +177,17 @@ def test_modes(lib: Any) -> Any:
     return report
 
 
+def test_a_function_without_forward_mode() -> None:
+    @forward_ad._set_fwd_grad_enabled(False)
+    def square(x: Any) -> Any:
+        return x * x
+
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(rg.ones(2), rg.ones(2))
+        assert forward_ad.unpack_dual(square(x)).tangent is None
+        assert forward_ad.unpack_dual(x * x).tangent.tolist() == [2.0, 2.0]
+
+
 @parity
 def test_views_made_in_inference_mode(lib: Any) -> Any:
     x = vector(lib, 1.0, 2.0)

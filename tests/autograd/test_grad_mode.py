@@ -60,3 +60,24 @@ def test_set_grad_enabled_takes_a_bool(mode: Any) -> None:
         return [attempt(lambda: lib.set_grad_enabled(mode)), lib.is_grad_enabled()]
 
     program()
+
+
+@parity
+def test_functions_in_inference_mode(lib: Any) -> Any:
+    @lib.inference_mode
+    def within(x: Any) -> Any:
+        return x * 2
+
+    @lib.inference_mode(False)
+    def outside(x: Any) -> Any:
+        return x * 2
+
+    @lib.inference_mode()
+    def one_by_one(x: Any) -> Any:
+        yield x * 2
+
+    x = lib.ones(2, requires_grad=True)
+    report = [[f(x).is_inference(), f(x).requires_grad] for f in (within, outside, lambda x: next(one_by_one(x)))]
+    with lib.inference_mode():
+        report.append([outside(x).is_inference(), outside(x).requires_grad])
+    return [*report, lib.is_inference_mode_enabled(), lib.is_grad_enabled()]

@@ -564,3 +564,17 @@ def test_options_that_change_nothing(library: str, option: str) -> None:
     with lib.autograd.profiler.profile(**{option: True}) as prof:
         lib.ones(2) * 2
     assert "aten::mul" in [event.name for event in prof.function_events]
+
+
+def test_steps_are_counted_for_all_who_announce_them() -> None:
+    told = []
+    for lib in (torch, rg):
+        tracker = module_of(lib).KinetoStepTracker
+        start = tracker.current_step()
+        tracker.init_step_count("first")
+        tracker.init_step_count("second")
+        counts = [tracker.increment_step(name) - start for name in ("first", "second", "first")]
+        known = [tracker.erase_step_count("first"), tracker.erase_step_count("first")]
+        counts += [tracker.increment_step("second") - start, tracker.increment_step("late") - start]
+        told.append((counts, known, [tracker.erase_step_count(name) for name in ("second", "late")]))
+    assert told[0] == told[1]

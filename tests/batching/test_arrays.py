@@ -140,6 +140,24 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
         lambda a: (np.fft.fftn(a), np.fft.ifftn(a, axes=(0,)), np.fft.rfftn(a, (2, 3), (0, 1)), np.fft.irfftn(a)),
     ),
     "shifts": (((4, 6),), lambda a: (np.fft.fftshift(a), np.fft.ifftshift(a, 0), np.fft.ihfft(a))),
+    "products with a number": (((), (3,)), lambda a, b: (np.dot(a, b), np.dot(b, a), np.inner(b, a), np.inner(a, 2.0))),
+    "products along other axes": (
+        ((2, 3), (2, 3)),
+        lambda a, b: (np.vecdot(a, b, axis=0), np.matmul(a, b, axes=[(-1, -2), (0, 1), (0, 1)])),
+    ),
+    "sums under a condition": (
+        ((2, 3), (3,)),
+        lambda a, b: (np.sum(a, 0, where=b > 0), np.add.reduce(a, 1, where=b > 0)),
+    ),
+    "elements of all": (((5, 4), (3,)), lambda a, i: np.take_along_axis(a, _whole(i, 20), None)),
+    "a mask beside indices that differ": (
+        ((3, 4), (2,)),
+        lambda a, i: _with(a, i)[np.arange(3) > 0, _whole(i, 4)],
+    ),
+    "pseudoinverse": (
+        (SQUARE, ()),
+        lambda a, b: (np.linalg.pinv(a, 0.5), np.linalg.pinv(_whole_batch(a, b), _below(b))),
+    ),
     # what has no rule
     "sample by sample": (
         ((4,), (3,)),
@@ -152,6 +170,16 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
 def _whole(a: Any, n: int) -> Any:
     """Indices below ``n`` from any numbers."""
     return (abs(a) * 100).astype(np.int64) % n
+
+
+def _below(b: Any) -> Any:
+    """A number between 0 and 1."""
+    return 1 / (1 + abs(b))
+
+
+def _whole_batch(a: Any, b: Any) -> Any:
+    """``a``, batched if ``b`` is, on levels of its own if it has any."""
+    return a if type(a) is BatchedArray else _with(a, b)
 
 
 def _with(a: Any, i: Any) -> Any:
@@ -286,6 +314,13 @@ WRITES: dict[str, Callable[[Any, Any], None]] = {
     "out of a ufunc": lambda x, v: _exp_where(x, v),
     "at positions of a vector": lambda x, v: np.add.at(x.reshape(-1), _whole(v[0], 12), v[1]),
     "at positions of a matrix": lambda x, v: np.add.at(x, _whole(v[0, :2], 3), v[1]),
+    "matmul": lambda x, v: np.matmul(v[:3, :3], v, out=x),
+    "several results": lambda x, v: np.divmod(v, 0.5, out=(x, None)),
+    "one of several results where a condition holds": lambda x, v: np.divmod(v, 0.5, out=(x, None), where=v > 0),
+    "sums": lambda x, v: (np.add.reduce(v, 0, out=x[0]), np.sum(v[:, :3], 1, out=x[:, 1]), None)[-1],
+    "running sums": lambda x, v: (np.add.accumulate(v, 1, out=x), np.cumsum(v[:2], 0, out=x[1:]), None)[-1],
+    "a row from a matrix of one row": lambda x, v: x.__setitem__(0, v[1:2]),
+    "elements of all": lambda x, v: np.put_along_axis(x, _whole(v[0], 12), v[1], None),
     "copyto": lambda x, v: np.copyto(x, v[0], where=x > 0),
     "put_along_axis": lambda x, v: np.put_along_axis(x, _whole(v[:1], 3), v[1:2], 0),
     "fill_diagonal": lambda x, v: np.fill_diagonal(x, 3.0),

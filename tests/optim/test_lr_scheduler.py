@@ -221,6 +221,21 @@ def test_plateau(options: dict[str, Any]) -> None:
     assert seen[0][0] != seen[0][-1]
 
 
+def test_plateau_of_numbered_epochs() -> None:
+    seen = []
+    for t in (rg, torch):
+        optimizer = optimizer_of(t)
+        scheduler = t.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        told = []
+        for loss, epoch in ((1.0, 3), (2.0, None), (3.0, 7)):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                scheduler.step(loss, epoch=epoch)
+            told.append((scheduler.last_epoch, scheduler.get_last_lr(), len(said)))
+        seen.append(told)
+    assert seen[0] == seen[1]
+
+
 def test_plateau_with_a_new_group() -> None:
     optimizer = optimizer_of(rg)
     each = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.0, 0.1])

@@ -51,6 +51,7 @@ def test_datasets(t: Any) -> Any:
         [tensors[1], tensors[-1], both[0], both[3], both[-1], both[4], stacked[1], named[0], list(chain)],
         [d.Subset(range(10), [3, 1, 4])[i] for i in range(3)],
         d.Subset(tensors, [2, 0]).__getitems__([1, 0]),
+        d.Subset(tensors, [2, 0])[[1, 0]],
         [
             attempt(call)
             for call in (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Iterator
 from types import FrameType, FunctionType, GeneratorType
 from typing import Any
+
+from retrograd.anomaly.libraries import outwards
 
 _COUNT_AT = object.__basicsize__  # where CPython keeps the next number, behind what every object has
 _DEEPEST = 8  # iterators within each other
@@ -20,19 +21,13 @@ def count_again() -> None:
     """
     if sys.implementation.name != "cpython":
         return
-    calling = list(_frames(sys._getframe(1)))
+    calling = list(outwards(sys._getframe(1)))
     for each in gc.get_objects():
         if type(each) is enumerate and any(_asks(inner, calling) for inner in gc.get_referents(each)):
             told = each.__reduce__()[1][1]
             held = ctypes.c_ssize_t.from_address(id(each) + _COUNT_AT)
             if held.value == told:
                 held.value -= 1
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _asks(iterator: Any, calling: list[FrameType], depth: int = 0) -> bool:

@@ -35,6 +35,28 @@ def expression_of(text: str) -> ast.expr:
     return tree.body
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """The names that stand in a piece of code."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def parameters_of(signature: ast.arguments) -> dict[str, ast.expr | None]:
+    """The parameters that a function has by name, with their defaults; None for those that have none."""
+    in_order = [each.arg for each in (*signature.posonlyargs, *signature.args)]
+    by_keyword = [each.arg for each in signature.kwonlyargs]
+    first = len(in_order) - len(signature.defaults)
+    return {
+        **dict.fromkeys(in_order[:first]),
+        **dict(zip(in_order[first:], signature.defaults, strict=True)),
+        **dict(zip(by_keyword, signature.kw_defaults, strict=True)),
+    }
+
+
+def indentation_of(line: str) -> int:
+    """How many characters a line is indented by."""
+    return len(line) - len(line.lstrip())
+
+
 def _parsed(source: str, mode: str) -> ast.AST:
     with _one_at_a_time:
         try:

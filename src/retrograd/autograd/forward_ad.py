@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from retrograd.autograd.grad_mode import _Mode
+from retrograd.autograd.grad_mode import _Mode, _Switch
 from retrograd.core import state
 from retrograd.core.errors import kind_name, no_tensor, to_be_made
 from retrograd.core.forward import Level, check_dual, laid_out_as
@@ -215,27 +215,14 @@ def _is_fwd_grad_enabled() -> bool:
     return state.local.forward_enabled and not state.local.inference
 
 
-class _set_fwd_grad_enabled(_Mode):  # noqa: N801 (torch's name)
+class _set_fwd_grad_enabled(_Switch):  # noqa: N801 (torch's name)
     """Switch forward mode on or off in this thread, at once and until the end of the block.
 
     :class:`~retrograd.no_grad` does not switch it off; this and inference mode do. Tensors keep their tangents
     meanwhile, although nobody sees them.
     """
 
-    def __init__(self, mode: bool) -> None:
-        self._previous = state.local.forward_enabled
-        self.mode = mode
-        state.local.forward_enabled = bool(mode)
-        state.refresh()
-
-    def clone(self) -> _set_fwd_grad_enabled:
-        return type(self)(self.mode)
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exc: object) -> None:
-        state.local.forward_enabled = self._previous
-        state.refresh()
+    _field = "forward_enabled"
 
 
 __all__: list[Any] = [

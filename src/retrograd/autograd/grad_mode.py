@@ -162,20 +162,24 @@ class _Switch(_Mode):
             raise TypeError(f"{type(self).__name__}(): argument (position 1) must be bool, not {type(mode).__name__}")
         self.mode = mode
         self.prev = getattr(state.local, self._field)
+        self._set(mode)
+
+    def _set(self, mode: bool) -> None:
         setattr(state.local, self._field, mode)
+        state.refresh()
 
     def clone(self) -> _Switch:
         return type(self)(self.mode)
 
     def __call__(self, function: F) -> F:
-        setattr(state.local, self._field, self.prev)  # as a decorator it acts on the function only
+        self._set(self.prev)  # as a decorator it acts on the function only
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        setattr(state.local, self._field, self.mode)
+        self._set(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        setattr(state.local, self._field, self.prev)
+        self._set(self.prev)
 
 
 class set_multithreading_enabled(_Switch):  # noqa: N801 (torch's name)

@@ -139,10 +139,8 @@ for _name in (
 
 @rule(np.linalg.pinv)
 def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, **kwargs: Any) -> Any:
-    if type(a) is not BatchedArray or kwargs:
+    if type(a) is not BatchedArray or type(rcond) is BatchedArray or kwargs:
         return NotImplemented
-    if type(rcond) is BatchedArray:
-        rcond = with_levels(rcond, a.levels)
     return BatchedArray(np.linalg.pinv(a.array, rcond, hermitian), a.levels)
 
 

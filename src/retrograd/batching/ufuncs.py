@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from retrograd.array_methods import outer
 from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, samples_apart, with_levels
 from retrograd.batching.products import matmul
 from retrograd.batching.samples import change_samples, is_ours, per_sample
@@ -31,8 +32,7 @@ def batched_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
     if method == "at":
         return _at(ufunc, *inputs)
     if method == "outer":
-        a, b = inputs
-        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+        return outer(ufunc, *inputs, **kwargs)
     return per_sample(getattr(ufunc, method), inputs, kwargs)
 
 
@@ -133,7 +133,9 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any 
     return _written(BatchedArray(ufunc.reduce(x.array, axes, dtype, None, **kwargs), x.levels), out or ())
 
 
-def _accumulate(ufunc: np.ufunc, x: BatchedArray, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+def _accumulate(ufunc: np.ufunc, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    if type(x) is not BatchedArray:  # what is written to is
+        return _written(ufunc.accumulate(x, axis, dtype), out or ())
     (axis,) = from_the_end(axis, x.ndim)
     return _written(BatchedArray(ufunc.accumulate(x.array, axis, dtype), x.levels), out or ())
 

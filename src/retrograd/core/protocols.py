@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.array_methods import outer
 from retrograd.batching import BatchedArray
 from retrograd.core.out import into, writable
 from retrograd.core.registry import add_method, late, numpy_functions
@@ -58,7 +59,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
                 "to add to, numpy.zeros_like(x, shape=...)"
             )
     elif method == "outer":
-        return _outer(ufunc, *inputs, **kwargs)
+        return outer(ufunc, *inputs, **kwargs)
     else:
         function = _find((ufunc, method))
         if function is not None:
@@ -110,11 +111,6 @@ def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
         return array if dtype is None or not np.can_cast(array.dtype, dtype, "same_kind") else array.astype(dtype)
 
     return tuple(map(convert, operands))
-
-
-def _outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
-    """``ufunc`` of every element of ``a`` with every element of ``b``: a matter of broadcasting."""
-    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
 
 
 def _find(function: Any) -> Callable[..., Any] | None:

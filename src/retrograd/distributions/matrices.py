@@ -194,6 +194,11 @@ class Wishart(ByCovariance, ExponentialFamily):
         n = self._event_shape[-1]
         return n * (n - 1) / 4 * math.log(math.pi) + (self._freedoms() / 2).lgamma().sum(-1)
 
+    def _normalizer(self) -> Tensor:
+        """The logarithm of what the density is divided by."""
+        n = self._event_shape[-1]
+        return self.df * (n / 2 * math.log(2) + self._half_log_det()) + self._log_gammas()
+
     def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         n = self._event_shape[-1]
@@ -201,15 +206,13 @@ class Wishart(ByCovariance, ExponentialFamily):
             self.scale_tril, solve_triangular(self.scale_tril, value, upper=False).mT, upper=False
         )
         trace = whitened.diagonal(dim1=-2, dim2=-1).sum(-1)
-        normalizer = self.df * (n / 2 * math.log(2) + self._half_log_det()) + self._log_gammas()
-        return (self.df - n - 1) / 2 * slogdet(value).logabsdet - trace / 2 - normalizer
+        return (self.df - n - 1) / 2 * slogdet(value).logabsdet - trace / 2 - self._normalizer()
 
     def entropy(self) -> Tensor:
         n = self._event_shape[-1]
         half_digammas = (self._freedoms() / 2).digamma().sum(-1)
         log_det = half_digammas + n * math.log(2) + 2 * self._half_log_det()  # the mean of that of a sample
-        normalizer = self.df * (n / 2 * math.log(2) + self._half_log_det()) + self._log_gammas()
-        return normalizer - (self.df - n - 1) / 2 * log_det + n * self.df / 2
+        return self._normalizer() - (self.df - n - 1) / 2 * log_det + n * self.df / 2
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

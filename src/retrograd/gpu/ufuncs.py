@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.array_methods import outer
 from retrograd.gpu.array import DeviceArray
 from retrograd.gpu.combining import combine_at
 from retrograd.gpu.elementwise import ANSWERED, answer_for
@@ -180,14 +181,10 @@ def _reduceat(ufunc: Any, x: Any, indices: Any, axis: int = 0, dtype: Any = None
     return np.moveaxis(np.stack(parts), 0, axis)
 
 
-def _outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
-    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
-
-
 _METHODS: dict[str, Callable[..., Any]] = {
     "reduce": _reduce,
     "accumulate": _accumulate,
     "at": combine_at,
     "reduceat": _reduceat,
-    "outer": _outer,
+    "outer": outer,
 }

@@ -92,3 +92,43 @@ def test_what_is_finite_is_nobodys_business(key: str) -> None:
             optimizer.state[net.first.bias][key][0] = math.inf
             optimizer.step()
     assert not w.events
+
+
+class Bare(torch.optim.Optimizer):
+    """Remembers one thing of each parameter, without a name."""
+
+    def __init__(self, params: Any, memory: Any) -> None:
+        super().__init__(params, {"lr": 0.1})
+        for param in self.param_groups[0]["params"]:
+            self.state[param] = memory(param)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for param in self.param_groups[0]["params"]:
+            param.add_(param.grad, alpha=-0.1)
+
+
+MEMORIES = {"tensor": torch.zeros_like, "list": lambda param: [torch.zeros_like(param)], "number": lambda param: 3}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("from_step", [None, 1])
+def test_what_is_remembered_may_have_no_name(memory: str, from_step: int | None) -> None:
+    torch.manual_seed(0)
+    net = Net()
+    alone = copy.deepcopy(net)
+    train(alone, Bare(alone.parameters(), MEMORIES[memory]), batches(2))
+    optimizer = Bare(net.parameters(), MEMORIES[memory])
+    with rg.anomaly.watch(net, optimizer, from_step=from_step):
+        train(net, optimizer, batches(2))
+    torch.testing.assert_close(state(net), state(alone), rtol=0, atol=0)
+
+
+def test_a_bad_number_without_a_name_is_told() -> None:
+    net = Net()
+    optimizer = Bare(net.parameters(), lambda param: torch.full_like(param, math.nan))
+    before = state(net)
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, batches(1))
+    assert str(w.event).startswith("NaN came in with the optimizer state state of first.weight")
+    torch.testing.assert_close(state(net), before, rtol=0, atol=0)

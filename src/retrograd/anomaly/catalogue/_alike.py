@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from retrograd.anomaly.catalogue._code import Line, Written, number_written
 from retrograd.anomaly.catalogue._expression import DIVISIONS, EXPONENTIALS, LOGS
+from retrograd.anomaly.parsing import names_in
 
 _POLES = (*LOGS, "sqrt", "rsqrt", "reciprocal")
 _EDGES = ("acos", "acosh", "asin", "atanh", "digamma", "erfinv", "lgamma", "logit", "ndtri")
@@ -39,7 +40,7 @@ def alike(line: Line, written: Written, *, complements: bool = False) -> Iterato
         if any((written.op in kind) != (other.op in kind) for kind in (EXPONENTIALS, _EDGES)):
             continue
         if written.op in EXPONENTIALS:
-            belongs = bool(_names(node) & _names(argument))
+            belongs = bool(names_in(node) & names_in(argument))
         elif written.op in _EDGES:
             belongs = written.op == other.op and _same(node, argument)
         elif "pow" in (written.op, other.op) and not _have_fault(written, other):
@@ -104,7 +105,3 @@ def _is_complement(node: ast.expr, of: ast.expr) -> bool:
         and node.left.value == 1
         and _same(node.right, of)
     )
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

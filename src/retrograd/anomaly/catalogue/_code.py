@@ -12,7 +12,7 @@ from typing import Any
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read, written_by
 from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
-from retrograd.anomaly.parsing import expression_of, module_of
+from retrograd.anomaly.parsing import expression_of, module_of, parameters_of
 from retrograd.anomaly.surroundings import Place
 
 _OPERATORS: dict[type, str] = {
@@ -361,12 +361,8 @@ class Line:
     def default_of(self, parameter: str) -> ast.expr | None:
         """What a parameter of a lambda in the line is if it is not given."""
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.arguments):
-                given = [*node.posonlyargs, *node.args]
-                defaults = [*zip(given[len(given) - len(node.defaults) :], node.defaults, strict=True)]
-                for each, default in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
-                    if each.arg == parameter:
-                        return default
+            if isinstance(node, ast.arguments) and parameter in (known := parameters_of(node)):
+                return known[parameter]
         return None
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
@@ -407,10 +403,15 @@ class Line:
             isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
         )
 
+    @property
+    def _statement(self) -> ast.stmt | None:
+        """The statement that the line is, if it is one."""
+        return self._tree.body[0] if len(self._tree.body) == 1 else None
+
     @cached_property
     def assignment(self) -> tuple[str, ast.expr] | None:
         """The name that the line assigns to and the value, if it is such a line."""
-        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        statement = self._statement
         if (
             isinstance(statement, ast.Assign)
             and len(statement.targets) == 1
@@ -428,7 +429,7 @@ class Line:
     @property
     def value(self) -> ast.expr | None:
         """The expression that the line is, if it is nothing else."""
-        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        statement = self._statement
         return statement.value if isinstance(statement, ast.Expr) else None
 
     def assigned(self) -> Iterator[tuple[str, ast.expr]]:
@@ -449,7 +450,7 @@ class Line:
     @property
     def is_increment(self) -> bool:
         """Whether the line adds something to a variable or takes it away: ``u += v`` or ``u = u - v``."""
-        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        statement = self._statement
         if isinstance(statement, ast.AugAssign):
             return isinstance(statement.op, (ast.Add, ast.Sub))
         name, sum_ = self.assignment or (None, None)

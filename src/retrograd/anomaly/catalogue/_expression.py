@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +64,17 @@ def maker(operand: Operand | None, *ops: str) -> Operation | None:
 
 def made_from(operand: Operand | None, *ops: str, depth: int = 4) -> Operation | None:
     """The nearest operation of these kinds that an operand was computed from."""
+    return nearest(operand, lambda made: made.op in ops, depth)
+
+
+def nearest(operand: Operand | None, is_meant: Callable[[Operation], bool], depth: int) -> Operation | None:
+    """The nearest operation that is meant, of those that an operand was computed from."""
     producer = operand.producer if operand is not None else None
     if producer is None or depth == 0:
         return None
-    if producer.op in ops:
+    if is_meant(producer):
         return producer
-    return next((found for inner in producer.args if (found := made_from(inner, *ops, depth=depth - 1))), None)
+    return next((found for inner in producer.args if (found := nearest(inner, is_meant, depth - 1))), None)
 
 
 def number(value: Any) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from retrograd.anomaly.catalogue._code import Written
 from retrograd.anomaly.catalogue._scopes import definition_of, is_global_at
 from retrograd.anomaly.names import KNOWN, canonical
+from retrograd.anomaly.parsing import names_in, parameters_of
 from retrograd.anomaly.surroundings import Place
 
 _Function = ast.FunctionDef | ast.Lambda
@@ -31,7 +32,7 @@ def inlined(call: Written, place: Place | None) -> tuple[str, dict[str, str]] | 
         return None
     known, result = dict(given), None
     for name, expression in body:
-        free = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)} - known.keys()
+        free = names_in(expression) - known.keys()
         inner = (ast.Lambda, ast.comprehension, ast.NamedExpr)
         if any(isinstance(each, inner) for each in ast.walk(expression)):
             return None
@@ -58,17 +59,16 @@ class _With(ast.NodeTransformer):
 def _given(function: _Function, call: ast.Call) -> dict[str, ast.expr] | None:
     """What a call gives each parameter, defaults included; None if it cannot be told."""
     arguments = function.args
+    parameters = parameters_of(arguments)
     names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
     starred = any(isinstance(each, ast.Starred) for each in call.args) or any(
         each.arg is None for each in call.keywords
     )
     if arguments.vararg or arguments.kwarg or starred or len(call.args) > len(names):
         return None
-    given = dict(zip(names[len(names) - len(arguments.defaults) :], arguments.defaults, strict=True))
-    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    given |= {each.arg: default for each, default in keywords if default is not None}
+    given = {name: default for name, default in parameters.items() if default is not None}
     given |= dict(zip(names, call.args, strict=False)) | {str(each.arg): each.value for each in call.keywords}
-    return given if given.keys() == {*names, *(each.arg for each in arguments.kwonlyargs)} else None
+    return given if given.keys() == parameters.keys() else None
 
 
 def _body(function: _Function) -> list[tuple[str | None, ast.expr]] | None:

@@ -18,17 +18,13 @@ from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read
 from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 DEPTH = 12
 _MOVING = TRANSPARENT | {"gather", "take_along_dim", "movedim", "flip"}
 _SHIFTS = ("T", "mT")
 _POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0", "cosh"))
-_OF_POSITIVE = dict.fromkeys(("add", "mul", "div"), 2) | dict.fromkeys(
-    ("sum", "mean", "sqrt", "reciprocal", *_MOVING), 1
-)
-"""Operations that give what is above 0 if so many of their operands are."""
-
 _OF_TWO = ("add", "mul", "div")
 _OF_ONE = ("sum", "mean", "sqrt", "reciprocal", *_MOVING)
 """Operations that give what is above 0 if their operands are."""
@@ -257,7 +253,7 @@ class Parts:
 
     def _is_data(self, node: ast.AST, depth: int = DEPTH) -> bool:
         """Whether no gradient goes to an expression, as far as is known of its names."""
-        for name in (each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
+        for name in names_in(node):
             made = self._made.get(name, [])
             if any(each.requires_grad or (each.producer is not None and not made) for each in self.known(name)):
                 return False

@@ -15,6 +15,7 @@ from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, number_
 from retrograd.anomaly.catalogue._expression import LOGS
 from retrograd.anomaly.catalogue._where import find, in_order
 from retrograd.anomaly.names import KNOWN
+from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _NAMES = {
@@ -137,7 +138,7 @@ def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
         if condition is not None and site.line.inside(site.node, condition):
             break  # no value goes further
         text = user.code_line or ""
-        col = site.line.column(written.node) + len(text) - len(text.lstrip())
+        col = site.line.column(written.node) + indentation_of(text)
         found.append(replace(user, op=written.op, args=(), col=col))
     return tuple(found)
 
@@ -148,8 +149,7 @@ def logarithm_written(text: str | None, user: Operation) -> Operation | None:
     written = [] if line is None else [w for w in line.operations if w.op in LOGS and line.text(w.node) == text]
     if line is None or not written:
         return None
-    code_line = user.code_line or ""
-    col = line.column(written[0].node) + len(code_line) - len(code_line.lstrip())
+    col = line.column(written[0].node) + indentation_of(user.code_line or "")
     argument = Operand(name="input", value=0.0, text=written[0].text(0))
     return replace(user, op=written[0].op, args=(argument,), col=col)
 

@@ -19,6 +19,7 @@ from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue._where import WRITTEN_AS, find
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place, Surroundings
 
 # Operations on single elements: a guard on what goes in is a guard on what comes out at the same place.
@@ -239,7 +240,7 @@ class Scene:
         text, line = self.event.code_line, Line.parse(self.birth.code_line)
         if self.event.col is None or text is None or line is None:
             return None
-        return line.called_at(self.event.col - len(text) + len(text.lstrip()))
+        return line.called_at(self.event.col - indentation_of(text))
 
     def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
         """Where an operation is written."""

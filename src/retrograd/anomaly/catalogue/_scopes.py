@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module
-from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.parsing import module_of, names_in
 from retrograd.anomaly.surroundings import Place
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -230,7 +230,7 @@ def _names_bound(node: ast.AST, scope: ast.AST | None = None) -> set[str]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(each.asname or each.name).partition(".")[0] for each in node.names}
     if isinstance(node, (ast.comprehension, ast.NamedExpr)):
-        return {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        return names_in(node.target)
     if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None:
         return {node.name}
     return set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from retrograd.anomaly.catalogue._expression import normal
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.parsing import indentation_of, names_in
 from retrograd.anomaly.surroundings import Operation, Place
 
 Explain = Callable[[NaNEvent], NaNEvent]
@@ -79,7 +79,7 @@ def _in_line(birth: NaNEvent, operation: Operation, rewritten: str) -> Operation
     if (operation.lineno, operation.filename) == (birth.lineno, birth.filename):
         site, line = Scene(birth).site(normal(operation)), Line.parse(rewritten)
         written = None if site is None or line is None else _found_again(site, line)
-        col = None if written is None or line is None else line.column(written.node) + _indentation(rewritten)
+        col = None if written is None or line is None else line.column(written.node) + indentation_of(rewritten)
         operation = replace(operation, code_line=None if col is None else rewritten, col=col)
     return replace(operation, args=args)
 
@@ -94,9 +94,9 @@ def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
     old, new = decisive(site.written), decisive(written)
     if old is not None and new is not None:
         text, changed = site.line.text(old), line.text(new)
-        if text != changed and (text in changed or _names(old) != _names(new)):  # a guard was put around it
+        if text != changed and (text in changed or names_in(old) != names_in(new)):  # a guard was put around it
             return None
-    return line.column(written.node) + _indentation(rewritten)
+    return line.column(written.node) + indentation_of(rewritten)
 
 
 def _found_again(site: Site, line: Line) -> Written | None:
@@ -106,14 +106,6 @@ def _found_again(site: Site, line: Line) -> Written | None:
         return after[[each.node for each in before].index(site.written.node)]
     text = site.line.text(site.written.node)
     return next((each for each in after if line.text(each.node) == text), None)
-
-
-def _indentation(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _mended_place(event: NaNEvent) -> Place | None:

@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import DIVISIONS, LOGS, first, maker, second, value
 from retrograd.anomaly.catalogue._reading import enclosing
 from retrograd.anomaly.catalogue._scene import Cause, Scene
+from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operation
 
 _HIDING = frozenset(("where", "masked_fill", "nan_to_num"))  # what they discard may be infinite
@@ -110,7 +111,7 @@ def _left_as_it_was(scene: Scene, operation: Operation, rewritten: str) -> int |
     node = decisive(site.written) if site is not None else None
     if site is None or line is None or node is None:
         return None
-    text, indentation = site.line.text(node), len(rewritten) - len(rewritten.lstrip())
+    text, indentation = site.line.text(node), indentation_of(rewritten)
     if _of_zero(operation) is not operation:  # its argument may have been mended already, and will be 0
         before, after = (
             [each.node for each in of.operations if each.op == site.written.op] for of in (site.line, line)

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, dotted, number_written
 from retrograd.anomaly.names import KNOWN, TRANSPARENT
+from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # What an operation may be written as: torch runs `1 / x` as a reciprocal times 1, `cross_entropy` as `nll_loss`.
@@ -61,7 +62,7 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
 
 
 def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written | None:
-    col = None if operation.col is None else operation.col - _indentation(operation.code_line)
+    col = None if operation.col is None else operation.col - indentation_of(operation.code_line or "")
     own = Line.parse(operation.code_line)
     ops = (operation.op, *WRITTEN_AS.get(operation.op, ()))
     best, best_score = None, -1.5  # below, it is another operation of the same name
@@ -76,10 +77,6 @@ def _best(operation: Operation, candidates: list[Written], consumer: str | None)
         if score > best_score:
             best, best_score = written, score
     return best
-
-
-def _indentation(code_line: str | None) -> int:
-    return len(code_line or "") - len((code_line or "").lstrip())
 
 
 def _likeness(written: Written, operation: Operation, depth: int = 0) -> float:

@@ -42,6 +42,12 @@ def _near_one(scene: Scene) -> str:
     return {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2"}.get(scene.dtype, "1e-6")
 
 
+def _bounds(scene: Scene, op: str) -> tuple[str, str | None]:
+    """Between which numbers an angle or a distance has a derivative, as code."""
+    eps = _near_one(scene)
+    return (f"1 + {eps}", None) if op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+
+
 def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tuple[str, Place | None] | None:
     """A line with what an angle or a distance that is 0 was taken of kept inside its interval, and its place.
 
@@ -50,8 +56,7 @@ def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tup
     made = made_from(operand, "acos", "asin", "acosh")
     if made is None or scene.complex or abs(value(first(made)) or 0.0) != 1:
         return None
-    eps = _near_one(scene)
-    low, high = (f"1 + {eps}", None) if made.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    low, high = _bounds(scene, made.op)
     found = (scene.site(made, site) if site is not None else None) or scene.site(made)
     if found is None:
         return None
@@ -66,12 +71,12 @@ def past_one(scene: Scene) -> Finding | None:
     margin = 0.05 if scene.dtype in ("float16", "half", "bfloat16") else _EDGE
     if scene.op not in ("acos", "asin") or known is None or not 1 < abs(known) <= 1 + margin:
         return None
-    eps = _near_one(scene)
+    low, high = _bounds(scene, scene.op)
     return Finding(
         f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can come out a rounding error "
         "beyond 1. Clamp it inside (-1, 1); exactly at 1 the derivative would be infinite.",
-        clamped(scene, f"-1 + {eps}", f"1 - {eps}"),
-        general(scene, f"-1 + {eps}", f"1 - {eps}"),
+        clamped(scene, low, high),
+        general(scene, low, high),
     )
 
 
@@ -82,8 +87,7 @@ def steep_edge(scene: Scene) -> Finding | None:
         return None
     if scene.complex:
         return None
-    eps = _near_one(scene)
-    low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    low, high = _bounds(scene, scene.op)
     slope, keep = "1/sqrt(1 - x^2) (up to sign)", "Keep x inside, or take the angle from atan2, which is smooth there"
     if scene.op == "acosh":
         slope, keep = "1/sqrt(x^2 - 1)", "Keep x above 1; it is 1 where a distance is that of a point to itself"

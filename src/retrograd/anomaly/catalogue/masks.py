@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._reading import logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.parsing import expression_of
+from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # A value at which the operation and its derivative are harmless.
@@ -238,7 +238,7 @@ def _may_stand_at(scene: Scene, site: Site | None, text: str, mask: Operand, pol
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
         return False
     assigned = None if site is None else site.line.assignment
-    names = {node.id for node in ast.walk(expression_of(f"({text})")) if isinstance(node, ast.Name)}
+    names = names_in(expression_of(f"({text})"))
     return (assigned is None or assigned[0] not in names) and scene.may_stand(text, pole.place)
 
 

@@ -341,13 +341,15 @@ def _mean_of_nothing(scene: Scene) -> Finding | None:
     rewritten = None
     if site is not None and (x := site.written.text(0, "input")):
         dim, spelling = site.written.text(1, "dim", "axis"), scene.spelling(site)
-        if dim:
-            count = f"{atom(x)}.shape[{dim}]"
-        else:
-            count = f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
+        count = f"{atom(x)}.shape[{dim}]" if dim else _count(x, spelling)
         rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
     name = scene.called(operand, "x")
     return Finding(_EMPTY, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)")
+
+
+def _count(x: str, spelling: Spelling) -> str:
+    """How many elements ``x`` has, as code."""
+    return f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
 
 
 def _is_empty(operand: Operand) -> bool:
@@ -358,8 +360,7 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     site = scene.site(scene.birth)
     rewritten = None
     if site is not None and (x := site.written.text(0, "input")) and not site.written.rest():
-        spelling = scene.spelling(site)
-        count = f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
+        count = _count(x, scene.spelling(site))
         nothing = site.written.renamed("sum")  # has a gradient, which is nothing as well
         rewritten = site.replaced(f"{site.line.text(site.node)} if {count} else {nothing}")
     name = scene.called(first(scene.birth), "x")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
 
 from retrograd.anomaly.catalogue._code import Line, Site, is_name, with_rate
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    first,
+    maker,
+    nearest,
+    normal,
+    number,
+    same,
+    size_of,
+    source,
+    value,
+)
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.parsing import indentation_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
@@ -30,14 +41,9 @@ def runs_of(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
         run = None if found is None else found[1]
 
 
-def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation | None:
+def _before(operand: Operand, last: Operation) -> Operation | None:
     """The nearest run of the same line that an operand was computed from."""
-    made = operand.producer
-    if made is None or depth == 0:
-        return None
-    if _is_run(made, last):
-        return made
-    return next((found for inner in made.args if (found := _before(inner, last, depth - 1))), None)
+    return nearest(operand, lambda made: _is_run(made, last), _DEPTH)
 
 
 def _is_run(operation: Operation, last: Operation) -> bool:
@@ -56,7 +62,7 @@ def _beginning_there(operation: Operation) -> int:
     """
     text = operation.code_line or ""
     line = Line.parse(text)
-    column = (operation.col or 0) - len(text) + len(text.lstrip())
+    column = (operation.col or 0) - indentation_of(text)
     written = [] if line is None else [each for each in line.operations if each.op == operation.op]
     return sum(getattr(each.node, "col_offset", None) == column for each in written)
 
@@ -310,8 +316,7 @@ def _have_weights_of_their_own(runs: Sequence[tuple[Operation, Operand]]) -> boo
 def _is_own_factor(op: str, line: Line) -> bool:
     """Whether a product with a number for each element is one of what the line assigns to: ``h = h * w``."""
     name, assigned = line.assignment or (None, None)
-    names = [] if assigned is None else [node.id for node in ast.walk(assigned) if isinstance(node, ast.Name)]
-    return op != "mul" or name is None or name in names
+    return op != "mul" or assigned is None or name in names_in(assigned)
 
 
 def _normalised(scene: Scene, carried: Operand, name: str, site: Site, spelling: Spelling) -> str:

@@ -10,6 +10,7 @@ from itertools import takewhile
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.parsing import indentation_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
     """
     if event.col is not None and event.code_line is not None:
         # The event counts from the start of its own copy of the line, which may be indented otherwise.
-        shift = _indent(text) - _indent(event.code_line)
+        shift = indentation_of(text) - indentation_of(event.code_line)
         end = len(event.code_line) if event.end_col is None or event.end_col <= event.col else event.end_col
         span = event.col + shift, min(end + shift, len(text))
         if 0 <= span[0] < span[1]:
@@ -69,12 +70,8 @@ def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
     written = line.only(canonical(event.op)) if line else None
     if line is None or written is None:
         return None
-    start = _indent(text) + line.column(written.node)
+    start = indentation_of(text) + line.column(written.node)
     return start, start + len(line.text(written.node))
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def display_width(text: str) -> int:

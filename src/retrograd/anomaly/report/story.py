@@ -26,6 +26,7 @@ from retrograd.anomaly.event import (
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.makers import makers, users
@@ -133,7 +134,7 @@ def _flush_left(
 ) -> tuple[tuple[SourceLine, ...], tuple[int, int] | None]:
     """The lines without tabs and without their common indentation, and the guilty characters of the event's line."""
     texts = [line.text.expandtabs(TAB) for line in lines]
-    indent = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
+    indent = min((indentation_of(text) for text in texts if text.strip()), default=0)
     span = None
     for line in lines:
         if line.lineno == event.lineno and (found := guilty_span(event, line.text)):

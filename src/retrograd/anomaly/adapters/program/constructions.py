@@ -15,6 +15,7 @@ from retrograd.anomaly.adapters.program.syntax import lines_of, tree_of
 from retrograd.anomaly.adapters.program.variables import named_variables
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, is_own_file, outwards
+from retrograd.anomaly.parsing import indentation_of, parameters_of
 from retrograd.core.notebooks import cells, shown_name
 
 _PARTS = (ast.expr, ast.keyword, ast.withitem, ast.arguments)
@@ -116,7 +117,7 @@ def told(filename: str, node: ast.expr) -> dict[str, Any]:
     text = linecache.getline(filename, node.lineno)
     if node.end_lineno != node.lineno or not text:
         return {}
-    indent = len(text) - len(text.lstrip())
+    indent = indentation_of(text)
     first, last = (len(text.encode()[:each].decode()) - indent for each in (node.col_offset, node.end_col_offset or 0))
     known = number_written(node)
     number = {} if known is None else {"lr": float(known)}
@@ -175,6 +176,4 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pairs = zip(node.keys, node.values, strict=True)
             yield from ((str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant))
         elif isinstance(node, ast.arguments):
-            yield from ((each.arg, value) for each, value in zip(node.args[::-1], node.defaults[::-1], strict=False))
-            keywords = zip(node.kwonlyargs, node.kw_defaults, strict=True)
-            yield from ((each.arg, value) for each, value in keywords if value is not None)
+            yield from ((name, value) for name, value in parameters_of(node).items() if value is not None)

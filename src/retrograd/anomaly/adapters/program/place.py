@@ -16,7 +16,7 @@ from typing import Any
 
 from retrograd.anomaly.adapters.program.making import is_given_later_in_loop
 from retrograd.anomaly.libraries import Position, is_own, outwards
-from retrograd.anomaly.parsing import expression_of, module_of
+from retrograd.anomaly.parsing import expression_of, indentation_of, module_of
 from retrograd.core import sites
 
 
@@ -43,7 +43,7 @@ def place_fields(code: CodeType | None, at: int, callers: tuple[Position, ...] =
     fields["code_line"] = " ".join(filter(None, (line.strip() for line in lines)))
     if extent is not None:
         begin, end = extent
-        fields["col"] = begin - (len(lines[0]) - len(lines[0].lstrip()))
+        fields["col"] = begin - indentation_of(lines[0])
         fields["end_col"] = len(fields["code_line"]) - len(lines[-1][end:].rstrip())
     return fields
 

@@ -11,6 +11,7 @@ from retrograd.anomaly.adapters.program.constructions import told
 from retrograd.anomaly.adapters.program.syntax import body, file_of
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, user_frames
+from retrograd.anomaly.parsing import parameters_of
 
 _ROUNDS = 3  # a gradient that is given names this often is still known to be one
 
@@ -117,9 +118,9 @@ def _number(tree: ast.Module, rate: ast.expr) -> ast.expr | None:
             given.append(node.value)
         elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)) and getattr(node.target, "id", "") == rate.id:
             return None
-        elif isinstance(node, ast.arguments):
-            named = zip(node.args[::-1], node.defaults[::-1], strict=False)
-            given += [value for each, value in named if each.arg == rate.id]
-            if any(each.arg == rate.id for each in node.args[: len(node.args) - len(node.defaults)]):
+        elif isinstance(node, ast.arguments) and rate.id in (parameters := parameters_of(node)):
+            default = parameters[rate.id]
+            if default is None:
                 return None
+            given.append(default)
     return given[0] if len(given) == 1 and number_written(given[0]) is not None else None

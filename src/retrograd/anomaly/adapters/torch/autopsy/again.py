@@ -22,7 +22,7 @@ from retrograd.anomaly.adapters.program.making import exclude_each_other, is_sur
 from retrograd.anomaly.adapters.program.place import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
-from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.parsing import module_of, names_in
 
 _LARGEST = 1 << 22  # elements
 _DEPTH = 4  # lines, of which each has made what the next one reads
@@ -203,7 +203,7 @@ def _given_by(
     if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
         raise _UnknownError
     before: dict[str, tuple[Any, Made | None]] = {}
-    for each in {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}:
+    for each in names_in(statement.value):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
             earlier = _assignment_before(frame.f_code, number, each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -31,6 +31,7 @@ def bad_remembered(optimizer: Any, model: Any, frame: FrameType | None) -> Found
 
 
 def remembered_of(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that an optimizer remembers of a parameter, by name."""
-    state = optimizer.state.get(param) or {}
-    return ((key, value) for key, value in state.items() if isinstance(value, Tensor) and can_be_bad(value))
+    """The tensors that an optimizer remembers of a parameter, by name; one of the user's own may keep just one."""
+    state = optimizer.state.get(param, {})
+    named = state.items() if isinstance(state, Mapping) else [("state", state)]
+    return ((key, value) for key, value in named if isinstance(value, Tensor) and can_be_bad(value))
