@@ -131,6 +131,19 @@ def test_products_of_long_rows(shape: tuple[int, ...], dim: int | None, dtype: s
         )
 
 
+@pytest.mark.parametrize(
+    "values", [[1e30, 1e-30], [1e-30, 1e30], [1e30, 1e30], [1e-30, 1e-30], [1.0, 0.0], [np.inf, 1.0]]
+)
+def test_products_of_long_rows_overflow_as_those_of_short_ones(values: list[float]) -> None:
+    x = np.tile(np.float32(values), 2048)
+    with rg.anomaly.watch(policy="record") as w:
+        product = rg.tensor(x, requires_grad=True).prod()
+    with np.errstate(all="ignore"):
+        assert product.item() == np.multiply.reduce(x)
+    assert not w.events
+    assert rg.prod(rg.zeros(0, 2048), 1).shape == (0,)
+
+
 def test_hardshrink_keeps_what_is_not_between_the_bounds() -> None:
     x = np.append(NUMBERS, np.float32(-0.5))
     theirs = torch.nn.functional.hardshrink(torch.from_numpy(x), 0.5)

@@ -57,21 +57,31 @@ def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
 
 
 def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
-    """Multiply; in long rows several elements side by side, where NumPy multiplies one after another."""
+    """Multiply; in long rows several elements side by side, where NumPy multiplies one after another.
+
+    Products of some of the elements may overflow or underflow where those of all, in their order, do not: then, and
+    where there are zeros, they are multiplied in their order.
+    """
     length = x.size if axis is None else x.shape[axis] if x.ndim else 1
     along_rows = axis is None or axis in (-1, x.ndim - 1)
-    if type(x) is not np.ndarray or length < _LONG or not (along_rows and x.flags.c_contiguous):
-        return reduce(np.multiply, x, axis, keepdims, dtype)
-    rows = x.reshape(-1, length)
+    if type(x) is np.ndarray and length >= _LONG and x.size and along_rows and x.flags.c_contiguous:
+        with np.errstate(all="ignore"):  # what happens in other orders is no birth
+            result = _multiplied_side_by_side(x.reshape(-1, length), dtype)
+        if result.dtype.kind not in "fc" or (np.isfinite(result) & (result != 0)).all():
+            shape = () if axis is None else x.shape[:-1]
+            return result.reshape((*shape, *(1,) * (x.ndim - len(shape))) if keepdims else shape)
+    return reduce(np.multiply, x, axis, keepdims, dtype)
+
+
+def _multiplied_side_by_side(rows: Any, dtype: Any) -> Any:
+    length = rows.shape[1]
     side_by_side = _FEW if length < _FEW * _FEW else _MANY
     rest = length % side_by_side
     result = np.multiply.reduce(rows[:, rest:].reshape(len(rows), -1, side_by_side), 1, dtype)
     result[:, :rest] *= rows[:, :rest]
     while (half := result.shape[1] // 2) > _LAST:
         result = result[:, :half] * result[:, half:]
-    result = np.multiply.reduce(result, 1)
-    shape = () if axis is None else x.shape[:-1]
-    return result.reshape((*shape, *(1,) * (x.ndim - len(shape))) if keepdims else shape)
+    return np.multiply.reduce(result, 1)
 
 
 # elements of a row, from which on it is multiplied so (measured); how many of them side by side; how many at the end
