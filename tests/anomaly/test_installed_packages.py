@@ -82,9 +82,25 @@ class Process:
         check_no_nans(targets)
 
 
+class Standardised:
+    def __init__(self, inputs, targets):
+        check_no_nans((targets - targets.mean()) / targets.std())
+
+
 def traced(model, *args):
     try:
         return model(*args)
+    except ValueError as error:
+        raise ValueError("Error while computing the model.") from error
+
+
+def score(distribution, observed):
+    return list(scores(distribution, {{"value": observed}}))
+
+
+def scores(distribution, site):
+    try:
+        yield distribution.log_prob(site["value"])
     except ValueError as error:
         raise ValueError("Error while computing the model.") from error
 
@@ -394,6 +410,16 @@ def test_data_that_a_package_refuses_by_itself(library: str, package: str) -> No
     assert event.filename == "<program>"
 
 
+@TORCH
+def test_an_infinity_of_which_a_package_makes_what_it_refuses(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.full((2,), float('-inf'))\nr = torch.tensor([1.0, 0.0, 2.0])\n"
+        "y = torch.log(r)\npackage.Standardised(x, y)"
+    )
+    event = left_by(library, text)
+    assert (event.kind, event.op, event.index, event.lineno) == ("divide", "log", (1,), 4)
+
+
 def test_an_error_that_a_package_raises_again(library: str, package: str) -> None:
     text = (
         f"import {package} as package\ndef model(x):\n    return torch.distributions.Normal(x, 1.0)\n"
@@ -402,6 +428,18 @@ def test_an_error_that_a_package_raises_again(library: str, package: str) -> Non
     )
     event = left_by(library, text)
     assert (event.op, event.index, event.lineno) == ("log", (1,), 6)
+
+
+@TORCH
+def test_data_of_which_a_package_raises_an_error_again(library: str, package: str) -> None:
+    """The first error was caught within a generator of the package's, and knows nothing of who has called that."""
+    text = (
+        f"import {package} as package\nnormal = torch.distributions.Normal(0.0, 1.0)\n"
+        "y = torch.tensor([0.0, float('nan')])\npackage.score(normal, y)"
+    )
+    event = left_by(library, text)
+    assert (event.kind, [*event.operands], event.index) == ("leaf", ["y"], (1,))
+    assert (event.filename, event.lineno) == ("<program>", 4)
 
 
 def test_a_distribution_that_a_package_makes_for_the_program(library: str, package: str) -> None:

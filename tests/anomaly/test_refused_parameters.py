@@ -42,6 +42,12 @@ std = log_std.exp()  # born here
 dist = D.Normal(torch.zeros(3, 2), std)
 loss = -dist.log_prob(torch.ones(3, 2)).mean()
 """),
+    "broadcast": Found("scale = 0 of Normal, made by mul", "error", {"input": 1.0, "other": 0.0},
+        "torch.ones(3, 2) * log_std.clamp(min=-20.0).exp()", """\
+std = torch.ones(3, 2) * log_std.exp()  # born here
+dist = D.Normal(torch.zeros(3, 2), std)
+loss = -dist.log_prob(torch.ones(3, 2)).mean()
+"""),
     "keyword": Found("rate = 0 of Exponential, made by exp", "underflow", {"input": -300.0},
         "clamp(z, min=-20.0)", """\
 _, z = raw.unbind(1)

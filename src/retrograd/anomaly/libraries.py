@@ -163,9 +163,17 @@ def cut_below_user(error: BaseException) -> None:
         last.tb_next = None
 
 
-def trace_of(error: BaseException) -> Iterator[TracebackType]:
-    """The traceback of an error, from the frame that has caught it to the one that raised it."""
+def trace_of(error: BaseException, caught: BaseException | None = None) -> Iterator[TracebackType]:
+    """The traceback of an error, from the frame that has caught it to the one that raised it.
+
+    Where it was raised again, with other words, what was ``caught`` in the end has come further: its way is told first.
+    """
     trace = error.__traceback__
+    if caught is not None and trace is not None:
+        way = list(trace_of(caught))
+        frames = [each.tb_frame for each in way]
+        if caught is not error and trace.tb_frame in frames:
+            yield from way[: frames.index(trace.tb_frame)]
     while trace is not None:
         yield trace
         trace = trace.tb_next

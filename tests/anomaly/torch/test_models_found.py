@@ -300,3 +300,26 @@ def test_a_model_that_pickles_in_a_way_of_its_own() -> None:
     with script():
         some_steps(model)
         assert pickle.loads(pickle.dumps(model)) == "its own way"
+
+
+class Objective(nn.Module):
+    """A model that answers with a statistic beside its loss, which leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor, returns: Tensor) -> dict[str, Tensor]:
+        value = self.value(x).squeeze(-1)
+        unexplained = torch.var(returns - value.detach())
+        return {"unexplained": unexplained, "loss": (value - returns).pow(2).mean()}
+
+
+def test_a_statistic_that_a_model_returns_is_not_what_reached_the_loss() -> None:
+    model = Objective()
+    rewards = torch.tensor([1.0, 0.0, 2.0])
+    with rg.anomaly.watch(model, policy="record") as w:
+        model(torch.ones(3, 4), torch.log(rewards))["loss"].backward()
+    assert w.event is not None
+    assert (w.event.kind, w.event.index, [*w.event.operands.values()]) == ("leaf", (1,), [float("-inf")])
+    assert "var" not in w.event.path

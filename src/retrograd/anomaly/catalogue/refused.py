@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import first, number
+from retrograd.anomaly.catalogue._expression import first, maker, number
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Place
@@ -43,12 +43,14 @@ def underflowed(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None or not _is_positive(told) or told.get("value") != 0 or scene.op not in _POSITIVE:
         return None
-    site = scene.site(scene.birth)
+    zero = next((each for each in scene.birth.args if number(each.value) == 0), None) if scene.op == "mul" else None
+    born = maker(zero, "exp") or scene.birth
+    site = scene.site(born)
     spelling = scene.spelling(site)
-    parameter, by, x = told["parameter"], told["by"], first(scene.birth)
+    parameter, by, x = told["parameter"], told["by"], first(born)
     least, floor = _LEAST_EXPONENT.get(scene.dtype, ("-20", "1e-6"))
     needs = f"{parameter} of {by} must be above 0, and"
-    if scene.op == "exp":
+    if canonical(born.op) == "exp":
         return Finding(
             f"{needs} exp({scene.at(x, 'x')}) is so small that {scene.dtype} rounds it to 0. Bound the exponent from "
             f"below: exp({least}) is small enough for any {parameter}. Where the bound holds, no gradient comes back "
@@ -56,7 +58,8 @@ def underflowed(scene: Scene) -> Finding | None:
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, f"{least}.0"), "input"),
             f"{parameter} = {spelling.call('exp', spelling.clamp(scene.called(x, 'x'), f'{least}.0'))}",
         )
-    what = f"{scene.op}({scene.at(x, 'x')}) is 0" if x.value is not None else f"{scene.op} gave 0"
+    known = ", ".join(scene.at(each, each.name) for each in born.args) if scene.op == "mul" else scene.at(x, "x")
+    what = f"{scene.op}({known}) is 0" if x.value is not None else f"{scene.op} gave 0"
     rewritten = None if site is None else site.replaced(f"{atom(site.line.text(site.node))} + {floor}")
     return Finding(
         f"{needs} {what}{' in ' + scene.dtype if scene.kind == 'underflow' else ''}. Add a floor.",

@@ -60,17 +60,23 @@ class Refused:
         Says whether code is none of the user's.
     holds_nan
         Says whether a value is a tensor with NaN.
+    caught
+        The error that was caught in the end, if this is one from which it was raised.
     """
 
     def __init__(
-        self, error: BaseException, is_internal: Callable[[CodeType], bool], holds_nan: Callable[[Any], bool]
+        self,
+        error: BaseException,
+        is_internal: Callable[[CodeType], bool],
+        holds_nan: Callable[[Any], bool],
+        caught: BaseException | None = None,
     ) -> None:
         self._holds_nan = holds_nan
         self._is_about_values = isinstance(error, Exception) and not isinstance(error, _ABOUT_OTHERS)
         self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
         self._called: list[FrameType] = []  # by the innermost of these, the outermost first
         self._innermost: FrameType | None = None
-        for each in trace_of(error):
+        for each in trace_of(error, caught):
             self._innermost = each.tb_frame
             if not is_internal(each.tb_frame.f_code):
                 self._frames.append((each.tb_frame, each.tb_lasti))

@@ -54,7 +54,7 @@ def explanation(
         if _is_about_matrix(each):
             event = _refused_matrix(each, findings_at) or _failure(each, model, context)
         else:
-            event = _refused_loss(each, watch, findings_at) or _refused_argument(each, findings_at)
+            event = _refused_loss(each, watch, findings_at) or _refused_argument(each, error, findings_at)
             event = event or _failure(each, model, context)
         if event is not None:
             return event
@@ -96,20 +96,30 @@ def has_history(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and node_of(value) is not None
 
 
-def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+def _refused_argument(
+    error: BaseException, caught: BaseException, findings_at: Callable[[FrameType], Findings]
+) -> NaNEvent | None:
     """The event of a NaN in what a function of torch was given that has raised an error; None if there is none."""
-    refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value))
+    refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value), caught)
     nan, frame = refused.nan(), refused.frame
     violation = refused.violation() if nan is None else None
     if frame is None or (nan is None and violation is None):
         return None
     event = refusal(violation, findings_at(frame)) if violation is not None else born_before(nan, findings_at(frame))
-    if event is None and (held := refused.first_held()) is not None:
+    held = refused.first_held() if event is None else None
+    if event is None and held is None and nan is not None:  # a package may have made it of an infinity
+        held = Refused(error, is_between, lambda value: _is_bad_alike(value, nan), caught).first_held()
+    if held is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
         call.callers = callers_of(held.frame)
         event = findings_at(held.frame).of_argument(call)
     return None if event is None else replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
+
+
+def _is_bad_alike(value: Any, nan: torch.Tensor) -> bool:
+    """Whether it is a tensor with infinities of which one with NaN may have been made, element by element."""
+    return isinstance(value, torch.Tensor) and value.shape == nan.shape and is_bad(value)
 
 
 def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:

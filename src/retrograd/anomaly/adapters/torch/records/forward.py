@@ -214,7 +214,9 @@ class ModelCalls:
             return []
         tensors = [each for each in tree_flatten(output)[0] if isinstance(each, Tensor)]
         if not backward:
-            return [made for each in tensors if is_bad(each) and (made := recorder.made_by(each)) is not None]
+            wrong = [each for each in tensors if is_bad(each)]
+            led_on = [each for each in wrong if each.requires_grad]  # others may be statistics, which go nowhere
+            return [made for each in led_on or wrong if (made := recorder.made_by(each)) is not None]
         known = [
             (tensors[number], gradient)
             for number, gradient in call.gradients.items()
