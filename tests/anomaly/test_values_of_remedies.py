@@ -385,3 +385,26 @@ def test_a_bound_beside_one_is_as_close_as_double_precision_allows(name: str, li
     exact = {"angle": np.arccos, "distance": lambda x: np.arccosh(2 - x), "rapidity": np.arctanh}[name](numbers[1])
     np.testing.assert_allclose(scope["y"][1].item(), exact, rtol=1e-9)
     assert np.isfinite(scope["x"].grad.numpy()).all()
+
+
+SHARES = {
+    "depth": "y = (w * torch.tensor([1.0, 2.0])).sum(1) / w.sum(1)",
+    "Dice": "y = 2 * (w * w.detach()).sum(1) / (w.sum(1) + (w * w.detach()).sum(1))",
+    "shrinkage": "y = w / w.abs() * torch.clamp(w.abs() - 0.1, min=0)",
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", SHARES)
+def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> None:
+    text = f"w = torch.tensor([[0.0, 0.0], [1.0, 3.0]], requires_grad=True)\n{SHARES[name]}\ny.sum().backward()"
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    expected: dict[str, Any] = {"torch": torch}
+    exec(text.replace("[[0.0, 0.0], [1.0, 3.0]]", "[[2.0, 2.0], [1.0, 3.0]]"), expected)
+    np.testing.assert_allclose(scope["y"].detach().numpy()[0], 0)
+    np.testing.assert_allclose(scope["y"].detach().numpy()[1], expected["y"].detach().numpy()[1], rtol=1e-5)
+    np.testing.assert_allclose(scope["w"].grad.numpy()[1], expected["w"].grad.numpy()[1], rtol=1e-5)
+    assert abs(scope["w"].grad.numpy()).max() < 10

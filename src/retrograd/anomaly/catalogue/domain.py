@@ -245,6 +245,9 @@ def division_by_zero(scene: Scene) -> Finding | None:
     else:
         if known == 0 and _counts(below):
             remedy = _COUNTED
+        low = scene.eps
+        if known == 0 and _only_zeros(scene):
+            low, remedy = "1.0", _ZERO_TOGETHER
 
         def guard(text: str) -> str:
             if remedy is _COUNTED:
@@ -252,7 +255,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
-            return spelling.where(test, "1" if "int" in (below.dtype or "") else scene.eps, text)
+            return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
@@ -287,6 +290,19 @@ def _counts(operand: Operand) -> bool:
     if made.op == "bincount":
         return weights is None or weights.shape is None
     return added is not None and added.min == added.max == 1
+
+
+def _only_zeros(scene: Scene) -> bool:
+    """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
+    event = scene.event
+    both = scene.op == "div" and value(first(scene.birth)) == 0 and scene.kind == "invalid" and not scene.backward
+    return both and bool(event.nan_count) and not event.posinf_count and not event.neginf_count
+
+
+_ZERO_TOGETHER = (
+    "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
+    "small number in the place of that 1 would give the same 0 a huge derivative.)"
+)
 
 
 def _log_of_one(operand: Operand) -> Operation | None:

@@ -81,8 +81,8 @@ def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Fi
     if largest_one and [value(each) for each in operation.args[:2]] == [-math.inf, -math.inf]:
         zero = "-1e4" if scene.half else "-1e30"
         return Finding(
-            f"{a} and {b} are both -inf, the logarithm of 0: so are all that are to be added up here, their largest one "
-            f"with them, and -inf - -inf has no value. Write a large negative number where these begin, {zero}, in the "
+            f"{a} and {b} are both -inf, the logarithm of 0: so are all that are to be added up here, the largest of "
+            f"them too, and -inf - -inf has no value. Write a large negative number where these begin, {zero}, in the "
             "place of -inf: its exponential is 0 as well, and the difference of two of them is 0. (logaddexp and "
             "logsumexp give -inf there, and their derivative is NaN.)",
             None,

@@ -9,9 +9,9 @@ from dataclasses import replace
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
 from retrograd.anomaly.parsing import module_of
-from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.surroundings import Operation
 
 _LARGEST = 65504.0
