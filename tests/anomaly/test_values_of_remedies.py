@@ -382,7 +382,12 @@ def test_a_bound_beside_one_is_as_close_as_double_precision_allows(name: str, li
     assert event is not None
     scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
     exec(mended(text, event), scope)
-    exact = {"angle": np.arccos, "distance": lambda x: np.arccosh(2 - x), "rapidity": np.arctanh}[name](numbers[1])
+    functions: dict[str, Callable[[float], float]] = {
+        "angle": np.arccos,
+        "distance": lambda x: float(np.arccosh(2 - x)),
+        "rapidity": np.arctanh,
+    }
+    exact = functions[name](numbers[1])
     np.testing.assert_allclose(scope["y"][1].item(), exact, rtol=1e-9)
     assert np.isfinite(scope["x"].grad.numpy()).all()
 

@@ -246,7 +246,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
         if known == 0 and _counts(below):
             remedy = _COUNTED
         low = scene.eps
-        if known == 0 and _only_zeros(scene):
+        if known == 0 and remedy is not _COUNTED and _only_zeros(scene):
             low, remedy = "1.0", _ZERO_TOGETHER
 
         def guard(text: str) -> str:

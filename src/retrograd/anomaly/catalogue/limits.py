@@ -106,7 +106,7 @@ def direction_with_limit(scene: Scene) -> Finding | None:
     norm = maker(below, "norm", "sqrt", "pow")
     if scene.op != "div" or scene.kind != "invalid" or scene.backward or x is None or norm is None:
         return None
-    if value(below) != 0 or not _is_undone(scene, norm):
+    if value(below) != 0 or not _is_undone(scene, norm, x):
         return None
     site = scene.site(scene.birth)
     eps, name = scene.floor, scene.called(x, "x")
@@ -122,11 +122,12 @@ def direction_with_limit(scene: Scene) -> Finding | None:
     )
 
 
-def _is_undone(scene: Scene, norm: Operation) -> bool:
+def _is_undone(scene: Scene, norm: Operation, x: Operand) -> bool:
     """Whether a vector over its norm is multiplied by what is 0 with the norm, as an axis by the sine of an angle."""
     site = scene.site(scene.birth)
     name = None if site is None else site.written.argument(1, "other")
-    if isinstance(name, ast.Name) and is_given_to(_ODD, name.id, scene.birth.place):
+    is_direction = same(unscaled(first(scene.birth)), unscaled(x))
+    if is_direction and isinstance(name, ast.Name) and is_given_to(_ODD, name.id, scene.birth.place):
         return True  # as far as the line's function tells, which may do more than is recorded
     above = maker(first(scene.birth), "mul")
     products = [*(each for each in scene.chain[1:] if each.op == "mul"), *([] if above is None else [above])]

@@ -204,7 +204,7 @@ def angle_of_quotient(scene: Scene) -> Finding | None:
     spelling = scene.spelling(outer)
     rewritten = None
     if outer is not None and inner is not None and texts and texts[0] and texts[1] and inner.can_be_moved:
-        rewritten = outer.replaced(spelling.call("atan2", *texts))
+        rewritten = outer.replaced(spelling.call("atan2", texts[0], texts[1]))
     names = [scene.called(each, name) for each, name in zip(scene.birth.args, "ab", strict=False)]
     return Finding(
         f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.event.born}, although the angle is known: of two lengths, "
