@@ -238,12 +238,12 @@ loss = attention(h, h, h, key_padding_mask=padding)[0].sum()  # born here
 w = torch.zeros(3)
 loss = (w * v).sum() / w.sum()  # born here
 """, x("[1.0, 2.0, 3.0]", "v")),
-    Found("div", (0, 0), 32, "shares.abs().sum() == 0, 1e-12", """
+    Found("div", (0, 0), 32, "shares.abs().sum() == 0, 1.0", """
 shares = v.reshape(2, 2).sum(1, keepdim=True) * 0.0
 shares = shares.sum(1, keepdim=True)
 loss = (shares / shares.abs().sum()).sum()  # born here
 """, x("[1.0, 2.0, 3.0, 4.0]", "v")),
-    Found("div", (), 32, "gate.sum() == 0, 1e-12", """
+    Found("div", (), 32, "gate.sum() == 0, 1.0", """
 gate = torch.relu(v)
 loss = (gate * v).sum() / gate.sum()  # born here
 """, x("[-1.0, -2.0, -3.0]", "v")),

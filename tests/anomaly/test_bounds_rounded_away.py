@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
 from retrograd.anomaly import diagnose
 from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
@@ -57,3 +62,33 @@ def test_a_bound_that_the_type_has_is_not_the_reason(library: str) -> None:
     text = ENTROPY.replace("1 - 1e-8)", "1.0)")
     assert diagnose(only_event(run(library, text, True))).title != TITLE
     assert not run(library, ENTROPY.replace("1e-8", "1e-7"), True).events
+
+
+NAMED = """
+class RMSNorm(nn.Module):
+    def __init__(self, eps=1e-8):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+x = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float16, requires_grad=True)
+y = RMSNorm()(x)
+(y @ torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float16)).float().square().mean().backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("eps", ["self.eps", "1e-8"])
+def test_an_eps_that_has_a_name_is_set_to_one_that_half_precision_has(eps: str, library: str) -> None:
+    text = NAMED.replace("+ self.eps)", f"+ {eps})")
+    event = run(library, text, True).event
+    assert event is not None
+    assert "the eps of 1e-08 rounds to 0" in (event.cause or "")
+    assert event.remedy_lineno == 8
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    scope["nn"] = scope["torch"].nn
+    exec(mended(text, event), scope)
+    np.testing.assert_allclose(scope["y"].detach().numpy()[1], [0.6325, 1.265], rtol=2e-3)
+    assert np.isfinite(scope["x"].grad.numpy()).all()

@@ -591,7 +591,7 @@ def test_a_state_that_gradients_have_moved() -> None:
     [
         (".log()", ".clamp(min=1e-12).log()"),
         (".sqrt()", ".add(1e-12).sqrt()"),
-        (".div(x)", ".div(torch.where(x == 0, 1e-12, x))"),
+        (".div(x)", ".div(torch.where(x == 0, 1.0, x))"),
     ],
 )
 def test_a_chain_of_calls_with_one_on_a_line(library: str, method: str, mended_method: str) -> None:

@@ -175,7 +175,7 @@ torch.log(x).sum().backward()
         ("y.log_()", "y.clamp_(min=1e-12).log_()"),
         ("torch.log_(y)", "torch.log_(y.clamp_(min=1e-12))"),
         ("y[1:].reciprocal_()", "y[1:].copy_(torch.where(y[1:] == 0, 1e-12, y[1:])).reciprocal_()"),
-        ("y.div_(x)", "y.div_(torch.where(x == 0, 1e-12, x))"),
+        ("y.div_(x)", "y.div_(torch.where(x == 0, 1.0, x))"),
     ],
 )
 def test_the_remedy_of_an_in_place_call_changes_the_tensor(call: str, remedy: str) -> None:

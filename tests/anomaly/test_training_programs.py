@@ -169,7 +169,7 @@ unit = anchor / torch.sqrt((anchor**2).sum(1, keepdim=True))  # born here
 unit.sum().backward()
 """),
     # weights, steps, sizes
-    "spectral norm by hand": Fault("div", (0, 0), 32, "(sigma == 0, 1e-12, sigma)", """
+    "spectral norm by hand": Fault("div", (0, 0), 32, "(sigma == 0, 1.0, sigma)", """
 w = torch.zeros(3, 3, requires_grad=True)
 u = torch.ones(3)
 v = F.normalize(w.T @ u, dim=0)

@@ -38,6 +38,14 @@ def _gev(x: np.ndarray) -> np.ndarray:
     return np.exp(-((1 + x * 0.5) ** (-1 / x)))
 
 
+def _size(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x * x).sum())
+
+
+def _sinc(x: np.ndarray) -> np.ndarray:
+    return np.sin(_size(x)) / _size(x)
+
+
 LATE = [20.0, 1.0, -30.0]
 ZERO = [0.0, 1.0, 0.25]
 
@@ -115,6 +123,34 @@ FORMULAS = {
     "rotation": Formula("y = (1 - torch.cos(x)) / x**2", ZERO, lambda x: 2 * (np.sin(x / 2) / x) ** 2),
     "rotation, once": Formula("y = (1 - torch.cos(x)) / x", ZERO, lambda x: 2 * np.sin(x / 2) ** 2 / x),
     "cotangent": Formula("y = (x / 2) / torch.tan(x / 2)", ZERO, lambda x: (x / 2) / np.tan(x / 2)),
+    # directions times what is 0 with their length
+    "rotation vector": Formula(
+        "angle = x.norm()\naxis = x / angle\ny = 3 * torch.sin(angle) * axis", [0.0, 0.0], lambda x: 3 * _sinc(x) * x
+    ),
+    "exponential map": Formula(
+        "n = torch.sqrt((x * x).sum())\ny = torch.tanh(n / 2) * x / n",
+        [0.0, 0.0],
+        lambda x: np.tanh(_size(x) / 2) * x / _size(x),
+    ),
+    "logarithm of a quaternion": Formula(
+        "n = x.norm()\ny = 2 * x / n * torch.atan2(n, torch.tensor(0.5))",
+        [0.0, 0.0],
+        lambda x: 2 * x / _size(x) * np.arctan2(_size(x), 0.5),
+    ),
+    "vector of a length": Formula(
+        "r = x.pow(2).sum() ** 0.5\nunit = x / r\ny = unit.sum() * torch.expm1(r)",
+        [0.0, 0.0],
+        lambda x: x.sum() * np.expm1(_size(x)) / _size(x),
+    ),
+    # angles of a quotient
+    "aspect ratio": Formula(
+        "w = torch.tensor([3.0, 0.5])\ny = torch.atan(w / x)", [0.0, 1.0], lambda x: np.arctan2([3.0, 0.5], x)
+    ),
+    "aspect ratio by a name": Formula(
+        "w = torch.tensor([3.0, 0.5])\nq = w / (2 * x)\ny = q.atan() * 2",
+        [0.0, 1.0],
+        lambda x: 2 * np.arctan2([3.0, 0.5], 2 * x),
+    ),
     # expressions with a limit
     "extreme values": Formula("y = torch.exp(-((1 + x * 0.5) ** (-1 / x)))", [0.0, 0.25], _gev, 1e-2),
     "Pareto": Formula("y = torch.log1p(x * 0.5) / x", [0.0, 0.25], lambda x: np.log1p(x * 0.5) / x, 1e-2),
@@ -217,3 +253,163 @@ def test_short_vectors_stay_directions_whatever_they_are_raised_to(unit: str, li
     exec(mended(text, event), scope)
     np.testing.assert_allclose(scope["u"].detach().numpy(), [[0.0, 0.0], [0.6, 0.8]], rtol=1e-5)
     assert bool(np.isfinite(scope["x"].grad.numpy()).all())
+
+
+ZERO_SPREAD = "x = torch.tensor([0.5, 0.5, 0.5], requires_grad=True)\n"
+RATIOS = {
+    "Sharpe ratio": "y = (x.mean() - 0.25) / x.std()",
+    "signal to noise": "s = torch.std(x)\ny = x.mean() / s",
+    "coefficient of variation": "v = x.var()\ny = x.mean() ** 2 / v.sqrt()",
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", RATIOS)
+def test_a_ratio_to_a_small_spread_stays_what_it_is(name: str, library: str) -> None:
+    """What is divided by the spread is no deviation from the mean, and the eps none that spreads of order one need."""
+    event = run(library, f"{ZERO_SPREAD}{RATIOS[name]}\ny.backward()", True).event
+    assert event is not None
+    module: Any = rg if library == "retrograd" else torch
+    found = []
+    for text in (f"{ZERO_SPREAD}{RATIOS[name]}", mended(f"{ZERO_SPREAD}{RATIOS[name]}", event)):
+        scope: dict[str, Any] = {"torch": module}
+        exec(text.replace("[0.5, 0.5, 0.5]", "[0.002, -0.001, 0.003]"), scope)
+        found.append(scope["y"].item())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
+
+
+SHIFTED = {
+    "ratio of slopes": "torch.roll(d, 1) / d",
+    "share of a total": "d.sum() * d / d",
+    "growth": "d[1:].mean() * d / d",
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", SHIFTED)
+def test_no_number_close_by_is_taken_for_what_is_no_function_of_single_elements(name: str, library: str) -> None:
+    text = f"x = torch.tensor([1.0, 1.0, 1.0, 2.0], requires_grad=True)\nd = x[1:] - x[:-1]\ny = {SHIFTED[name]}\n"
+    event = run(library, f"{text}y.sum().backward()", True).event
+    assert event is not None
+    assert "tends to a number" not in (event.cause or "")
+
+
+RODRIGUES = """
+def rotate(r):
+    angle = torch.norm(r, dim=1, keepdim=True)
+    axis = r / angle
+    s, c = torch.sin(angle)[:, :, None], torch.cos(angle)[:, :, None]
+    x, y, z = axis.unbind(1)
+    o = torch.zeros_like(x)
+    K = torch.stack([o, -z, y, z, o, -x, -y, x, o], 1).view(-1, 3, 3)
+    return torch.eye(3) + s * K + (1 - c) * (K @ K)
+
+r = torch.zeros(2, 3, requires_grad=True)
+v = torch.tensor([1.0, 2.0, 3.0])
+y = rotate(r) @ v
+y[:, 0].sum().backward()
+"""
+
+
+@libraries
+def test_a_rotation_vector_of_zero_turns(library: str) -> None:
+    """Of a direction that goes many ways, the function in which its line stands tells what it is multiplied by."""
+    event = run(library, RODRIGUES).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(RODRIGUES, event), scope)
+    np.testing.assert_allclose(scope["y"].detach().numpy(), [[1.0, 2.0, 3.0]] * 2, rtol=1e-5)
+    np.testing.assert_allclose(scope["r"].grad.numpy(), [[0.0, 3.0, -2.0]] * 2, atol=1e-4)
+
+
+RANKS = """
+scores = torch.tensor([0.3, 0.1, 0.2], requires_grad=True)
+rank = torch.tensor([0.0, 2.0, 1.0])
+y = (torch.tensor([3.0, 1.0, 2.0]) * scores / torch.log2({}rank + 1)).sum()
+y.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("of", ["", "0.0 + "])
+def test_the_first_rank_has_a_discount_of_one(of: str, library: str) -> None:
+    text = RANKS.format(of)
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    np.testing.assert_allclose(scope["y"].item(), 3 * 0.3 + 1 * 0.1 / 2 + 2 * 0.2 / np.log2(3), rtol=1e-6)
+
+
+FORWARD = """
+log_zero = -float("inf")
+
+def add(a, b):
+    m = torch.maximum(a, b)
+    return m + torch.log(torch.exp(a - m) + torch.exp(b - m))
+
+x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+start = torch.tensor([0.0, log_zero, log_zero])
+alpha = add(start, torch.cat([torch.tensor([log_zero]), start[:-1]])) + x
+y = add(add(alpha[0], alpha[1]), alpha[2])
+y.backward()
+"""
+
+
+@libraries
+def test_logarithms_of_zero_of_which_the_largest_is_taken_away_are_to_be_finite(library: str) -> None:
+    event = run(library, FORWARD, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(FORWARD.replace('log_zero = -float("inf")', event.remedy or ""), scope)
+    np.testing.assert_allclose(scope["y"].item(), np.logaddexp(0.5, 1.0), rtol=1e-6)
+    np.testing.assert_allclose(scope["x"].grad.numpy(), [*np.exp([0.5, 1.0] - np.logaddexp(0.5, 1.0)), 0.0], rtol=1e-5)
+
+
+EDGES = {
+    "angle": ("torch.acos(x)", [1.0, 0.9999999]),
+    "distance": ("torch.acosh(2 - x)", [1.0, 0.9999999]),
+    "rapidity": ("torch.atanh(x)", [1.0, 0.9999999]),
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", EDGES)
+def test_a_bound_beside_one_is_as_close_as_double_precision_allows(name: str, library: str) -> None:
+    code, numbers = EDGES[name]
+    text = f"x = torch.tensor({numbers}, dtype=torch.float64, requires_grad=True)\ny = {code}\ny.sum().backward()"
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    functions: dict[str, Callable[[float], float]] = {
+        "angle": np.arccos,
+        "distance": lambda x: float(np.arccosh(2 - x)),
+        "rapidity": np.arctanh,
+    }
+    exact = functions[name](numbers[1])
+    np.testing.assert_allclose(scope["y"][1].item(), exact, rtol=1e-9)
+    assert np.isfinite(scope["x"].grad.numpy()).all()
+
+
+SHARES = {
+    "depth": "y = (w * torch.tensor([1.0, 2.0])).sum(1) / w.sum(1)",
+    "Dice": "y = 2 * (w * w.detach()).sum(1) / (w.sum(1) + (w * w.detach()).sum(1))",
+    "shrinkage": "y = w / w.abs() * torch.clamp(w.abs() - 0.1, min=0)",
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", SHARES)
+def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> None:
+    text = f"w = torch.tensor([[0.0, 0.0], [1.0, 3.0]], requires_grad=True)\n{SHARES[name]}\ny.sum().backward()"
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    expected: dict[str, Any] = {"torch": torch}
+    exec(text.replace("[[0.0, 0.0], [1.0, 3.0]]", "[[2.0, 2.0], [1.0, 3.0]]"), expected)
+    np.testing.assert_allclose(scope["y"].detach().numpy()[0], 0)
+    np.testing.assert_allclose(scope["y"].detach().numpy()[1], expected["y"].detach().numpy()[1], rtol=1e-5)
+    np.testing.assert_allclose(scope["w"].grad.numpy()[1], expected["w"].grad.numpy()[1], rtol=1e-5)
+    assert abs(scope["w"].grad.numpy()).max() < 10

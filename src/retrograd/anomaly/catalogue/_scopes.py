@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import module_of, names_in
 from retrograd.anomaly.surroundings import Place
 
@@ -105,6 +106,23 @@ def is_put_into_part(name: str, place: Place | None) -> bool:
     assignments = (each for each in _inside(scope) if isinstance(each, ast.Assign))
     into = (each for each in assignments if any(isinstance(target, ast.Subscript) for target in each.targets))
     return any(isinstance(each.value, ast.Name) and each.value.id == name for each in into)
+
+
+def is_given_to(functions: Collection[str], name: str, place: Place | None) -> bool:
+    """Whether one of these functions is called with a variable, or a multiple of it, where a line stands."""
+    tree = None if place is None else _tree(place.filename)
+    if place is None or tree is None:
+        return False
+    *_, scope = _around(tree, place.lineno)
+    for call in ast.walk(scope):
+        if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute)):
+            called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+            given = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+            while isinstance(given, ast.BinOp) and isinstance(given.op, (ast.Mult, ast.Div)):
+                given = given.right if isinstance(given.left, ast.Constant) else given.left
+            if canonical(called) in functions and isinstance(given, ast.Name) and given.id == name:
+                return True
+    return False
 
 
 def _parts(node: ast.expr) -> Iterator[str]:

@@ -25,6 +25,7 @@ WRITTEN_AS: dict[str, tuple[str, ...]] = {
     "matmul": ("linear", "einsum", "dot"),
     "einsum": ("dot",),
     "norm": ("normalize",),
+    "slogdet": ("logdet",),
 }
 
 

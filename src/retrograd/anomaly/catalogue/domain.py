@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -19,7 +19,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand, Place
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
@@ -39,7 +39,8 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
 
 
 def _near_one(scene: Scene) -> str:
-    return {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2"}.get(scene.dtype, "1e-6")
+    near = {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2", "float64": "1e-12", "double": "1e-12"}
+    return near.get(scene.dtype, "1e-6")
 
 
 def _bounds(scene: Scene, op: str) -> tuple[str, str | None]:
@@ -248,6 +249,9 @@ def division_by_zero(scene: Scene) -> Finding | None:
     else:
         if known == 0 and _counts(below):
             remedy = _COUNTED
+        low = scene.eps
+        if known == 0 and remedy is not _COUNTED and _only_zeros(scene):
+            low, remedy = "1.0", _ZERO_TOGETHER
 
         def guard(text: str) -> str:
             if remedy is _COUNTED:
@@ -255,7 +259,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
-            return spelling.where(test, "1" if "int" in (below.dtype or "") else scene.eps, text)
+            return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
@@ -263,6 +267,9 @@ def division_by_zero(scene: Scene) -> Finding | None:
         elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
             (rewritten, place), remedy = inside, _AT_ITS_EDGE
         otherwise = f"y = a / {atom(guard(name))}"
+        if (log := _log_of_one(below)) is not None:
+            remedy, (rewritten, place) = _FIRST_RANK, _from_two(scene, log, site)
+            otherwise = f"y = a / {spelling.call(log.op, 'rank + 2')}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
     top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "
@@ -289,6 +296,40 @@ def _counts(operand: Operand) -> bool:
     return added is not None and added.min == added.max == 1
 
 
+def _only_zeros(scene: Scene) -> bool:
+    """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
+    event = scene.event
+    both = scene.op == "div" and value(first(scene.birth)) == 0 and scene.kind == "invalid" and not scene.backward
+    return both and bool(event.nan_count) and not event.posinf_count and not event.neginf_count
+
+
+_ZERO_TOGETHER = (
+    "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
+    "small number in the place of that 1 would give the same 0 a huge derivative.)"
+)
+
+
+def _log_of_one(operand: Operand) -> Operation | None:
+    """The logarithm of 1 that is divided by, as the discount of a rank is, where it is no variable of the model."""
+    log = maker(operand, *LOGS)
+    return log if log is not None and value(first(log)) == 1 and not operand.requires_grad else None
+
+
+def _from_two(scene: Scene, log: Operation, site: Site | None) -> tuple[str | None, Place | None]:
+    """A line with 2 for the 1 that is added under a logarithm, and its place."""
+    found = scene.site(log, site)
+    line = None if found is None else found.written.line
+    total = None if found is None or line is None else line.operation_at(found.written.argument(0, "input"))
+    ones = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) == 1]
+    if found is None or line is None or not ones:
+        return None, scene.birth.place
+    return line.replaced({ones[0]: "2"}), log.place
+
+
+_FIRST_RANK = (
+    "The logarithm of 1 is 0. The discount of a rank, as in DCG, is log2(rank + 1) for ranks counted from 1, and "
+    "log2(rank + 2) for those counted from 0; a small number in its place would give the first one a huge weight."
+)
 _COUNTED = (
     "The denominator counts what belongs to an index, and nothing does here. Let it be at least 1: a sum of nothing "
     "stays 0 then, and no other quotient changes."

@@ -77,6 +77,18 @@ def _difference(scene: Scene) -> Operation | None:
 def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Finding:
     """Two infinities of which it is not known how they came to be; a bound would make 0 of them, and no gradient."""
     a, b = site.written.text(0) or "the first", site.written.text(1, "other") or "the second"
+    largest_one = operation.op == "sub" and maker(second(operation), "maximum", "max", "amax", "fmax")
+    if largest_one and [value(each) for each in operation.args[:2]] == [-math.inf, -math.inf]:
+        zero = "-1e4" if scene.half else "-1e30"
+        return Finding(
+            f"{a} and {b} are both -inf, the logarithm of 0: so are all that are to be added up here, the largest of "
+            f"them too, and -inf - -inf has no value. Write a large negative number where these begin, {zero}, in the "
+            "place of -inf: its exponential is 0 as well, and the difference of two of them is 0. (logaddexp and "
+            "logsumexp give -inf there, and their derivative is NaN.)",
+            None,
+            f"log_zero = {zero}",
+            operation.place,
+        )
     if isinstance(site.node, ast.AugAssign):
         happened, by = (
             f"{a} is infinite at this element before the line changes it, and so is {b}",

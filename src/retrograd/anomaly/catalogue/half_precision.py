@@ -9,6 +9,7 @@ from dataclasses import replace
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
 from retrograd.anomaly.parsing import module_of
 from retrograd.anomaly.surroundings import Operation
@@ -108,11 +109,19 @@ def vanished_eps(scene: Scene) -> Finding | None:
     if found is None:
         return None
     operation, constant = found
+    eps = scene.usual_eps if operation.op == "add" and scene.op in ("rsqrt", "sqrt") else scene.eps
+    rewritten, general = _constant_replaced(operation, constant, eps), f"y = x / (x.norm() + {eps})"
+    site = scene.site(operation) if rewritten is None else None
+    name = next(added_eps(None if site is None else site.written.node), None)
+    if name is not None:
+        general = f"{name} = {eps}"
+        if operation.code_line is not None and site is not None and site.line.is_simple:
+            rewritten = set_before(scene, name, eps, operation.code_line)
     return Finding(
         f"The smallest float16 is 6e-8, so the eps of {constant:g} rounds to 0 and protects nothing: {scene.op} "
         "meets a 0. In float16 an eps must be 1e-4 or more; normalisation is better computed in float32.",
-        _constant_replaced(operation, constant, scene.eps),
-        f"y = x / (x.norm() + {scene.eps})",
+        rewritten,
+        general,
         operation.place,
     )
 

@@ -9,6 +9,7 @@ from retrograd.anomaly.catalogue._alike import alike
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     denominator,
+    euclidean,
     first,
     is_number,
     maker,
@@ -18,7 +19,9 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import is_given_to
 from retrograd.anomaly.catalogue.domain import kept_inside
+from retrograd.anomaly.catalogue.roots import smoothed
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # f(x) = x (1 + slope * x + ...) near 0
@@ -90,6 +93,52 @@ def _one_and(line: Line, node: ast.expr) -> _Leading | None:
     if function.op == "cos":
         return argument.within(0.5 if numbers[0] == 1 else -0.5, 2)
     return argument.within(-1.0 if numbers[0] == 1 else 1.0, 1, 0.5)
+
+
+_ODD = ("sin", "tan", "tanh", "sinh", "atanh")
+_ZERO_WITH = (*_SLOPES, "atanh", "atan2")
+
+
+@cause(None, "direction of a vector that is zero, times what is zero with its norm")
+def direction_with_limit(scene: Scene) -> Finding | None:
+    below = second(scene.birth)
+    x = euclidean(below)
+    norm = maker(below, "norm", "sqrt", "pow")
+    if scene.op != "div" or scene.kind != "invalid" or scene.backward or x is None or norm is None:
+        return None
+    if value(below) != 0 or not _is_undone(scene, norm, x):
+        return None
+    site = scene.site(scene.birth)
+    eps, name = scene.floor, scene.called(x, "x")
+    rewritten, place = scene.smoothed_root(below, site, eps) or (smoothed(norm.code_line, scene, eps), norm.place)
+    return Finding(
+        "The vector is all zeros, so its norm is 0 and the division gives NaN (0/0). What is made of this direction is "
+        "multiplied by a function of the norm that is 0 as well: together they tend to a number, with a derivative. A "
+        "small number under the root of the norm keeps both. (A bound on the norm would give a derivative of 0, and "
+        "such a vector would stay 0.)",
+        rewritten,
+        f"norm = {scene.spelling(site).call('sqrt', f'({name} ** 2).sum(-1, keepdim=True) + {eps}')}",
+        place,
+    )
+
+
+def _is_undone(scene: Scene, norm: Operation, x: Operand) -> bool:
+    """Whether a vector over its norm is multiplied by what is 0 with the norm, as an axis by the sine of an angle."""
+    site = scene.site(scene.birth)
+    name = None if site is None else site.written.argument(1, "other")
+    is_direction = same(unscaled(first(scene.birth)), unscaled(x))
+    if is_direction and isinstance(name, ast.Name) and is_given_to(_ODD, name.id, scene.birth.place):
+        return True  # as far as the line's function tells, which may do more than is recorded
+    above = maker(first(scene.birth), "mul")
+    products = [*(each for each in scene.chain[1:] if each.op == "mul"), *([] if above is None else [above])]
+    return any(_is_zero_with(factor, norm) for product in products for factor in product.args[:2])
+
+
+def _is_zero_with(operand: Operand, norm: Operation) -> bool:
+    """Whether an operand is a multiple of a norm, or of a function of it that is 0 at 0."""
+    function = maker(unscaled(operand), *_ZERO_WITH)
+    found = maker(unscaled(operand if function is None else first(function)), norm.op)
+    return found is not None and (found.place, found.col) == (norm.place, norm.col)
 
 
 @cause(None, "quotient of two that are zero together")
@@ -296,9 +345,42 @@ def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -
         else next((each.node for each in reversed(around) if each.op in ("mul", "pow")), site.node)
     )
     others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
+    if any(_is_moved(site.line, each, outer) for each in others):
+        return ()
     poles = (below, *alike(site.line, site.written))
     kept = any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
     return tuple(others) if kept else ()
 
 
-CAUSES = (removable_zero, limit_nearby)
+_ELEMENTWISE = frozenset(
+    (
+        *(
+            *_SLOPES,
+            "abs",
+            "acos",
+            "acosh",
+            "add",
+            "atan2",
+            "atanh",
+            "clamp",
+            "cos",
+            "cosh",
+            "div",
+            "erf",
+            "exp",
+            "exp2",
+        ),
+        *("log", "log10", "log2", "logsigmoid", "mul", "neg", "pow", "reciprocal", "rsqrt", "sigmoid", "softplus"),
+        *("sqrt", "square", "sub", "where"),
+    )
+)
+
+
+def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
+    """Whether a variable stands in what is no function of its single elements: a sum, a part of it, a shift."""
+    around = (each for each in ast.walk(outer) if isinstance(each, (ast.Call, ast.Subscript)) and each is not node)
+    written = [line.operation_at(each) for each in around if line.inside(node, each)]
+    return any(each is None or each.op not in _ELEMENTWISE for each in written)
+
+
+CAUSES = (direction_with_limit, removable_zero, limit_nearby)

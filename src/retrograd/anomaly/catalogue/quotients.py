@@ -10,6 +10,8 @@ from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
     first,
+    is_number,
+    least,
     made_from,
     maker,
     named,
@@ -18,6 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     second,
     squared,
     summed_square,
+    unscaled,
     value,
 )
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
@@ -189,6 +192,29 @@ def zero_distance(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "arctangent of a quotient")
+def angle_of_quotient(scene: Scene) -> Finding | None:
+    zero = _divided_by_zero(scene)
+    atan = next((each for each in scene.chain[1:2] if each.op == "atan"), None)
+    if zero is None or atan is None or scene.op != "div" or (least(zero) or 0.0) < 0 or is_number(first(scene.birth)):
+        return None
+    outer = scene.site(atan)
+    inner = scene.site(scene.birth, outer) if outer is not None else None
+    texts = None if inner is None else (inner.written.text(0), inner.written.text(1, "other"))
+    spelling = scene.spelling(outer)
+    rewritten = None
+    if outer is not None and inner is not None and texts and texts[0] and texts[1] and inner.can_be_moved:
+        rewritten = outer.replaced(spelling.call("atan2", texts[0], texts[1]))
+    names = [scene.called(each, name) for each, name in zip(scene.birth.args, "ab", strict=False)]
+    return Finding(
+        f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.event.born}, although the angle is known: of two lengths, "
+        "the second of which is never negative, atan(a / b) is atan2(a, b), which does not divide.",
+        rewritten,
+        f"y = {spelling.call('atan2', *names)}",
+        atan.place,
+    )
+
+
 @cause(16, "division by the standard deviation of constant values")
 def zero_spread(scene: Scene) -> Finding | None:
     eps = "1e-3" if scene.half else "1e-5"
@@ -202,6 +228,8 @@ def zero_spread(scene: Scene) -> Finding | None:
         if made is None:
             return None
         spread = made
+        if scene.op == "div" and not _is_deviation(first(scene.birth), spread):
+            eps = scene.eps
     site = scene.site(scene.birth)
     found = site if zero is None else scene.site(spread, site) if site else None
     if found is None and spread.code_line:
@@ -224,6 +252,15 @@ def zero_spread(scene: Scene) -> Finding | None:
         f"y = ({name} - {name}.mean()) / {spelling.call('sqrt', f'{name}.var() + {eps}')}",
         place,
     )
+
+
+def _is_deviation(dividend: Operand, spread: Operation) -> bool:
+    """Whether what is divided by a spread may be the deviations from the mean, which have a size of about one then."""
+    made = unscaled(dividend)
+    if made is None or made.producer is None:
+        return True
+    difference = maker(made, "sub")
+    return difference is not None and same(first(difference), first(spread))
 
 
 def _spread(operand: Operand | None) -> Operation | None:
@@ -367,4 +404,4 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")
 
 
-CAUSES = (constant_row, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)
+CAUSES = (constant_row, angle_of_quotient, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)

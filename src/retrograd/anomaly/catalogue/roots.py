@@ -286,7 +286,7 @@ def _smooth(x: str, where: str, spelling: Spelling, eps: str) -> str:
     return spelling.call("sqrt", f"({atom(x)} ** 2).sum({where}) + {eps}")
 
 
-def smoothed(code_line: str | None, scene: Scene) -> str | None:
+def smoothed(code_line: str | None, scene: Scene, eps: str | None = None) -> str | None:
     """A line with the Euclidean norm in it as a root with a small number under it; None if there is not one such."""
     line = Line.parse(code_line)
     norm = line.only("norm") if line is not None else None
@@ -299,7 +299,7 @@ def smoothed(code_line: str | None, scene: Scene) -> str | None:
     given = (("dim", norm.text(2, "dim", "axis")), ("keepdim", norm.text(3, "keepdim")))
     where = ", ".join(f"{name}={known}" for name, known in given if known not in (None, "None"))
     spelling = Spelling.of(scene.surroundings.library, line)
-    return line.replaced({norm.node: _smooth(text, where, spelling, scene.eps)})
+    return line.replaced({norm.node: _smooth(text, where, spelling, eps or scene.eps)})
 
 
 @cause(None, "second derivative of a norm at zero")

@@ -79,12 +79,12 @@ def _named_eps(scene: Scene, operand: Operand) -> Iterator[tuple[str, Operation]
     written = None if site is None else site.written
     if written is not None:
         node = written.argument(0, "input") if scene.op in _FROM_ZERO else written.argument(1, "other")
-        for name in _added(node):
+        for name in added_eps(node):
             yield name, scene.birth
     for made in sums:
         if made.place != scene.birth.place:
             place = scene.site(made)
-            for name in _added(None if place is None else place.written.node):
+            for name in added_eps(None if place is None else place.written.node):
                 yield name, made
 
 
@@ -99,7 +99,7 @@ def _sums_behind(operand: Operand) -> Iterator[Operation]:
         producer = first(producer).producer
 
 
-def _added(node: ast.AST | None) -> Iterator[str]:
+def added_eps(node: ast.AST | None) -> Iterator[str]:
     """The names of what is added as an eps, in an expression."""
     for each in () if node is None else ast.walk(node):
         if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add):
