@@ -444,7 +444,7 @@ class AccumulateGrad(Node):
         with leaf_lock:
             grad = variable._grad
             if grad is None:
-                variable._grad = g.clone()
+                variable._grad = _clone_laid_out_as(variable._data, g)
             elif local.grad_enabled:
                 variable._grad = grad + g
             else:
@@ -454,11 +454,23 @@ class AccumulateGrad(Node):
 def _copy_laid_out_as(like: Any, g: Any) -> Any:
     if type(like) is not np.ndarray or type(g) is not np.ndarray:
         return g.copy()
-    copy = np.empty_like(like, g.dtype, subok=False)
-    if copy.strides != like.strides and _strides_matter(copy, like):  # a leaf with gaps has no layout to follow
-        copy = np.empty(like.shape, g.dtype)
+    copy = _empty_laid_out_as(like, g.dtype)
     copy[...] = g
     return copy
+
+
+def _clone_laid_out_as(like: Any, g: Tensor) -> Tensor:
+    """The same of a Tensor, with a history."""
+    if type(like) is not np.ndarray or type(g._data) is not np.ndarray or not _strides_matter(like, g._data):
+        return g.clone()
+    return wrap(_empty_laid_out_as(like, g._data.dtype)).copy_(g)
+
+
+def _empty_laid_out_as(like: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    empty = np.empty_like(like, dtype, subok=False)
+    if empty.strides != like.strides and _strides_matter(empty, like):  # a leaf with gaps has no layout to follow
+        return np.empty(like.shape, dtype)
+    return empty
 
 
 def _strides_matter(a: Any, b: Any) -> bool:
