@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -227,6 +228,20 @@ def test_a_retained_gradient_lies_in_index_order(lib: Any) -> Any:
         report.append([y.grad.stride(), y.grad])
         y.grad = None
     return report
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+def test_a_leaf_whose_shape_was_changed_before_the_backward(create_graph: bool) -> None:
+    for lib in (torch, rg):
+        for shape in ((0,), (3, 1), (4, 4)):
+            x = lib.ones(3, 3, requires_grad=True)
+            y = x.sum()
+            x.data = lib.ones(shape)
+            with pytest.raises(RuntimeError, match="shape|size") as raised:
+                y.backward(create_graph=create_graph)
+            if lib is rg:
+                assert f"of shape [3, 3] arrived at a leaf of shape {list(shape)}" in str(raised.value)
 
 
 def test_layout_policy_belongs_to_a_thread() -> None:
