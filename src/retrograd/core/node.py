@@ -472,8 +472,8 @@ def _clone_laid_out_as(like: Any, g: Tensor) -> Tensor:
 def _empty_laid_out_as(like: np.ndarray, g: np.ndarray) -> np.ndarray:
     if like.shape != g.shape:
         raise RuntimeError(
-            f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(like.shape)}, whose shape was changed "
-            "since its value was used; change .data after the backward, or compute the result again"
+            f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(like.shape)}, whose shape was "
+            "changed since its value was used; change .data after the backward, or compute the result again"
         )
     empty = np.empty_like(like, g.dtype, subok=False)
     if empty.strides != like.strides and _strides_matter(empty, like):  # a leaf with gaps has no layout to follow
