@@ -126,7 +126,7 @@ def check(choose: random.Random, length: int) -> None:
         np.testing.assert_allclose(got, expected, 1e-8, tolerance, err_msg=f"{name}\n{source}")
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.randoms(use_true_random=False), st.integers(2, 6))
 def test_second_derivatives(choose: random.Random, length: int) -> None:
     """The same functions every time; ``check(random.Random(seed), 6)`` runs others."""
