@@ -114,6 +114,8 @@ def check(choose: random.Random, length: int) -> None:
     try:
         expected = second_derivative_of_torch(functions[torch], *map(torch.tensor, arrays)).numpy()
     except RuntimeError as error:
+        if "refer to a single memory location" in str(error):  # operands that overlap: torch refuses them
+            return
         assert "modified by an inplace operation" in str(error)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             WAYS["jacrev of jacrev"](functions[rg], *map(rg.tensor, arrays))
