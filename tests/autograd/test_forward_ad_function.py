@@ -136,6 +136,39 @@ def test_writing_to_an_input(lib: Any) -> Any:
 
 
 @parity
+def test_an_input_that_was_written_to_where_nothing_is_recorded(lib: Any) -> Any:
+    """The call returns another tensor than the input then, if that requires grad."""
+
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    report = []
+    for requires_grad in (False, True):
+        with module(lib).dual_level():
+            x = module(lib).make_dual(vector(lib, 1.0, 2.0, requires_grad=requires_grad), vector(lib, 1.0, 10.0)) * 1
+            with lib.no_grad():
+                y = function(lib, forward, lambda ctx, t: t.mul_(2))(x)
+            report.append([y is x, y, tangent(lib, y), x, tangent(lib, x), x._version])
+    return report
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.filterwarnings("ignore:ctx.mark_dirty:UserWarning")
+def test_only_inputs_can_be_written_to(requires_grad: bool) -> None:
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x * 2
+        ctx.mark_dirty(y)
+        return y
+
+    for lib in (torch, rg):
+        with module(lib).dual_level():
+            x = module(lib).make_dual(vector(lib, 1.0, requires_grad=requires_grad), vector(lib, 1.0))
+            text = message(lambda: function(lib, forward, lambda ctx, t: t * 2)(x))  # noqa: B023
+            assert text.startswith("Only input Tensors should be given to ctx.mark_dirty().")
+
+
+@parity
 def test_tangents_of_what_a_function_saved(lib: Any) -> Any:
     """Forward over reverse through a backward, and reverse over forward through a jvp."""
 

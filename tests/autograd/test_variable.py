@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -196,6 +197,51 @@ def test_the_gradient_of_a_leaf_with_gaps_lies_in_index_order(lib: Any) -> Any:
             f(leaf).backward()
             report.append([leaf.stride(), leaf.grad.stride() if leaf.shape[0] > 1 else leaf.grad.is_contiguous()])
     return report
+
+
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+@parity
+def test_a_gradient_with_a_history_lies_as_its_leaf_does(lib: Any) -> Any:
+    report = []
+    for leaf in (lib.ones(2, 3), lib.ones(3, 2).t(), lib.ones(2, 6)[:, ::2], lib.ones(3, 4, 2).permute(2, 0, 1)):
+        x = leaf.detach().requires_grad_()
+        (x.mT.contiguous() ** 3).sum().backward(create_graph=True)
+        report.append([x.grad.stride(), lib.autograd.grad(x.grad.sum(), x)])
+        x.grad = None  # ends the cycle
+    with lib.autograd.forward_ad.dual_level():
+        x = lib.ones(2, 3, requires_grad=True)
+        (lib.autograd.forward_ad.make_dual(x, lib.ones(2, 3)).mT.contiguous() ** 3).sum().backward()
+        report.append([x.grad.stride(), lib.autograd.forward_ad.unpack_dual(x.grad).tangent])
+    return report
+
+
+@parity
+def test_a_retained_gradient_lies_in_index_order(lib: Any) -> Any:
+    report = []
+    for create_graph in (False, True):
+        y = (lib.ones(2, 3, requires_grad=True) * 1).mT
+        y.retain_grad()
+        (y * y).sum().backward(create_graph=create_graph)
+        report.append([y.stride(), y.grad.stride(), y.grad.requires_grad])
+        y.grad = None
+        (y * 2).sin().sum().backward(inputs=[y])
+        report.append([y.grad.stride(), y.grad])
+        y.grad = None
+    return report
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+def test_a_leaf_whose_shape_was_changed_before_the_backward(create_graph: bool) -> None:
+    for lib in (torch, rg):
+        for shape in ((0,), (3, 1), (4, 4)):
+            x = lib.ones(3, 3, requires_grad=True)
+            y = x.sum()
+            x.data = lib.ones(shape)
+            with pytest.raises(RuntimeError, match=r"shape|size") as raised:
+                y.backward(create_graph=create_graph)
+            if lib is rg:
+                assert f"of shape [3, 3] arrived at a leaf of shape {list(shape)}" in str(raised.value)
 
 
 def test_layout_policy_belongs_to_a_thread() -> None:

@@ -257,3 +257,32 @@ def test_gradients_in_a_list_that_backward_may_empty(lib: Any) -> Any:
     a.sum().backward()
     (g,) = lib.autograd.grad((Named.apply(x) ** 2).sum(), x, create_graph=True)
     return seen, x.grad, y.grad, lib.autograd.grad(g.sum(), x)
+
+
+@parity
+def test_a_backward_that_fails_keeps_what_was_saved(lib: Any) -> Any:
+    """So that it raises the same error again, and can be run when the reason is gone."""
+    right = False
+
+    class Sum(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g.expand(x.shape) if right else g
+
+    x = leaf(lib, 1.0, 2.0)
+    report = []
+    for create_graph in (False, True):
+        y, right = Sum.apply(x), False
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="Function SumBackward returned an invalid gradient at index 0"):
+                lib.autograd.grad(y, x, create_graph=create_graph, retain_graph=False)
+        right = True
+        report.append(lib.autograd.grad(y, x))
+        report.append(attempt(lambda: lib.autograd.grad(y, x)))  # noqa: B023 (called at once)
+    return report

@@ -428,3 +428,34 @@ def test_ldexp_is_the_inverse_of_frexp(dtype: str) -> None:
     numbers = [limits.tiny, limits.max, 3.0]
     ours, theirs = (m.ldexp(m.tensor(numbers, dtype=getattr(m, dtype)), m.tensor(shifts)).tolist() for m in (rg, torch))
     assert ours == theirs
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32"])
+@pytest.mark.parametrize("name", ["atan2", "hypot", "pow", "copysign", "xlogy", "special.xlog1py", "special.zeta"])
+def test_gradients_beside_integers(name: str, dtype: str) -> None:
+    """They are those beside the same numbers as floats: no product of integers wraps around, and none is halved.
+
+    torch squares 100 as an int8 in the derivative of atan2, and gets 16.
+    """
+    function = rg
+    for part in name.split("."):
+        function = getattr(function, part)
+    numbers = {"bool": [0, 1, 1], "int32": [3, 50_000, 90_000]}.get(dtype, [3, 100, 120])
+    integers = rg.tensor(numbers, dtype=getattr(rg, dtype))
+    checked = 0
+    for second in (False, True):
+        gradients = []
+        for operand in (integers, integers.double()):
+            x = rg.tensor([0.3, 1.7, 2.4], dtype=rg.float64, requires_grad=True)
+            try:
+                y = function(operand, x) if second else function(x, operand)
+                (plain,) = rg.autograd.grad(y.sum(), x, retain_graph=True)
+                (first,) = rg.autograd.grad(y.sum(), x, create_graph=True)
+            except NotImplementedError:  # of pow, truth values; of zeta, derivatives by the first parameter
+                break
+            again = rg.autograd.grad((first * first).sum(), x)[0] if first.requires_grad else first
+            gradients.append((plain, first, again))
+        else:
+            rg.testing.assert_close(gradients[0], gradients[1], rtol=1e-6, atol=1e-9, equal_nan=True)
+            checked += 1
+    assert checked

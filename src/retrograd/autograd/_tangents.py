@@ -59,7 +59,7 @@ class _Outputs:
                 if isinstance(output, Tensor):
                     self.level.set(output, None)
             elif any(before is dirty for dirty in self.ctx.dirty_tensors):
-                self._overwrite(output, tangent)
+                self._overwrite(before, tangent)
             else:
                 self._set(output, tangent)
             if tangent is not None:
@@ -111,12 +111,17 @@ class _Outputs:
             )
         return True
 
-    def _overwrite(self, output: Tensor, tangent: Tensor) -> None:
-        """Take the tangent of an input that was written to."""
-        nr = next(k for k, arg in enumerate(self.args) if arg is output)
+    def _overwrite(self, written: Tensor, tangent: Tensor) -> None:
+        """Take the tangent of an input that was written to, and which may not be what the call returns."""
+        nr = next((k for k, arg in enumerate(self.args) if arg is written), None)
+        if nr is None:
+            raise RuntimeError(
+                "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need "
+                "to pass it to mark_dirty()."
+            )
         given = self.tangents[nr]
         if given is None:
-            self.level.write(output, tangent)
+            self.level.write(written, tangent)
             return
         if tangent._version == self.versions[nr]:
             raise RuntimeError(

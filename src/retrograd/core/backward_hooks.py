@@ -53,8 +53,8 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
             grad = g if single else g[nr]
             if tensor is not None and grad is not None:
                 owned.discard(node)
-                # a copy: a write to it changes no other gradient, nor one that the user passed
-                grad = as_tensor(grad, on_tensors).clone()
+                # a copy, in index order as in torch: writing to it changes no other gradient, nor what the user passed
+                grad = as_tensor(grad, on_tensors).copy(order="C")
                 tensor._grad = grad if tensor._grad is None else tensor._grad + grad
     return g
 

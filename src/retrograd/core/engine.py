@@ -290,7 +290,7 @@ def _loop(
                 token = None if observer is None else observer.evaluate_begin(node)
                 if on_tensors or anomaly is not None:
                     state.local.evaluating = node
-                edges, grads, passed = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
+                edges, grads, passed = _step(node, g, owned, on_tensors, executed, captures, results)
                 if on_tensors and state.local.grad_enabled is not recording:
                     state.set_grad_enabled(recording)  # what a hook or a custom function switches does not reach others
                 if anomaly is not None:  # which is to see what arrives: a sum over what was broadcast may make a NaN
@@ -307,6 +307,8 @@ def _loop(
                             following = target
                         else:
                             heappush(ready, (-target.seq, target))
+                if edges and not retain_graph:  # it has run, and nothing is wrong with the shapes it returned
+                    node.release()
                 if anomaly is not None:
                     anomaly.check_step(node, g, grads)
                 if observer is not None:
@@ -368,15 +370,14 @@ def _step(
     g: Any,
     owned: set[Node],
     on_tensors: bool,
-    retain_graph: bool,
     executed: set[Node] | None,
     captures: dict[Node, list[tuple[int, int]]],
     results: list[Tensor | None],
 ) -> tuple[tuple[Edge | None, ...], Any, Any]:
     """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs.
 
-    Returns the edges to follow, the gradients for them, and the gradient that these were made from, which hooks may
-    have put in the place of the one that arrived.
+    Returns the edges to follow (none, where the node itself did not run), the gradients for them, and the gradient that
+    these were made from, which hooks may have put in the place of the one that arrived.
     """
     extras = node.extras
     ends_here = node in captures if executed is None else node not in executed
@@ -417,8 +418,6 @@ def _step(
         state.monitor.look_backward(node, g, grads)
     if extras is not None and extras.posthooks:
         grads = run_posthooks(node, extras, g, _fitted(node, edges, grads), on_tensors)
-    if not retain_graph:
-        node.release()
     owned.discard(node)
     return edges, grads, g
 

@@ -444,7 +444,7 @@ class AccumulateGrad(Node):
         with leaf_lock:
             grad = variable._grad
             if grad is None:
-                variable._grad = g.clone()
+                variable._grad = _clone_laid_out_as(variable._data, g)
             elif local.grad_enabled:
                 variable._grad = grad + g
             else:
@@ -454,11 +454,31 @@ class AccumulateGrad(Node):
 def _copy_laid_out_as(like: Any, g: Any) -> Any:
     if type(like) is not np.ndarray or type(g) is not np.ndarray:
         return g.copy()
-    copy = np.empty_like(like, g.dtype, subok=False)
-    if copy.strides != like.strides and _strides_matter(copy, like):  # a leaf with gaps has no layout to follow
-        copy = np.empty(like.shape, g.dtype)
+    copy = _empty_laid_out_as(like, g)
     copy[...] = g
     return copy
+
+
+def _clone_laid_out_as(like: Any, g: Tensor) -> Tensor:
+    """The same of a Tensor, with a history."""
+    data = g._data
+    if type(like) is not np.ndarray or type(data) is not np.ndarray:
+        return g.clone()
+    if like.shape == data.shape and not _strides_matter(like, data):
+        return g.clone()
+    return wrap(_empty_laid_out_as(like, g._data)).copy_(g)
+
+
+def _empty_laid_out_as(like: np.ndarray, g: np.ndarray) -> np.ndarray:
+    if like.shape != g.shape:
+        raise RuntimeError(
+            f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(like.shape)}, whose shape was "
+            "changed since its value was used; change .data after the backward, or compute the result again"
+        )
+    empty = np.empty_like(like, g.dtype, subok=False)
+    if empty.strides != like.strides and _strides_matter(empty, like):  # a leaf with gaps has no layout to follow
+        return np.empty(like.shape, g.dtype)
+    return empty
 
 
 def _strides_matter(a: Any, b: Any) -> bool:

@@ -22,6 +22,16 @@ def conj(value: Any) -> Any:
     return np.conj(value) if is_complex else value
 
 
+def in_floats(value: Any, like: Any) -> Any:
+    """``value``, but integers and truth values as numbers of the precision of ``like``, where they do not wrap around.
+
+    NumPy would also compute functions of small ones in half precision.
+    """
+    if getattr(value, "dtype", like.dtype).kind not in "biu":
+        return value
+    return value.astype((like.real if like.dtype.kind == "c" else like).dtype)
+
+
 def is_tensor(value: Any) -> bool:
     """Whether an argument is a tensor, or an array in place of one, and not a number."""
     return isinstance(value, (Tensor, np.ndarray))

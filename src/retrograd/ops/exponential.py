@@ -14,7 +14,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind, must_fit
-from retrograd.ops._rules import conj, is_tensor, keep, zero
+from retrograd.ops._rules import conj, in_floats, is_tensor, keep, zero
 from retrograd.ops._single import log1p_to_one
 from retrograd.ops.complex import _from_parts as from_parts
 
@@ -224,7 +224,7 @@ def _pow_other(g: Any, input: Any, other: Any, result: Any) -> Any:
     constant = (input == 0) & (np.real(other) >= 0)
     if result.dtype.kind == "c" and not np.iscomplexobj(input):
         input = input + 0j  # whose logarithm exists where it is negative
-    return keep(g * conj(result * np.log(input)), np.logical_not(constant))
+    return keep(g * conj(result * np.log(in_floats(input, result))), np.logical_not(constant))
 
 
 def _pow_name(input: Any, other: Any) -> str:

@@ -15,7 +15,7 @@ from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._digamma import digamma_of
 from retrograd.ops._erf import erf_by_blocks, erfc_single, erfinv_single
-from retrograd.ops._rules import conj, is_tensor, not_implemented
+from retrograd.ops._rules import conj, in_floats, is_tensor, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
 from retrograd.ops._zeta import zeta_of_order
 from retrograd.ops.exponential import exp2, expm1, log1p
@@ -196,6 +196,11 @@ def _scalar_name(name: str, input: Any, other: Any) -> str:
     return f"{name}Backward{2 if not is_tensor(other) else int(not is_tensor(input))}"
 
 
+def _zeta_other(g: Any, input: Any, other: Any) -> Any:
+    order = in_floats(input, g)
+    return g * (-order * sc.zeta(order + 1, other))
+
+
 @answers_for("_zeta")
 @scipy_elementwise(
     int_to_float=True,
@@ -203,7 +208,7 @@ def _scalar_name(name: str, input: Any, other: Any) -> str:
     method=False,
     node_name=lambda input, other: _scalar_name("SpecialZeta", input, other),
     input=not_implemented("zeta", "input"),
-    other=lambda g, input, other: g * (-input * sc.zeta(input + 1, other)),
+    other=_zeta_other,
 )
 def zeta(input, other):
     """Return the Hurwitz zeta function, the sum of ``(other + k) ** -input`` for ``k = 0, 1, ...``."""
@@ -215,7 +220,7 @@ def zeta(input, other):
 
 def log_or_zero(g: Any, input: Any, other: Any, log: Any, zero: int) -> Any:
     """``g * log(other)``, but 0 where the product with the logarithm was defined to be 0."""
-    return np.where((input == 0) & (other <= zero), 0, g * conj(log(other)))
+    return np.where((input == 0) & (other <= zero), 0, g * conj(log(in_floats(other, g))))
 
 
 def product_or_zero(input: Any, other: Any, log: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.core.op import elementwise
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import conj, keep
+from retrograd.ops._rules import conj, in_floats, keep
 
 # --- trigonometric functions ------------------------------------------------------------------------------------------
 
@@ -92,18 +92,19 @@ def atan(input):
     """Return the arctangent, an angle from -π/2 to π/2."""
 
 
-def _by_square_of_radius(value: Any, input: Any, other: Any) -> Any:
-    """``value / (input² + other²)``, and 0 at the origin, where :func:`atan2` has no derivative."""
+def _by_square_of_radius(g: Any, value: Any, input: Any, other: Any) -> Any:
+    """``g * value / (input² + other²)``, and 0 at the origin, where :func:`atan2` has no derivative."""
+    input, other = in_floats(input, g), in_floats(other, g)
     squared = input * input + other * other
-    return keep(value / squared, squared != 0)
+    return g * keep(value / squared, squared != 0)
 
 
 @elementwise(
     np.arctan2,
     int_to_float=True,
     aliases=("arctan2",),
-    input=lambda g, input, other: g * _by_square_of_radius(other, input, other),
-    other=lambda g, input, other: g * _by_square_of_radius(-input, input, other),
+    input=lambda g, input, other: _by_square_of_radius(g, other, input, other),
+    other=lambda g, input, other: _by_square_of_radius(-g, input, input, other),
 )
 def atan2(input, other):
     """Return the angle, from -π to π, of the point at ``x = other`` and ``y = input``.
