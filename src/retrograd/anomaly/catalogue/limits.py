@@ -352,28 +352,11 @@ def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -
     return tuple(others) if kept else ()
 
 
-_ELEMENTWISE = frozenset(
-    (
-        *(
-            *_SLOPES,
-            "abs",
-            "acos",
-            "acosh",
-            "add",
-            "atan2",
-            "atanh",
-            "clamp",
-            "cos",
-            "cosh",
-            "div",
-            "erf",
-            "exp",
-            "exp2",
-        ),
-        *("log", "log10", "log2", "logsigmoid", "mul", "neg", "pow", "reciprocal", "rsqrt", "sigmoid", "softplus"),
-        *("sqrt", "square", "sub", "where"),
-    )
-)
+_ELEMENTWISE = frozenset(_SLOPES) | {
+    *("abs", "acos", "acosh", "add", "atan2", "atanh", "clamp", "cos", "cosh", "div", "erf", "exp", "exp2", "log"),
+    *("log10", "log2", "logsigmoid", "mul", "neg", "pow", "reciprocal", "rsqrt", "sigmoid", "softplus", "sqrt"),
+    *("square", "sub", "where"),
+}
 
 
 def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
