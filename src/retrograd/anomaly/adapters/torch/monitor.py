@@ -127,6 +127,7 @@ class TorchMonitor:
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
         leave_out(self._patches)
+        self.agreement.start(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._clipping.start(self._patches)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
@@ -180,7 +181,7 @@ class TorchMonitor:
         self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
-        self.agreement.prepare(self.model)
+        self.agreement.prepare(self.model, self.now.optimizer)
         if not self._losses_finite(roots):
             self.sites.begin_anew()
             return
@@ -345,10 +346,12 @@ class TorchMonitor:
         if (self.now.loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
             return True
         event, self._deferred = self._deferred, None
+        known = self.agreement.have(leaf for leaf, _ in wrong)
         with self.at_work():
-            event = self.agreement.guilty(event or self.findings().in_backward(wrong, losses))
+            event = event or self.findings().in_backward(wrong, losses)
+            event, again = self.agreement.guilty(event, known, self.watch.replaying)
         parameters = [parameter for parameter, _ in gradients]
-        if self.report(kind, event, parameters):
+        if self.report(kind, event, parameters, again) and (known or not self.agreement.have(parameters)):
             self.now.withhold(parameters)
             return False
         return True
@@ -446,7 +449,7 @@ class TorchMonitor:
     def _step_is_over(self) -> None:
         """A gradient scaler has left out the update: nobody has read the losses that are on a device."""
         waiting, self.now.waiting = self.now.waiting, []
-        if any(map(is_bad, waiting)):
+        if self._deferred is not None or any(map(is_bad, waiting)):
             self.bad_gradients([], waiting)
             self.now.withheld = False
         self.calls.forget()
@@ -529,13 +532,14 @@ class TorchMonitor:
             self.now.went_back,
         )
 
-    def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
-        """Hand an event over, and say whether the update is to be withheld."""
-        if self.watch.replaying and not self.recordings.for_good:
+    def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
+        """Hand an event over, and say whether the update is to be withheld: the step may be run ``again``, or not."""
+        exact = self.recordings.for_good or not again
+        if self.watch.replaying and not exact:
             with self.at_work():
                 self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
-        return self.watch.found(kind, event, exact=self.recordings.for_good) == "withhold"
+        return self.watch.found(kind, event, exact=exact) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
         """Whether the user has said that the infinities of an operation are meant."""
