@@ -120,7 +120,8 @@ def _found_on_other_rank(report: Report) -> str | None:
     """What is said of findings that other processes report, which all have agreed on; None for any of its own."""
     events = [each for each in report.run.events if isinstance(each, NaNEvent)]
     ranks = [context_of(each).get("rank") for each in events]
-    own = [rank for rank in ranks if rank is None or str(rank) == report.run.start.rank]
+    here = None if report.run.start is None else report.run.start.rank
+    own = [rank for rank in ranks if rank is None or str(rank) == here]
     return ON_OTHER_RANK.format(events[0], ranks[0]) if events and not own else None
 
 

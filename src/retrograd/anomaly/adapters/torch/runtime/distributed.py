@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.event import NaNEvent, with_context, with_note
+from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_note
 from retrograd.anomaly.libraries import depth_of_user
 
 _PATIENCE = timedelta(minutes=3)  # with processes that do not answer: a hang would be worse than one name not known
@@ -23,8 +23,8 @@ _ALONE = (
     "`with retrograd.anomaly.watch(model, optimizer) as w:`."
 )
 _SILENT = (
-    "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave out "
-    "a step that the others take."
+    "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
+    "out a step that the others take."
 )
 
 
@@ -123,14 +123,14 @@ class Agreement:
         return bool(answer)
 
     def have(self, leaves: Iterable[torch.Tensor]) -> bool:
-        """Whether the others have the same of some leaves, so that what is wrong with these is known to them as well."""
+        """Whether the others have some of these leaves, so that what is wrong with them is known there as well."""
         if not self.active or self.sharded:
             return self.sharded
         shared = {id(each) for model in self._models for each in model.parameters()}
         return not shared.isdisjoint(map(id, leaves))
 
     def guilty(self, event: NaNEvent, known: bool, again: bool) -> tuple[NaNEvent, bool]:
-        """The event of the first process that found a birth, and whether the step is run again, in all the same.
+        """The event of the process that has the best evidence of a birth, and whether the step is run again, in all the same.
 
         Parameters
         ----------
@@ -150,10 +150,15 @@ class Agreement:
             self._silent = True
             return event, False
         found = [NaNEvent.from_json(each) for each, _ in answers]
-        guilty = next((index for index, each in enumerate(found) if each.op != "unknown"), 0)
+        guilty = max(range(len(found)), key=lambda index: _evidence(found[index]))  # the first of equals
         rank = dist.get_process_group_ranks(self._group)[guilty]
         said = f"It happened on rank {rank} of {dist.get_world_size()}."
         return with_context(with_note(found[guilty], said), rank=rank), all(each for _, each in answers)
+
+
+def _evidence(event: NaNEvent) -> tuple[bool, ...]:
+    """How much speaks for a finding: a bad loss of its own; gradients may have come from another process."""
+    return event.harmed == "loss", event.op != "unknown", is_certain(event)
 
 
 def _has_gone_ahead(model: torch.nn.Module) -> bool:
