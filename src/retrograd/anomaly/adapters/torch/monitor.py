@@ -55,7 +55,7 @@ from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
-from retrograd.anomaly.adapters.torch.runtime.distributed import Agreement
+from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.runtime.unhooked import leave_out
@@ -159,9 +159,8 @@ class TorchMonitor:
         self._growth.stop()
         self.calls.stop()
         self._models.forget()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        while self._handles:
+            self._handles.pop().remove()
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
         self._formulas.stop()
@@ -318,9 +317,8 @@ class TorchMonitor:
             return True
         began = time.perf_counter()
         waiting, self.now.waiting = self.now.waiting, []
-        norm = finite_norm([gradient for _, gradient in gradients], waiting)
+        norm = self.now.norm = finite_norm([gradient for _, gradient in gradients], waiting)
         self.remember(norm)
-        self.now.norm = norm
         fine = norm is not None and self._deferred is None
         fine = self.agreement.everywhere(fine)
         self.watch.spent(self.pace.looked(began))
@@ -351,7 +349,9 @@ class TorchMonitor:
             event = event or self.findings().in_backward(wrong, losses)
             event, again = self.agreement.guilty(event, known, self.watch.replaying)
         parameters = [parameter for parameter, _ in gradients]
-        if self.report(kind, event, parameters, again) and (known or not self.agreement.have(parameters)):
+        if not known and self.agreement.have(parameters) and self.watch.policies[kind] != "raise":
+            self.watch.in_vain(kind, event, UNSHARED)
+        elif self.report(kind, event, parameters, again):
             self.now.withhold(parameters)
             return False
         return True

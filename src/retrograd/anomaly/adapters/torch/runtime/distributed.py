@@ -22,6 +22,7 @@ _ALONE = (
     "that the others take, and they may wait for each other. Put the watch into the script and give it the model: "
     "`with retrograd.anomaly.watch(model, optimizer) as w:`."
 )
+UNSHARED = "Only this process knows of it, and the gradients are good: the update was made here as in the others."
 _SILENT = (
     "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
     "out a step that the others take."
@@ -130,7 +131,7 @@ class Agreement:
         return not shared.isdisjoint(map(id, leaves))
 
     def guilty(self, event: NaNEvent, known: bool, again: bool) -> tuple[NaNEvent, bool]:
-        """The event of the process that has the best evidence of a birth, and whether the step is run again, in all the same.
+        """The event of the process with the best evidence of a birth, and whether the step is run again: in all the same.
 
         Parameters
         ----------
