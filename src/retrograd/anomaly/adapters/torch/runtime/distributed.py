@@ -131,7 +131,7 @@ class Agreement:
         return not shared.isdisjoint(map(id, leaves))
 
     def guilty(self, event: NaNEvent, known: bool, again: bool) -> tuple[NaNEvent, bool]:
-        """The event of the process with the best evidence of a birth, and whether the step is run again: in all the same.
+        """The event of the process with the best evidence of a birth; whether the step is run again: in all the same.
 
         Parameters
         ----------
