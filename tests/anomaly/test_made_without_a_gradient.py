@@ -8,7 +8,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
-from tests.anomaly.both import line, only_event, run, runs
+from retrograd.anomaly.names import canonical
+from tests.anomaly.both import libraries, line, only_event, run, runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
@@ -48,6 +49,14 @@ def test_the_line_that_made_it_is_named(name: str, steps: bool) -> None:
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.lineno, event.harmed) == (op, line(text), "loss")
     assert event.kind != "leaf"
+
+
+@libraries
+@runs
+def test_the_way_begins_with_the_operation_that_made_it(library: str, steps: bool) -> None:
+    """Although no node of the graph stands for it."""
+    event = only_event(run(library, f"{LEAF}weight = torch.log(good)  # born here{USE}", steps))
+    assert [canonical(each) for each in event.path] == ["log", "mul", "sum"]
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -422,6 +422,10 @@ _OWN_LINE = str(EVENT.code_line).strip()
         ({"remedy": "p = probabilities(x)", "remedy_lineno": 30}, "Change line 30 as above"),
         ({"remedy": f"norm.eps = 1e-5; {_OWN_LINE}"}, "what its first part changes where that is made"),
         ({"remedy": "norm = torch.nn.LayerNorm(8, eps=1e-3)"}, "Make the layer as above, where it is made"),
+        (
+            {"remedy": "m = nn.Linear(3, 1); o = SGD(m.parameters(), 1.0)", "remedy_lineno": 4},
+            "Change line 4 as above",
+        ),
         ({"remedy": "optimizer = Adam(model.parameters(), eps=1e-4)"}, "Make the optimizer as above"),
         ({"remedy": "lr = lr / 10"}, "Make the steps of the update smaller, as above"),
         ({"remedy": 'model.get_buffer("mask").zero_()'}, "Run the line above once, after what has written"),

@@ -1367,3 +1367,22 @@ def test_the_error_survives_a_pickle() -> None:
         (x / x).sum().backward()
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again), again.event) == (AnomalyError, str(caught.value), caught.value.event)
+
+
+@pytest.mark.parametrize("loader", [[1.0, 2.0, 3.0], range(3), rg.utils.data.DataLoader([1.0, 2.0, 3.0])])
+def test_steps_are_as_long_as_the_loader(loader: Any) -> None:
+    """A progress bar around them asks for it; the second run of a step is no batch of its own."""
+    with rg.anomaly.watch() as watch:
+        steps = watch.steps(loader)
+        assert len(steps) == len(loader) == 3
+        assert iter(steps) is steps
+        assert len(list(steps)) == 3
+
+
+def test_steps_of_what_has_no_length_have_none() -> None:
+    with rg.anomaly.watch() as watch:
+        steps = watch.steps(each for each in (1.0, 2.0))
+        with pytest.raises(TypeError, match=r"object of type 'generator' has no len\(\)"):
+            len(steps)
+        assert list(steps) == [1.0, 2.0]
+        assert list(steps) == []

@@ -31,7 +31,7 @@ from retrograd.anomaly.messages import (
 )
 from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, operations_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
-from retrograd.anomaly.second_run import SecondRun, batches_of
+from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
 from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -283,12 +283,17 @@ class Watch:
         """Say which batch is being worked on; events carry it. :meth:`steps` does it by itself."""
         self.batch_idx = batch_idx
 
-    def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
+    def steps(self, loader: Iterable[Any]) -> Batches:
         """Yield the batches of ``loader``, and one of them twice if something goes wrong with it.
 
         When a step trips, its update is withheld, weights, random states and buffers are put back as they were, and the
         *same batch is yielded once more*, to the same loop body, with every operation checked and every line recorded.
         After this second pass the policy is carried out: under "raise" the exact finding is raised.
+
+        Returns
+        -------
+        Batches
+            An iterator, as long as ``loader`` where that has a length.
 
         Raises
         ------
@@ -308,6 +313,9 @@ class Watch:
         Traceback (most recent call last):
         retrograd.anomaly.monitor.AnomalyError: ...
         """
+        return Batches(loader, self._steps(loader))
+
+    def _steps(self, loader: Iterable[Any]) -> Iterator[Any]:
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
         around = self._around.pop() if self._around else self.batch_idx  # of a loop around this one

@@ -101,3 +101,32 @@ def batches_of(loader: Iterable[Any]) -> Iterable[Any]:
         return loader
     count = f"; for {loader} steps give range({loader})" if isinstance(loader, int) else ""
     raise TypeError(f"steps() takes the batches, as a DataLoader or a list, but got {loader!r}{count}")
+
+
+class Batches:
+    """An iterator over the batches of a loader, some of which come twice, with the loader's length where it has one.
+
+    Parameters
+    ----------
+    loader
+        Which is asked for the length, as a progress bar does.
+    batches
+        What is iterated over.
+    """
+
+    def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
+        self._loader = loader
+        self._batches = batches
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def close(self) -> None:
+        """Leave the loop, as when a generator is closed."""
+        self._batches.close()  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -11,7 +12,7 @@ from types import FrameType, TracebackType
 
 from retrograd.anomaly import AnomalyError, Watch, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
-from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
@@ -25,6 +26,8 @@ NOTHING_WATCHED = (
     "watched if torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
+ON_OTHER_RANK = "retrograd: {}; it happened on rank {}, whose report says more"
+HEAD_START = 2.0  # seconds for that report: torchrun ends all processes once one has failed
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 ELSEWHERE = (
     "retrograd: the program was run by {}, whose environment has no {!r}; if that is installed in another one, install "
@@ -69,6 +72,11 @@ def run_watched(
         # what the script has printed comes before what is said about it; where that cannot be written, Python says so
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
+    elsewhere = _found_on_other_rank(report)
+    if elsewhere is not None and (failure is None or isinstance(failure, AnomalyError)):
+        _say(elsewhere)
+        time.sleep(0.0 if failure is None else HEAD_START)
+        return 0 if failure is None and left is None else 1
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     if not getattr(sys.stderr, "closed", False):
@@ -106,6 +114,15 @@ def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
         if failure is None:
             raise
     return None
+
+
+def _found_on_other_rank(report: Report) -> str | None:
+    """What is said of findings that other processes report, which all have agreed on; None for any of its own."""
+    events = [each for each in report.run.events if isinstance(each, NaNEvent)]
+    ranks = [context_of(each).get("rank") for each in events]
+    here = None if report.run.start is None else report.run.start.rank
+    own = [rank for rank in ranks if rank is None or str(rank) == here]
+    return ON_OTHER_RANK.format(events[0], ranks[0]) if events and not own else None
 
 
 def _say(text: str) -> None:

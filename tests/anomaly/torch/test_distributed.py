@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,23 +56,133 @@ AGAIN = "w.steps(range(4))"
 CASES = [(DDP, DATA, "range(4)"), (FSDP, DATA, "range(4)"), (FSDP, ROOT, "range(4)"), (FSDP, ROOT, AGAIN)]
 
 
+def in_two_processes(script: Path, meeting: Path, *before: str) -> list[tuple[int, str, str]]:
+    """The exit code, the output and the error output of both."""
+    command = [sys.executable, *before, str(script)]
+    ranks = [
+        subprocess.Popen(
+            [*command, str(rank), str(meeting)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [rank.communicate(timeout=120) for rank in ranks]
+    finally:
+        for each in ranks:
+            each.kill()
+    return [(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)]
+
+
 @pytest.mark.parametrize(("wrap", "fault", "loop"), CASES, ids=["DDP", "FSDP", "FSDP in backward", "FSDP run again"])
 def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, fault: Sequence[str], loop: str, tmp_path: Path) -> None:
     bad, loss, kind = fault
     script = tmp_path / "train.py"
     text = SCRIPT.replace("WRAP", wrap).replace("LOOP", loop)
     script.write_text(text.replace("BAD", bad).replace("LOSS", loss))
-    command = [sys.executable, str(script)]
-    meeting = str(tmp_path / "meeting")
-    ranks = [
-        subprocess.Popen([*command, str(rank), meeting], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    try:
-        said = [rank.communicate(timeout=90) for rank in ranks]
-    finally:
-        for each in ranks:
-            each.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert [out.split()[:3] for out, _ in said] == [["0", "2", kind], ["1", "2", kind]], said
-    assert all("It happened on rank 1 of 2." in out for out, _ in said), said
+    said = in_two_processes(script, tmp_path / "meeting")
+    assert [code for code, _, _ in said] == [0, 0], said
+    assert [out.split()[:3] for _, out, _ in said] == [["0", "2", kind], ["1", "2", kind]], said
+    assert all("It happened on rank 1 of 2." in out for _, out, _ in said), said
+
+
+RUN = """
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+torch.manual_seed(0)
+x = torch.randn(24, 8)
+if rank == 1:
+    x[BAD] = 0
+class Trainer:
+    def __init__(self):
+        inner = nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(inner.parameters(), 0.1)
+        self.model = nn.parallel.DistributedDataParallel(inner)
+    def fit(self):
+        for step, (a,) in enumerate(LOOP):
+            self.optimizer.zero_grad()
+            LOSS
+            loss.backward()
+            self.optimizer.step()
+trainer = Trainer()
+trainer.fit()
+print([each.flatten().tolist() for each in trainer.model.parameters()])
+dist.destroy_process_group()
+"""
+LOADER = "DataLoader(TensorDataset(x), batch_size=8)"
+LOSS = "loss = self.model(a / a.norm(dim=-1, keepdim=True)).square().mean()"
+
+
+def watched(tmp_path: Path, policy: str, **parts: str) -> list[tuple[int, str, str]]:
+    text = RUN
+    for name, part in {"BAD": "12", "LOOP": LOADER, "LOSS": LOSS, **parts}.items():
+        text = text.replace(name, part)
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    return in_two_processes(script, tmp_path / "meeting", "-m", "retrograd", "run", "--policy", policy)
+
+
+@pytest.mark.parametrize("loop", [LOADER, "zip(x.split(8))"], ids=["run again", "not run again"])
+@pytest.mark.parametrize("bad", ["4", "12"])  # before an optimizer has stepped, and after
+def test_all_leave_out_the_step_of_one_that_nobody_told_of_the_model(loop: str, bad: str, tmp_path: Path) -> None:
+    said = watched(tmp_path, "skip_step", LOOP=loop, BAD=bad)
+    assert [code for code, _, _ in said] == [0, 0], said
+    (_, weights, other), (_, same, guilty) = said
+    assert weights == same
+    assert "nan" not in weights
+    assert "NaN born in div" in guilty
+    assert "update left out" in guilty
+    assert "It happened on rank 1 of 2." in guilty
+    assert "it happened on rank 1, whose report says more" in other
+    assert len(other.strip().splitlines()) == 1, other
+
+
+def test_one_error_ends_all_and_the_process_with_the_birth_reports_it(tmp_path: Path) -> None:
+    (code, _, other), (same, _, guilty) = watched(tmp_path, "raise")
+    assert (code, same) == (1, 1)
+    assert "update withheld" in guilty
+    assert "It happened on rank 1 of 2." in guilty
+    assert len(other.strip().splitlines()) == 1, other
+    assert "it happened on rank 1, whose report says more" in other
+
+
+@pytest.mark.parametrize("policy", ["warn", "record"])
+def test_what_is_let_through_goes_on_in_all(policy: str, tmp_path: Path) -> None:
+    (code, weights, _), (same, others, _) = watched(tmp_path, policy, BAD="20")
+    assert (code, same) == (0, 0)
+    assert weights == others
+
+
+def test_a_loss_that_spoils_no_gradient_is_no_reason_to_leave_out_what_the_others_do(tmp_path: Path) -> None:
+    """Nobody else knows of it, and would neither answer nor run the step again."""
+    loss = 'loss = self.model(a).square().mean() + torch.tensor(float("nan") if rank and step == 1 else 0.0)'
+    (code, weights, _), (same, others, guilty) = watched(tmp_path, "skip_step", LOSS=loss)
+    assert (code, same) == (0, 0), guilty
+    assert weights == others
+    assert "the update was made here as in the others" in " ".join(guilty.split())
+    assert "left out" not in guilty
+
+
+def test_a_model_of_one_process_is_its_own_affair(tmp_path: Path) -> None:
+    """The others would not answer; its own update is left out."""
+    loss = (
+        "loss = self.model(a).square().mean()\n"
+        "            if rank:\n"
+        "                own = torch.ones(1, requires_grad=True)\n"
+        "                beside = torch.optim.SGD([own], 0.1)\n"
+        '                (own * (float("nan") if step == 1 else 1.0)).sum().backward()\n'
+        "                beside.step()\n"
+        "                assert own.isfinite().all()"
+    )
+    (code, weights, _), (same, others, guilty) = watched(tmp_path, "skip_step", LOSS=loss)
+    assert (code, same) == (0, 0), guilty
+    assert weights == others
+    assert "update left out" in guilty

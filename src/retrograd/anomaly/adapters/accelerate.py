@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd.anomaly.adapters.loops import CleanLogs, replaced, speak_once
 from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.second_run import Batches
 
 try:
     from accelerate.optimizer import AcceleratedOptimizer
@@ -40,9 +41,9 @@ class AcceleratedWatch(Watch):
         self._attached.close()
         super().stop()
 
-    def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
+    def steps(self, loader: Iterable[Any]) -> Batches:
         """As :meth:`Watch.steps`; gradient accumulation does not count the second run."""
-        return rerunning(self, super().steps(loader), self._accelerator)
+        return Batches(loader, rerunning(self, super().steps(loader), self._accelerator))
 
     def _write(self, original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
         return original(self._logs(values), *args, **kwargs)

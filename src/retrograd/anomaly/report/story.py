@@ -374,7 +374,7 @@ def _put_before(event: NaNEvent, line: int) -> str:
 
 def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
     """Where to write what stands elsewhere than at the line of the event; None for what stands there."""
-    if _LAYER_MADE.match(remedy):
+    if event.remedy_lineno is None and _LAYER_MADE.match(remedy):
         return "Make the layer as above, where it is made"
     if _OPTION_SET.match(remedy):
         return "Write the line above behind the one that makes the model, for each layer that needs it"

@@ -56,7 +56,7 @@ from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
-from retrograd.anomaly.adapters.torch.runtime.distributed import Agreement
+from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.runtime.unhooked import leave_out
@@ -129,6 +129,7 @@ class TorchMonitor:
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
         leave_out(self._patches)
+        self.agreement.start(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._clipping.start(self._patches)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
@@ -161,9 +162,8 @@ class TorchMonitor:
         self._growth.stop()
         self.calls.stop()
         self._models.forget()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        while self._handles:
+            self._handles.pop().remove()
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
         self._formulas.stop()
@@ -183,7 +183,7 @@ class TorchMonitor:
         self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
-        self.agreement.prepare(self.model)
+        self.agreement.prepare(self.model, self.now.optimizer)
         if not self._losses_finite(roots):
             self.sites.begin_anew()
             return
@@ -316,9 +316,8 @@ class TorchMonitor:
             return True
         began = time.perf_counter()
         waiting, self.now.waiting = self.now.waiting, []
-        norm = finite_norm([gradient for _, gradient in gradients], waiting)
+        norm = self.now.norm = finite_norm([gradient for _, gradient in gradients], waiting)
         self.remember(norm)
-        self.now.norm = norm
         fine = norm is not None and self._deferred is None
         fine = self.agreement.everywhere(fine)
         self.watch.spent(self.pace.looked(began))
@@ -344,10 +343,14 @@ class TorchMonitor:
         if (self.now.loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
             return True
         event, self._deferred = self._deferred, None
+        known = self.agreement.have(leaf for leaf, _ in wrong)
         with self.at_work():
-            event = self.agreement.guilty(event or self.findings().in_backward(wrong, losses))
+            event = event or self.findings().in_backward(wrong, losses)
+            event, again = self.agreement.guilty(event, known, self.watch.replaying)
         parameters = [parameter for parameter, _ in gradients]
-        if self.report(kind, event, parameters):
+        if not known and self.agreement.have(parameters) and self.watch.policies[kind] != "raise":
+            self.watch.in_vain(kind, event, UNSHARED)
+        elif self.report(kind, event, parameters, again):
             self.now.withhold(parameters)
             return False
         return True
@@ -446,7 +449,7 @@ class TorchMonitor:
     def _step_is_over(self) -> None:
         """A gradient scaler has left out the update: nobody has read the losses that are on a device."""
         waiting, self.now.waiting = self.now.waiting, []
-        if any(map(is_bad, waiting)):
+        if self._deferred is not None or any(map(is_bad, waiting)):
             self.bad_gradients([], waiting)
             self.now.withheld = False
         self.calls.forget()
@@ -529,14 +532,15 @@ class TorchMonitor:
             self.now.went_back,
         )
 
-    def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
-        """Hand an event over, and say whether the update is to be withheld."""
-        if self.watch.replaying and not self.recordings.for_good:
+    def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
+        """Hand an event over, and say whether the update is to be withheld: the step may be run ``again``, or not."""
+        exact = self.recordings.for_good or not again
+        if self.watch.replaying and not exact:
             with self.at_work():
                 self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
         event = self._buffers.put_back(kind, event)
-        return self.watch.found(kind, event, exact=self.recordings.for_good) == "withhold"
+        return self.watch.found(kind, event, exact=exact) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
         """Whether the user has said that the infinities of an operation are meant."""

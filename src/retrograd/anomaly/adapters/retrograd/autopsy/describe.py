@@ -60,6 +60,14 @@ _NAN_IN_PRODUCT = (
 MEANT = "It was said to be meant, but it came through."
 
 
+def _beginning_with(birth: Birth, node: Node | None, path: Sequence[Node]) -> tuple[str, ...]:
+    """The way from a birth, its own operation first: one without a gradient has no node there."""
+    names = tuple(each.name() for each in path)
+    if node is None:
+        return (birth.name, *names) if names else ()
+    return names if node in path[:1] else (node.name(), *names)
+
+
 def in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as the user wrote them: ``1 / x`` has 1 first."""
     if op is None or op.label not in REVERSED:
@@ -161,7 +169,7 @@ class Describer:
             op=name,
             index=index,
             operands=operands,
-            path=tuple(each.name() for each in ([] if node is None or node in path[:1] else [node]) + list(path)),
+            path=_beginning_with(birth, node, path),
             thread=birth.thread.name,
             note=MEANT if birth.excused else None,
             surroundings=self.surroundings(
