@@ -539,8 +539,7 @@ class TorchMonitor:
             with self.at_work():
                 self.recordings.tripped(leaves, by_hand=self.now.optimizer is None)
         self.now.waiting = []
-        event = self._buffers.put_back(kind, event)
-        return self.watch.found(kind, event, exact=exact) == "withhold"
+        return self.watch.found(kind, self._buffers.put_back(kind, event), exact=exact) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
         """Whether the user has said that the infinities of an operation are meant."""
