@@ -78,6 +78,10 @@ class Monitor:
         """Run the step of an optimizer and return what it returns."""
         return step()
 
+    def may_average(self, statistics: Sequence[Tensor]) -> bool:
+        """Say whether a layer may take the statistics of a batch into its running averages."""
+        return True
+
     def enter_thread(self) -> None:
         """Begin to observe a thread that runs its first operation."""
 

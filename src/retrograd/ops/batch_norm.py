@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core import state
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.reducing import reduce
@@ -199,10 +200,8 @@ def _check_channels(name: str, channels: int, **parameters: Any) -> None:
             )
 
 
-def _update(running: Tensor | None, batch: Any, momentum: float) -> None:
+def _update(running: Any, batch: Any, momentum: float) -> None:
     """Move running statistics towards those of a batch, in place."""
-    if running is None:
-        return
     recorded = set_grad_enabled(False)
     try:
         running.mul_(1 - momentum).add_(batch.to(running.dtype) * momentum)
@@ -304,8 +303,8 @@ def _normalized(
         mean, var = input.new_zeros(channels), input.new_ones(channels)
         return _batch_norm(input, weight, bias, mean, var, True, eps)
     mean, var = _batch_statistics(input.detach())
-    _update(running_mean, mean, momentum)
-    if running_var is not None:
+    if running_mean is not None and (state.monitor is None or state.monitor.may_average((mean, var))):
+        _update(running_mean, mean, momentum)
         _update(running_var, var * (count / (count - 1)), momentum)
     return _batch_norm(input, weight, bias, mean, var, True, eps)
 

@@ -172,13 +172,9 @@ class RetrogradMonitor(Monitor):
 
     def excuses(self, birth: Birth) -> bool:
         """Whether the user has said that a birth is meant."""
-        allow = self.watch.allow
-        if expected.depth:
+        names = {birth.name} if birth.op is None else {birth.name, birth.op.name}
+        if expected.depth or not self.watch.allow.isdisjoint((*names, *map(canonical, names))):
             return True
-        if allow:
-            names = {birth.name} if birth.op is None else {birth.name, birth.op.name}
-            if not allow.isdisjoint((*names, *map(canonical, names))):
-                return True
         return are_among(birth.modules, self.watch.allow_modules, self.watch.model)
 
     def flag(self, kind: str) -> None:
@@ -508,6 +504,9 @@ class RetrogradMonitor(Monitor):
         if self._told:
             self._told = Marked()
         return self._steps.run(optimizer, step)
+
+    def may_average(self, statistics: Sequence[Tensor]) -> bool:
+        return not self.watch.must_not_pass or bool(expected.depth) or all(is_finite(x._data) for x in statistics)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
 
