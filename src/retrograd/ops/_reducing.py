@@ -62,9 +62,9 @@ def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None
     Products of some of the elements may overflow or underflow where those of all, in their order, do not: then, and
     where there are zeros, they are multiplied in their order.
     """
-    length = x.size if axis is None else x.shape[axis] if x.ndim else 1
-    along_rows = axis is None or axis in (-1, x.ndim - 1)
-    if type(x) is np.ndarray and length >= _LONG and x.size and along_rows and x.flags.c_contiguous:
+    along_rows = x.ndim and (axis is None or axis in (-1, x.ndim - 1))
+    length = x.shape[-1] if along_rows and axis is not None else x.size
+    if type(x) is np.ndarray and along_rows and length >= _LONG and x.size and x.flags.c_contiguous:
         with np.errstate(all="ignore"):  # what happens in other orders is no birth
             result = _multiplied_side_by_side(x.reshape(-1, length), dtype)
         if result.dtype.kind not in "fc" or (np.isfinite(result) & (result != 0)).all():
