@@ -8,6 +8,7 @@ against that; so these places are left out.
 from __future__ import annotations
 
 import dis
+import gc
 import os.path
 import random
 import sys
@@ -62,12 +63,15 @@ def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) ->
                 tell(frame)
         return inside
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()  # an interrupt of what an earlier run has left, as a generator that is closed, would come to nobody
     sys.settrace(called)
     try:
         yield
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
 
 
 def places_in(run: Callable[[], object], most: int, first: tuple[str, ...] = ()) -> list[Place]:
