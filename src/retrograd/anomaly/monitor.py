@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -315,7 +315,7 @@ class Watch:
         """
         return Batches(loader, self._steps(loader))
 
-    def _steps(self, loader: Iterable[Any]) -> Iterator[Any]:
+    def _steps(self, loader: Iterable[Any]) -> Generator[Any, None, None]:
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
         around = self._around.pop() if self._around else self.batch_idx  # of a loop around this one

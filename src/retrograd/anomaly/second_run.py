@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,7 @@ class Batches:
         What is iterated over.
     """
 
-    def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
+    def __init__(self, loader: Any, batches: Generator[Any, None, None]) -> None:
         self._loader = loader
         self._batches = batches
 
@@ -129,4 +129,4 @@ class Batches:
 
     def close(self) -> None:
         """Leave the loop, as when a generator is closed."""
-        self._batches.close()  # type: ignore[attr-defined]
+        self._batches.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -93,7 +93,7 @@ def watch(
     return AcceleratedWatch(accelerator, model, optimizer, policy, **kwargs)
 
 
-def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Iterator[Any]:
+def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Generator[Any, None, None]:
     """The batches of ``watch.steps(loader)``, such that ``accelerator.accumulate`` counts each once.
 
     Parameters
