@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -30,45 +31,90 @@ def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
     The arguments are those of a script, or of a module behind ``-m``. Where torch is not installed, the test is
     skipped.
     """
+    return side_by_side((arguments, environment), cwd=cwd)[0]
+
+
+def side_by_side(
+    *programs: tuple[Sequence[str], Mapping[str, str]], cwd: Path
+) -> list[subprocess.CompletedProcess[str]]:
+    """The same of several programs that run at once, each given by its arguments and its environment."""
     import pytest  # not in the processes that this file runs as well
 
     pytest.importorskip("torch", reason="torch is not installed")
-    command = [sys.executable, *arguments]
-    environment = {"PYTHONIOENCODING": "utf-8", **environment}
+    commands = [[sys.executable, *arguments] for arguments, _ in programs]
+    environments = [{"PYTHONIOENCODING": "utf-8", **environment} for _, environment in programs]
     if not hasattr(os, "fork"):
-        return subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=100, env=environment
-        )
+        return _started(commands, environments, cwd)
     if not _servers:
         begin = [sys.executable, "-c", "from tests.forking import serve; serve()"]
-        paths = os.pathsep.join([str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")])
-        started = {**environment, "PYTHONPATH": paths}
+        paths = os.pathsep.join([str(Path(__file__).parent.parent), environments[0].get("PYTHONPATH", "")])
+        started = {**environments[0], "PYTHONPATH": paths}
         _servers.append(subprocess.Popen(begin, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=started))
         atexit.register(_servers[0].communicate)  # which closes its input: it ends
     server = _servers[0]
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
-        told = {"command": command, "cwd": str(cwd), "environment": environment, "folder": folder}
+        told = [
+            {"command": command, "cwd": str(cwd), "environment": environment, "output": f"{folder}/{number}"}
+            for number, (command, environment) in enumerate(zip(commands, environments, strict=True))
+        ]
         server.stdin.write(json.dumps(told) + "\n")
         server.stdin.flush()
         answer = server.stdout.readline()
         assert answer, "the process that programs are forked from has ended"
-        out, err = (Path(folder, name).read_text(encoding="utf-8") for name in ("out", "err"))
-    return subprocess.CompletedProcess(command, int(answer), out, err)
+        said = [
+            [Path(f"{each['output']}.{stream}").read_text(encoding="utf-8") for stream in ("out", "err")]
+            for each in told
+        ]
+    codes = json.loads(answer)
+    return [
+        subprocess.CompletedProcess(command, code, *each)
+        for command, code, each in zip(commands, codes, said, strict=True)
+    ]
+
+
+def _started(
+    commands: list[list[str]], environments: list[dict[str, str]], cwd: Path
+) -> list[subprocess.CompletedProcess[str]]:
+    """The same without forks."""
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+        )
+        for command, environment in zip(commands, environments, strict=True)
+    ]
+    try:
+        said = [each.communicate(timeout=100) for each in running]
+    finally:
+        for each in running:
+            each.kill()
+    return [
+        subprocess.CompletedProcess(command, each.returncode, *outputs)
+        for command, each, outputs in zip(commands, running, said, strict=True)
+    ]
 
 
 def serve() -> None:
-    """Fork a process for every line of the input, and answer with the code it ended with."""
+    """Fork processes for every line of the input, and answer with the codes they ended with."""
     import torch._dynamo  # noqa: F401  # which torch imports for its first optimizer
 
     gc.freeze()
     for line in sys.stdin:
-        told = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            _become(**told)
-        print(_code_of(child), flush=True)
+        children = []
+        for told in json.loads(line):
+            child = os.fork()
+            if child == 0:
+                _become(**told)
+            children.append(child)
+        print(json.dumps([_code_of(child) for child in children]), flush=True)
 
 
 def _code_of(child: int) -> int:
@@ -82,9 +128,9 @@ def _code_of(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _become(command: list[str], cwd: str, environment: dict[str, str], folder: str) -> NoReturn:
+def _become(command: list[str], cwd: str, environment: dict[str, str], output: str) -> NoReturn:
     """Be the process of a command."""
-    for number, name in enumerate((os.devnull, f"{folder}/out", f"{folder}/err")):
+    for number, name in enumerate((os.devnull, f"{output}.out", f"{output}.err")):
         file = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
         os.dup2(file, number)
         os.close(file)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests import forking
 
 pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
 
@@ -58,23 +58,12 @@ CASES = [(DDP, DATA, "range(4)"), (FSDP, DATA, "range(4)"), (FSDP, ROOT, "range(
 
 def in_two_processes(script: Path, meeting: Path, *before: str) -> list[tuple[int, str, str]]:
     """The exit code, the output and the error output of both."""
-    command = [sys.executable, *before, str(script)]
-    ranks = [
-        subprocess.Popen(
-            [*command, str(rank), str(meeting)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [rank.communicate(timeout=120) for rank in ranks]
-    finally:
-        for each in ranks:
-            each.kill()
-    return [(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)]
+    arguments = (*before, str(script))
+    done = forking.side_by_side(
+        *(((*arguments, str(rank), str(meeting)), {**os.environ, "RANK": str(rank)}) for rank in range(2)),
+        cwd=script.parent,
+    )
+    return [(each.returncode, each.stdout, each.stderr) for each in done]
 
 
 @pytest.mark.parametrize(("wrap", "fault", "loop"), CASES, ids=["DDP", "FSDP", "FSDP in backward", "FSDP run again"])
