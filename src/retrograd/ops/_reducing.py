@@ -41,6 +41,11 @@ def cast(input: Any, dtype: Any) -> Any:
     return input if dtype is None else input.astype(as_dtype(dtype).numpy, copy=False)
 
 
+def as_cast(input: Any, result: Any) -> Any:
+    """An operand as a function saw it that computed in the dtype of its result: of complex numbers the real part."""
+    return input.real if input.dtype.kind == "c" and result.dtype.kind != "c" else input
+
+
 def count_reduced(shape: tuple[int, ...], result_shape: tuple[int, ...]) -> int:
     """How many elements were reduced to each element of the result."""
     return math.prod(shape) // max(math.prod(result_shape), 1)
