@@ -92,6 +92,7 @@ def test_products_of_real_parts_and_a_sum_of_one_infinity(lib: Any) -> Any:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex:UserWarning")
 def test_running_products_of_real_parts() -> None:
     """Not as in torch, which multiplies the complex numbers in the derivative."""
     for values in ([1 + 2j, 3 - 1j, -2j], [1 + 2j, 2j, 3 - 1j]):

@@ -330,8 +330,8 @@ def i1(input):
 
 
 def i1e_derivative(g: Any, input: Any, result: Any) -> Any:
-    # with the quotient i1(x) / x, since SciPy's function of order 2 ends at 1e9; of small numbers by its series, because
-    # the derivative of the quotient is a difference of numbers that are much larger
+    # with the quotient i1(x) / x, since SciPy's function of order 2 ends at 1e9; of small numbers by its series, as the
+    # derivative of the quotient is a difference of numbers that are much larger
     is_small = np.abs(input) < 1e-2
     square = np.where(is_small, input, 0) ** 2
     series = np.exp(-np.abs(input)) * (0.5 + square / 16 * (1 + square / 24))
