@@ -206,6 +206,19 @@ def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> 
     compare()
 
 
+@pytest.mark.parametrize("shape", [(40, 30, 7), (3, 2, 40, 2, 10), (40, 1, 40), (2, 2100, 3), (0, 500, 4), (9, 200, 49)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
+    """Those of a dimension in the middle are reduced side by side."""
+    dim = len(shape) // 2
+    x = np.random.default_rng(0).normal(1, 0.1, shape).astype(np.float32)
+    for name in ("sum", "prod", "amax", "any"):
+        ours = getattr(rg, name)(rg.from_numpy(x), dim, keepdim)
+        theirs = getattr(torch, name)(torch.from_numpy(x), dim, keepdim)
+        assert ours.stride() == theirs.stride()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=3e-5)
+
+
 def test_the_edges_of_a_histogram_must_increase() -> None:
     bins = rg.tensor([1.0, 3.0, 2.5, 4.0])
     with pytest.raises(RuntimeError, match=r"must increase, but edge 1 is 3 and edge 2 is 2\.5; sort them"):
