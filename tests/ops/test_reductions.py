@@ -206,7 +206,7 @@ def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> 
     compare()
 
 
-@pytest.mark.parametrize("shape", [(40, 30, 7), (3, 2, 40, 2, 10), (40, 1, 40), (2, 2100, 3), (0, 500, 4), (9, 200, 49)])
+@pytest.mark.parametrize("shape", [(40, 30, 7), (3, 2, 40, 2, 10), (40, 1, 40), (2, 2100, 3), (0, 500, 4), (9, 99, 49)])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
     """Those of a dimension in the middle are reduced side by side."""
