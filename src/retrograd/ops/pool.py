@@ -107,8 +107,8 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
     elements_of_window = math.prod(axis.kernel for axis in axes)
     are_few = 0 < math.prod(shape) * elements_of_window <= _FEW  # of no images, however large, nothing is picked
     if type(input) is np.ndarray and are_few and not any(map(_misses, axes)):
-        values, places = max_of_rows(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
-        return values.reshape(shape), places.reshape(shape)
+        found = max_of_rows(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
+        return found[0].reshape(shape), found[1].reshape(shape)
     lowest = -np.inf if input.dtype.kind == "f" else np.iinfo(input.dtype).min
     values: Any = np.full_like(input, lowest, shape=shape, order="C")
     for windows, elements in each_element(axes):
