@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import warnings
@@ -420,6 +421,18 @@ def run(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("x", [1e-100, 1e-30, 1e-12, 1e-8, 1e-4, 0.00999, 0.01001])
+def test_higher_derivatives_of_i1e_near_zero(x: float) -> None:
+    """Those of ``exp(-x) (x / 2 + x^3 / 16 + x^5 / 384)``; its quotient by ``x`` has differences of huge numbers."""
+    series = np.polynomial.Polynomial([0, 1 / 2, 0, 1 / 16, 0, 1 / 384])
+    point = rg.tensor(x, dtype=rg.float64, requires_grad=True)
+    y = rg.special.i1e(point)
+    for _ in range(3):
+        (y,) = rg.autograd.grad(y, point, create_graph=True)
+        series = series.deriv() - series
+        assert y.item() == pytest.approx(series(x) * math.exp(-x), rel=1e-9)
 
 
 def test_importing_retrograd_does_not_import_scipy() -> None:

@@ -395,3 +395,28 @@ def test_saved_indices_that_hooks_have_packed(lib: Any) -> Any:
     with lib.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), lib.tensor):
         node = x.gather(1, index).grad_fn
     return [node._saved_index]
+
+
+@parity
+def test_a_leaf_is_what_it_has_become_since_it_was_saved(lib: Any) -> Any:
+    class Times(lib.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            a, b = ctx.saved_tensors
+            return g * b, g * a
+
+    found = []
+    for function in (lib.mul, lib.dot, Times.apply):
+        for x in (lib.tensor([2.0, 3.0]), lib.tensor([2.0, 3.0]).add_(1), lib.arange(4.0)[1:3]):
+            for later in (True, False):
+                w = lib.tensor([5.0, 7.0], requires_grad=True)
+                y = function(w, x.requires_grad_(not later)).sum()
+                x.requires_grad_(later)
+                (g,) = lib.autograd.grad(y, w, create_graph=True)
+                found.append((g, g.requires_grad and lib.autograd.grad(g.square().sum(), x)))
+    return found

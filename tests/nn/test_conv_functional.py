@@ -212,15 +212,22 @@ def test_maxima_of_few_and_of_many_windows(lib: Any) -> Any:
 
 
 @parity
-def test_adaptive_pooling_of_several_nan(lib: Any) -> Any:
-    """The last one of a window is the maximum, and gets the gradient."""
+def test_pooling_of_several_nan(lib: Any) -> Any:
+    """The last one of a window is the maximum, and gets the gradient; also where a window reaches over all ends."""
     found = []
     for n in (1, 2, 3):
         x = lib.arange(2.0 * 5**n).reshape(2, *(5,) * n)
         x = x.where(x % 3 > 0, math.nan).requires_grad_()
-        largest, indices = getattr(lib.nn.functional, f"adaptive_max_pool{n}d")(x, 2, return_indices=True)
-        (grad,) = lib.autograd.grad(largest.sum(), x)
-        found.append([largest.isnan(), indices, grad])
+        for name, options in (
+            ("adaptive_max_pool", {"output_size": 2}),
+            ("adaptive_max_pool", {"output_size": 7}),
+            ("max_pool", {"kernel_size": 3, "padding": 1}),
+            ("max_pool", {"kernel_size": 9, "padding": 2}),
+            ("max_pool", {"kernel_size": 7, "padding": 0, "stride": 6, "ceil_mode": True}),
+        ):
+            largest, indices = getattr(lib.nn.functional, f"{name}{n}d")(x, **options, return_indices=True)
+            (grad,) = lib.autograd.grad(largest.sum(), x)
+            found.append([largest.isnan(), indices, grad])
     return found
 
 

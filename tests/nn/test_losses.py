@@ -91,7 +91,14 @@ def test_kinks(library: Any) -> Any:
 def test_mixed_dtypes_are_promoted(library: Any) -> Any:
     x, y = library.ones(2), library.zeros(2, dtype=library.float64)
     f = library.nn.functional
-    return [getattr(f, name)(x, y) for name in ("mse_loss", "l1_loss", "smooth_l1_loss")]
+    i = library.arange(1, 4)
+    return [
+        *(getattr(f, name)(x, y) for name in ("mse_loss", "l1_loss", "smooth_l1_loss")),
+        f.poisson_nll_loss(library.ones(3, dtype=library.float16), i, full=True, reduction="none").dtype,
+        f.poisson_nll_loss(library.ones(3), i.double(), full=True),
+        f.margin_ranking_loss(i, i + 1, i, reduction="none"),
+        f.margin_ranking_loss(i, i + 1, i, margin=1),
+    ]
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])

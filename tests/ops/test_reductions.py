@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,36 @@ def test_third_derivatives_of_products_with_zeros() -> None:
         (second,) = rg.autograd.grad(first[0], x, create_graph=True)
         (third,) = rg.autograd.grad(second[1], x)
         assert third.tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex:UserWarning")
+@parity
+def test_products_of_real_parts_and_a_sum_of_one_infinity(lib: Any) -> Any:
+    """What a dtype makes of complex numbers is multiplied, and so is its derivative."""
+    found = []
+    for values in ([[1 + 2j, 3 - 1j], [-2j, 4 + 1j]], [[1 + 2j, 2j], [3 - 1j, 2 + 1j]]):
+        for options in ({}, {"dim": 0}):
+            x = lib.tensor(values, requires_grad=True)
+            y = lib.prod(x, dtype=lib.float64, **options)
+            (first,) = lib.autograd.grad(y.square().sum(), x, create_graph=True)
+            found.append([y, first, lib.autograd.grad(first.real.sum(), x)])
+    for value in (-math.inf, math.inf, math.nan):
+        x = lib.tensor(value, requires_grad=True)
+        found.append(lib.autograd.grad(lib.logcumsumexp(x, 0), x))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex:UserWarning")
+def test_running_products_of_real_parts() -> None:
+    """Not as in torch, which multiplies the complex numbers in the derivative."""
+    for values in ([1 + 2j, 3 - 1j, -2j], [1 + 2j, 2j, 3 - 1j]):
+        x = rg.tensor(values, requires_grad=True)
+        grads = [
+            rg.autograd.grad(y.square().sum(), x, create_graph=True)[0]
+            for y in (rg.cumprod(x, 0, dtype=rg.float64), rg.cumprod(x.real.double(), 0))
+        ]
+        assert grads[0].tolist() == grads[1].tolist()
+        assert len({tuple(rg.autograd.grad(g.real.sum(), x)[0].tolist()) for g in grads}) == 1
 
 
 KEYWORDS = [
@@ -173,6 +204,19 @@ def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> 
         return [attempt(lambda: lib.norm(x, p, dim)), attempt(lambda: lib.linalg.vector_norm(x, p, dim))]
 
     compare()
+
+
+@pytest.mark.parametrize("shape", [(40, 30, 7), (3, 2, 40, 2, 10), (40, 1, 40), (2, 2100, 3), (0, 500, 4), (9, 99, 49)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
+    """Those of a dimension in the middle are reduced side by side."""
+    dim = len(shape) // 2
+    x = np.random.default_rng(0).normal(1, 0.1, shape).astype(np.float32)
+    for name in ("sum", "prod", "amax", "any"):
+        ours = getattr(rg, name)(rg.from_numpy(x), dim, keepdim)
+        theirs = getattr(torch, name)(torch.from_numpy(x), dim, keepdim)
+        assert ours.stride() == theirs.stride()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=3e-5)
 
 
 def test_the_edges_of_a_histogram_must_increase() -> None:

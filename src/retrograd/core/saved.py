@@ -107,9 +107,12 @@ def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     tensor = entry[0] if type(entry) is Versioned else entry
     if not isinstance(tensor, Tensor):
         return value
-    current = tensor._resolve_edge()
-    if tensor._data is value and (current is edge or (current is not None and current == edge)):
-        return tensor
+    if tensor._data is value:
+        if tensor.is_leaf and (edge is None or edge[0].is_leaf):
+            return tensor  # as in torch: as it is now, if it was made to require grad, or not to, since it was saved
+        current = tensor._resolve_edge()
+        if current is edge or (current is not None and current == edge):
+            return tensor
     twin = _placed(value, edge, tensor._cell)
     if local.tangents is not None:
         local.tangents.move(tensor, twin)

@@ -25,6 +25,11 @@ class Spans(NamedTuple):
     def number(self) -> int:
         return len(self.starts)
 
+    def places(self) -> Any:
+        """Where the elements of each window are; the last one comes again in windows that are shorter than others."""
+        starts, stops = (np.array(ends, np.intp)[:, None] for ends in (self.starts, self.stops))
+        return np.minimum(starts + np.arange(np.max(stops - starts, initial=1)), stops - 1)
+
 
 def _spans(axis: Windows | Spans) -> Spans | None:
     """The windows one by one; None where it is faster to go through their elements."""
@@ -40,7 +45,7 @@ def _spans(axis: Windows | Spans) -> Spans | None:
     )
 
 
-def _is_whole(axis: Windows | Spans) -> bool:
+def is_whole(axis: Windows | Spans) -> bool:
     """Whether there is one window, with everything in it."""
     spans = _spans(axis) if axis.number == 1 else None
     return spans is not None and spans.starts[0] == 0 and spans.stops[0] == axis.size
@@ -78,7 +83,7 @@ def _spread_along(grad: Any, dim: int, axis: Windows | Spans) -> Any:
 def sums(input: Any, axes: tuple[Windows | Spans, ...]) -> Any:
     """The sums over windows along the last dimensions of an array."""
     parts = list(enumerate(axes, start=input.ndim - len(axes)))
-    whole = tuple(dim for dim, axis in parts if _is_whole(axis))
+    whole = tuple(dim for dim, axis in parts if is_whole(axis))
     if whole:  # several dimensions in one go
         input = row_major(reduce(np.add, input, whole, keepdims=True))
     for dim, axis in parts:
@@ -98,7 +103,7 @@ def sum_windows(input, axes: tuple[Windows | Spans, ...]):
 def spread_windows(grad, axes: tuple[Windows | Spans, ...]):
     """The gradient of :func:`sum_windows`: every element gets those of the windows it is in."""
     parts = list(enumerate(axes, start=grad.ndim - len(axes)))
-    whole = [dim for dim, axis in parts if _is_whole(axis)]
+    whole = [dim for dim, axis in parts if is_whole(axis)]
     for dim, axis in parts:
         if dim not in whole:
             grad = _spread_along(grad, dim, axis)

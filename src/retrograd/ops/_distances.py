@@ -95,19 +95,21 @@ def _pull(g: Any, x1: Any, x2: Any, distance: Any, p: float) -> Any:
         far = distance[samples, rows]
         weights = _weights(g[samples, rows], far, here, there, p)
         for column in range(len(gradient)):
-            difference = here[column] - there[column]
+            a, b = here[column], there[column]
+            pull: Any = a - b if p > 1 else None
             if p == math.inf:
-                difference = _signs(difference) * (np.abs(difference) == far)
+                pull = _signs(a, b) * (np.abs(pull) == far)
             elif p != 2:
-                difference = _signs(difference) * (1 if p == 1 else np.abs(difference) ** (p - 1))
-            difference *= weights
-            np.add.reduce(difference, -1, out=gradient[column, samples, rows])
+                pull = _signs(a, b) if p == 1 else _signs(a, b) * np.abs(pull) ** (p - 1)
+            np.vecdot(pull, weights, out=gradient[column, samples, rows])
     return row_major(np.moveaxis(gradient, 0, -1)).reshape(*front, n, len(gradient))
 
 
-def _signs(x: Any) -> Any:
-    """-1, 0 or 1, and 0 for NaN, as in torch."""
-    return np.subtract(x > 0, x < 0, dtype=x.dtype)
+def _signs(a: Any, b: Any) -> Any:
+    """Those of ``a - b``: -1, 0 or 1, and 0 for NaN, as in torch."""
+    signs = (a > b).view(np.int8)  # bytes are subtracted in a fraction of the time
+    signs -= (a < b).view(np.int8)
+    return signs.astype(a.dtype)
 
 
 def _weights(g: Any, distance: Any, here: Any, there: Any, p: float) -> Any:

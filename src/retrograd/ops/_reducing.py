@@ -12,6 +12,7 @@ from retrograd.core.reducing import SHORT, reduce
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype
 from retrograd.ops._rules import normalize_dims
+from retrograd.ops.copying import cast as converted
 
 Dims = int | Sequence[int] | None
 
@@ -38,7 +39,13 @@ def checked_dim(name: str, dim: int, ndim: int) -> int:
 
 def cast(input: Any, dtype: Any) -> Any:
     """The array in ``dtype``, if one is given."""
-    return input if dtype is None else input.astype(as_dtype(dtype).numpy, copy=False)
+    wanted = input.dtype if dtype is None else as_dtype(dtype).numpy
+    return input if input.dtype == wanted else converted(input, wanted)
+
+
+def as_cast(input: Any, result: Any) -> Any:
+    """An operand as a function saw it that computed in the dtype of its result: of complex numbers the real part."""
+    return input.real if input.dtype.kind == "c" and result.dtype.kind != "c" else input
 
 
 def count_reduced(shape: tuple[int, ...], result_shape: tuple[int, ...]) -> int:

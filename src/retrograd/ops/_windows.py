@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 Slices = tuple[slice, ...]
 
@@ -30,6 +32,12 @@ class Windows(NamedTuple):
             return _NOWHERE, _NOWHERE
         start = low * self.stride + offset
         return slice(low, high), slice(start, start + (high - low - 1) * self.stride + 1, self.stride)
+
+    def places(self) -> Any:
+        """Where the elements of each window are; for one in the padding, the nearest of the same window that is not."""
+        starts = np.arange(self.number)[:, None] * self.stride - self.before
+        first, last = -(starts // self.dilation), (self.size - 1 - starts) // self.dilation
+        return starts + np.arange(self.kernel).clip(first, last) * self.dilation
 
     def span(self) -> Windows:
         """All that the windows reach over, as windows of one element that lie side by side."""

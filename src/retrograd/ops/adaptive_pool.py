@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import BatchedArray
+from retrograd.core.blocks import block_size
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import Spans
 from retrograd.ops._checks import check_kind, check_tensor, check_tensors
 from retrograd.ops._fused import samples_in_front
+from retrograd.ops._rows import parts
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows
-from retrograd.ops.pool import IntOrInts, mean_operation, outer_product, to_places
+from retrograd.ops.pool import IntOrInts, max_of_rows, mean_operation, outer_product, to_places
 from retrograd.ops.scatter import scatter
 
 OutputSize = int | Sequence[int | None] | None
@@ -113,26 +114,19 @@ def adaptive_avg_pool3d(input, output_size: OutputSize) -> Tensor:
 # --- maxima -------------------------------------------------------------------------------------------------------
 
 
+_BLOCK = 1 << 16  # elements of windows, which stay in the cache
+
+
 def _adaptive_max(input: Any, axes: tuple[Spans, ...]) -> tuple[Any, Any]:
     n = len(axes)
-    lead = input.shape[:-n]
-    shape = (*lead, *(axis.number for axis in axes))
-    values = np.empty_like(input, shape=shape, order="C")
-    indices: Any = np.empty_like(input, shape=shape, dtype=np.int64, order="C")
-    places = np.arange(math.prod(input.shape[-n:]), like=input).reshape(input.shape[-n:])
-    for window in itertools.product(*(range(axis.number) for axis in axes)):
-        cut = tuple(slice(axis.starts[i], axis.stops[i]) for axis, i in zip(axes, window, strict=True))
-        inside = places[cut].reshape(-1)
-        elements = input[(..., *cut)].reshape((*lead, inside.size))
-        best = np.argmax(elements, axis=-1)
-        found = np.take_along_axis(elements, best[..., None], -1)[..., 0]
-        undefined = np.isnan(found)
-        if np.any(undefined):  # the last NaN counts, as in torch; argmax gives the first
-            last = inside.size - 1 - np.argmax(np.isnan(elements[..., ::-1]), axis=-1)
-            best = np.where(undefined, last, best)
-        indices[(..., *window)] = inside[best]
-        values[(..., *window)] = found
-    return values, indices
+    rows = input.reshape(math.prod(input.shape[:-n]), math.prod(input.shape[-n:]))
+    shape = len(rows), math.prod(axis.number for axis in axes)
+    values: Any = np.empty_like(input, shape=shape, order="C")
+    places: Any = np.empty_like(input, shape=shape, dtype=np.int64, order="C")
+    for part in parts(len(rows), block_size(_BLOCK, input) // max(shape[1], rows.shape[1])) if shape[1] else ():
+        values[part], places[part] = max_of_rows(rows[part], axes)
+    shape = (*input.shape[:-n], *(axis.number for axis in axes))
+    return values.reshape(shape), places.reshape(shape)
 
 
 def _adaptive_max_operation(n: int) -> Callable[..., Any]:

@@ -163,6 +163,13 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
     return keep(g, input > max if min is None else (input > max) | (max < min))
 
 
+def _limited(input: Any, low: Any, high: Any) -> Any:
+    """``input`` between two limits; None is no limit. With one number, NumPy takes three times as long as with two."""
+    if type(input) is np.ndarray and input.dtype.kind == "f" and (high if low is None else low).ndim == 0:
+        low, high = -np.inf if low is None else low, np.inf if high is None else high
+    return input.clip(low, high)
+
+
 @elementwise(
     aliases=("clip",),
     node_name=lambda min, max: f"ClampBackward{int(not is_tensor(min) and not is_tensor(max))}",
@@ -189,7 +196,7 @@ def clamp(input, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     check_kind("clamp", "biuf", input)
-    return input.clip(min, max)
+    return _limited(input, min, max)
 
 
 clip = clamp
@@ -204,7 +211,7 @@ clip = clamp
 def clamp_min(input, min):
     """Return ``input``, or ``min`` where that is larger. The gradient passes to ``input`` if they are equal."""
     check_kind("clamp_min", "biuf", input)
-    return np.maximum(input, min)
+    return _limited(input, min, None)
 
 
 @elementwise(
@@ -216,7 +223,7 @@ def clamp_min(input, min):
 def clamp_max(input, max):
     """Return ``input``, or ``max`` where that is smaller. The gradient passes to ``input`` if they are equal."""
     check_kind("clamp_max", "biuf", input)
-    return np.minimum(input, max)
+    return _limited(input, None, max)
 
 
 @implements(np.clip)

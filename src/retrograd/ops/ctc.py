@@ -55,11 +55,9 @@ def _states(targets: Any, target_lengths: Any, blank: int) -> _States:
     return _States(labels, jumps, 2 * target_lengths)
 
 
-def _moved(x: Any, by: int) -> Any:
-    """The states moved to the right; to the left, if ``by`` is negative."""
-    count, width = x.shape
-    gap = np.full((count, min(abs(by), width)), NEVER, x.dtype)
-    return np.concatenate([gap, x[:, : max(width - by, 0)]] if by > 0 else [x[:, -by:], gap], 1)
+def _gap(x: Any) -> Any:
+    """Two states that cannot be, to be put beside those of every sample."""
+    return np.full((len(x), 2), NEVER, x.dtype)
 
 
 def _any_of(*parts: Any) -> Any:
@@ -69,16 +67,16 @@ def _any_of(*parts: Any) -> Any:
     return functools.reduce(np.logaddexp, parts)
 
 
-def _forward_step(alpha: Any, jumps: Any) -> Any:
+def _forward_step(alpha: Any, jumps: Any, gap: Any) -> Any:
     """The logarithm of the probability to arrive at every state."""
-    two = np.where(jumps, _moved(alpha, 2), NEVER)
-    return _any_of(alpha, _moved(alpha, 1), two)
+    behind = np.concatenate([gap, alpha], 1)
+    return _any_of(alpha, behind[:, 1:-1], np.where(jumps, behind[:, :-2], NEVER))
 
 
-def _backward_step(beta: Any, jumps: Any) -> Any:
-    """The logarithm of the probability of everything after every state."""
-    two = _moved(np.where(jumps, beta, NEVER), -2)
-    return _any_of(beta, _moved(beta, -1), two)
+def _backward_step(beta: Any, jumps: Any, gap: Any) -> Any:
+    """The same of everything after every state; ``jumps`` says from which states one leads to the next but one."""
+    ahead = np.concatenate([beta, gap], 1)
+    return _any_of(beta, ahead[:, 1:-1], np.where(jumps, ahead[:, 2:], NEVER))
 
 
 def _emissions(log_probs: Any, states: _States) -> Any:
@@ -93,8 +91,9 @@ def _alphas(emissions: Any, states: _States) -> Any:
     alphas[0, :, 0] = emissions[0, :, 0]
     if emissions.shape[2] > 1:
         alphas[0, :, 1] = np.where(states.last > 0, emissions[0, :, 1], NEVER)
+    gap = _gap(alphas[0])
     for t in range(1, frames):
-        alphas[t] = _forward_step(alphas[t - 1], states.jumps) + emissions[t]
+        alphas[t] = _forward_step(alphas[t - 1], states.jumps, gap) + emissions[t]
     return alphas
 
 
@@ -112,9 +111,11 @@ def _posteriors(emissions: Any, alphas: Any, losses: Any, states: _States, input
     ends = np.where((position == states.last[:, None]) | (position == states.last[:, None] - 1), 0.0, NEVER)
     beta = np.full_like(emissions, NEVER, shape=emissions.shape[1:])
     posteriors = np.empty_like(emissions)
+    gap = _gap(beta)
+    jumps = np.concatenate([states.jumps, gap > 0], 1)[:, 2:]
     for t in reversed(range(frames)):
         if t + 1 < frames:
-            beta = _backward_step(beta + emissions[t + 1], states.jumps)
+            beta = _backward_step(beta + emissions[t + 1], jumps, gap)
         beta = np.where((input_lengths == t + 1)[:, None], ends, beta)
         posteriors[t] = np.exp(alphas[t] + beta + losses[:, None])
     return posteriors
@@ -127,8 +128,9 @@ def _compose(log_probs: Any, states: _States, input_lengths: Any) -> Any:
     first = np.arange(emissions.shape[2]) < np.where(states.last > 0, 2, 1)[:, None]
     alpha = np.where(first, emissions[0], NEVER)
     at_end = np.where((input_lengths == 1)[:, None], alpha, NEVER)
+    gap = _gap(alpha)
     for t in range(1, frames):
-        alpha = _forward_step(alpha, states.jumps) + emissions[t]
+        alpha = _forward_step(alpha, states.jumps, gap) + emissions[t]
         at_end = np.where((input_lengths == t + 1)[:, None], alpha, at_end)
     return -_ends(at_end, states)
 

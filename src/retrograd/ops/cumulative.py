@@ -15,7 +15,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.dtypes import uint8
 from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
-from retrograd.ops._reducing import cast, checked_dim
+from retrograd.ops._reducing import as_cast, cast, checked_dim
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
@@ -169,6 +169,7 @@ def _cumprod_rule(g, input, result, dim):
     dim = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or input.shape[dim] == 1:
         return g
+    input = as_cast(input, result)
     if everywhere(input):
         return sum_from_here(g * conj(result), dim) / conj(input)
     # without dividing: y[k] depends on x[j] by the product before j and that between j and k
@@ -190,9 +191,9 @@ def cumprod(input, dim: int, dtype: Any = None):
 
 
 def _logcumsumexp_rule(g, input, result, dim):
-    share = conj(np.exp(input - result))
     if input.ndim == 0:
-        return g * share
+        return g
+    share = conj(np.exp(input - result))
     # y[k] depends on x[j] by exp(x[j] - y[j]) exp(y[j] - y[k]); the second factor decays from neighbour to neighbour
     dim = normalize_dim(dim, input.ndim)
     here, there = along(result, dim, None, -1), along(result, dim, 1, None)

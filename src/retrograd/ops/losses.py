@@ -483,7 +483,8 @@ def poisson_nll_loss(
         large = target > 1
         count = np.where(large, target, 1.0)
         stirling = count * np.log(count) - count + 0.5 * np.log(2 * math.pi * count)
-        losses = losses + np.where(large, stirling, 0.0)
+        constant: Any = np.where(large, stirling, 0.0)
+        losses = losses + constant.to(losses.dtype)
     return reduce_losses(losses, reduction)
 
 

@@ -292,7 +292,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}"
         )
-    return reduce_losses(clamp_min(-target * (input1 - input2) + margin, 0), reduction)
+    return reduce_losses(clamp_min(-target * (input1 - input2) + float(margin), 0), reduction)
 
 
 def _triplet(

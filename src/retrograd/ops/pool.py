@@ -12,7 +12,7 @@ import numpy as np
 from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._box import spread_windows, sums
+from retrograd.ops._box import Spans, is_whole, spread_windows, sums
 from retrograd.ops._checks import check_kind, check_number, check_tensor
 from retrograd.ops._fused import samples_in_front
 from retrograd.ops._tuples import per_dimension
@@ -107,9 +107,8 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
     elements_of_window = math.prod(axis.kernel for axis in axes)
     are_few = 0 < math.prod(shape) * elements_of_window <= _FEW  # of no images, however large, nothing is picked
     if type(input) is np.ndarray and are_few and not any(map(_misses, axes)):
-        found = _max_of_few(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
-        if not _holds_nan(found[0]):
-            return found[0].reshape(shape), found[1].reshape(shape)
+        found = max_of_rows(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
+        return found[0].reshape(shape), found[1].reshape(shape)
     lowest = -np.inf if input.dtype.kind == "f" else np.iinfo(input.dtype).min
     values: Any = np.full_like(input, lowest, shape=shape, order="C")
     for windows, elements in each_element(axes):
@@ -135,27 +134,30 @@ def _holds_nan(values: Any) -> bool:
 _FEW = 1 << 15
 
 
-def _max_of_few(rows: Any, axes: Axes) -> tuple[Any, Any]:
+def max_of_rows(rows: Any, axes: tuple[Windows | Spans, ...]) -> tuple[Any, Any]:
     """The maxima over the windows of images, one in each row, and their places in it."""
-    elements = _elements(axes)
-    picked = rows.take(elements, 1)
+    elements = np.asarray(_elements(axes), like=rows)
     windows, length = elements.shape
-    places = elements.reshape(-1).take(picked.argmax(-1) + np.arange(0, windows * length, length))
-    return rows.reshape(-1).take(places + np.arange(0, rows.size, rows.shape[1])[:, None]), places
+    is_row = length == rows.shape[1] and all(map(is_whole, axes))  # all elements of an image, one after the other
+    picked = rows[:, None] if is_row else rows.take(elements, 1)
+    elements, starts = elements.reshape(-1), np.arange(0, windows * length, length, like=rows)
+    places = elements.take(picked.argmax(-1) + starts)
+    values = rows.reshape(-1).take(places + np.arange(0, rows.size, rows.shape[1], like=rows)[:, None])
+    if _holds_nan(values):  # the last one counts; argmax gives the first
+        last = length - 1 - np.isnan(picked[..., ::-1]).argmax(-1)
+        places = np.where(np.isnan(values), elements.take(last + starts), places)
+    return values, places
 
 
 @functools.lru_cache(maxsize=16)  # they are as long as an image, several times
-def _elements(axes: Axes) -> Any:
-    """The flat places of the elements of every window; for those in the padding that of the first one inside."""
+def _elements(axes: tuple[Windows | Spans, ...]) -> Any:
+    """The flat places of the elements of every window, some of them several times."""
     places: Any = np.zeros((1, 1), np.intp)
-    inside: Any = np.ones((1, 1), bool)
     for axis in axes:
-        along = np.arange(axis.number)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.before
-        shape = len(places) * axis.number, places.shape[1] * axis.kernel
+        along = axis.places()
+        shape = len(places) * len(along), places.shape[1] * along.shape[1]
         places = (places[:, None, :, None] * axis.size + along[:, None]).reshape(shape)
-        inside = (inside[:, None, :, None] & ((along >= 0) & (along < axis.size))[:, None]).reshape(shape)
-    first = places[np.arange(len(places)), inside.argmax(1)]
-    return np.where(inside, places, first[:, None])
+    return places
 
 
 def _places_of(position: Any, axes: Axes) -> Any:

@@ -21,6 +21,7 @@ from retrograd.dtypes import default_float, from_numpy_dtype
 from retrograd.ops._reducing import (
     Dims,
     add_reduce,
+    as_cast,
     axes_of,
     cast,
     count_reduced,
@@ -123,7 +124,7 @@ def products_of_the_others(x: Any, dim: int) -> Any:
 
 
 def _prod_rule(g, input, result, dim, keepdim):
-    shape = input.shape
+    input, shape = as_cast(input, result), input.shape
     g = expand_reduced(g, shape, dim, keepdim)
     if everywhere(input):
         return g * conj(keep_reduced(result, shape, dim, keepdim) / input)

@@ -330,9 +330,12 @@ def i1(input):
 
 
 def i1e_derivative(g: Any, input: Any, result: Any) -> Any:
-    # with the quotient i1(x) / x, since SciPy's function of order 2 ends at 1e9
-    is_tiny = np.abs(input) < 1e-30
-    quotient = np.where(is_tiny, 0.5, result / np.where(is_tiny, 1, input))
+    # with the quotient i1(x) / x, since SciPy's function of order 2 ends at 1e9; of small numbers by its series, as the
+    # derivative of the quotient is a difference of numbers that are much larger
+    is_small = np.abs(input) < 1e-2
+    square = np.where(is_small, input, 0) ** 2
+    series = np.exp(-np.abs(input)) * (0.5 + square / 16 * (1 + square / 24))
+    quotient = np.where(is_small, series, result / np.where(is_small, 1, input))
     return g * (sc.i0e(input) - quotient - np.sign(input) * result)
 
 
