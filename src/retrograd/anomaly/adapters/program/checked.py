@@ -78,7 +78,7 @@ def checked_loss(
     has_history
         Whether something is a tensor that operations have made.
     is_bad
-        Whether such a tensor is a loss that is not finite.
+        Whether such a tensor is a loss that is not finite; False of anything else, as of another library's tensor.
     left_out
         Told of functions whose losses are finite.
     """
@@ -206,5 +206,6 @@ def _may_hide_one(value: Any, is_bad: Callable[[Any], bool]) -> bool:
     """Whether a number that is not finite may have gone into a value, as into the truth value of a comparison."""
     if type(value) is float:
         return not math.isfinite(value)
-    has_numbers = hasattr(type(value), "is_floating_point") and value.is_floating_point()
+    asks = callable(getattr(type(value), "is_floating_point", None))  # of a dtype, it is a truth value
+    has_numbers = asks and value.is_floating_point()
     return not has_numbers or _can_be_seen_as(is_bad, value)

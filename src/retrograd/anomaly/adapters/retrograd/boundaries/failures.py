@@ -57,7 +57,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
     if watch.is_quiet or not state.local.grad_enabled:
         return
     around, seen = sites.user_frame(frame), watch.left_out
-    found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
+    found = checked_loss(around, sites.is_internal, _has_history, _is_bad, seen)
     if found is None or not found.is_own:
         return
     loss = found.loss
@@ -92,7 +92,12 @@ def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEv
 
 def _is_bad_loss(value: Any) -> bool:
     """Whether something is a loss that is not finite."""
-    return _has_history(value) and value.numel() == 1 and is_bad(value._data)
+    return _has_history(value) and value.numel() == 1 and _is_bad(value)
+
+
+def _is_bad(value: Any) -> bool:
+    """Whether it is a tensor with a number that is not finite."""
+    return isinstance(value, Tensor) and is_bad(value._data)
 
 
 def _has_history(value: Any) -> bool:
