@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -182,7 +183,7 @@ def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "advice"),
     [
-        ("distributed", "init_process_group", "one process"),
+        ("distributed", "ReduceOp", "one process"),
         ("jit", "trace", "state_dict"),
         ("multiprocessing", "spawn", "send arrays"),
     ],
@@ -190,6 +191,19 @@ def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_they_lack_comes_with_advice(module: str, name: str, advice: str) -> None:
     with pytest.raises(AttributeError, match=f"'retrograd.{module}' has no attribute '{name}': .*{advice}"):
         getattr(getattr(rg, module), name)
+    with pytest.raises(ModuleNotFoundError, match=f"No module or name 'retrograd.{module}.{name}': .*{advice}"):
+        exec(f"from retrograd.{module} import {name}", {})
+    with pytest.raises(ModuleNotFoundError, match=f"No module or name 'retrograd.{module}.inside': .*{advice}"):
+        exec(f"from retrograd.{module}.inside.this import {name}", {})
+
+
+@parity
+def test_what_belongs_to_several_processes_can_be_imported_and_not_called(m: Any) -> Any:
+    """As training scripts import it before they ask: ``from torch.distributed import init_process_group``."""
+    dist, x = m.distributed, m.ones(1)
+    calls = [dist.get_rank, dist.get_world_size, dist.barrier, dist.new_group, dist.get_backend]
+    calls += [partial(dist.all_reduce, x), partial(dist.broadcast, x, src=0), partial(dist.all_gather, [x], x)]
+    return [callable(dist.init_process_group), hasattr(dist, "fsdp_"), *map(attempt, calls)]
 
 
 # --- torch.jit --------------------------------------------------------------------------------------------------------
