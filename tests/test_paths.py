@@ -72,6 +72,14 @@ def test_modules_have_the_classes_of_torchs(package: str) -> None:
     assert missing == {name: value for name, value in NOT_THERE.items() if name.startswith(package)}
 
 
+@parity
+def test_mixed_precision_by_the_modules_of_its_parts(m: Any) -> Any:
+    parts = importlib.import_module(f"{m.__name__}.cuda.amp.grad_scaler"), m.amp.grad_scaler
+    modes = importlib.import_module(f"{m.__name__}.amp.autocast_mode"), m.cuda.amp.autocast_mode
+    same = parts[0].GradScaler is m.cuda.amp.GradScaler, modes[0].autocast is m.amp.autocast
+    return [*same, parts[1].GradScaler is m.amp.GradScaler, modes[1].custom_fwd.__name__]
+
+
 def test_names_are_the_same_objects() -> None:
     from retrograd.distributions.categorical import Categorical
     from retrograd.nn.modules.upsampling import Upsample
