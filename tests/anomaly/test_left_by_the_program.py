@@ -436,8 +436,12 @@ def test_odd_things_in_a_condition(module: ModuleType) -> None:
 
 
 @both
-@pytest.mark.parametrize("other", [torch.ones(2), rg.ones(2), torch.float64, rg.float64], ids=repr)
-def test_what_sounds_like_a_tensor_in_a_condition(module: ModuleType, other: Any) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [torch.ones(2), rg.ones(2), torch.float64, rg.float64],
+    ids=["tensor of torch", "tensor", "dtype of torch", "dtype"],
+)
+def test_what_is_no_tensor_of_the_library_in_a_condition(module: ModuleType, other: Any) -> None:
     """A dtype has ``is_floating_point`` as well, but as a truth value; a data set may be the other library's."""
     with watch() as w:
         for _ in w.steps(range(3)):

@@ -92,17 +92,19 @@ def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEv
 
 def _is_bad_loss(value: Any) -> bool:
     """Whether something is a loss that is not finite."""
-    return _has_history(value) and value.numel() == 1 and _is_bad(value)
+    return _has_history(value) and value.numel() == 1 and is_bad(value._data)
 
 
-def _is_bad(value: Any) -> bool:
-    """Whether it is a tensor with a number that is not finite."""
-    return isinstance(value, Tensor) and is_bad(value._data)
+def _is_bad(value: Any) -> bool | None:
+    """Whether a tensor has a number that is not finite; None of what is no tensor of floating-point numbers."""
+    if not issubclass(type(value), Tensor) or value._data.dtype.kind not in "fc":
+        return None
+    return is_bad(value._data)
 
 
 def _has_history(value: Any) -> bool:
-    """Whether it is a tensor that operations have made."""
-    edge = value._resolve_edge() if isinstance(value, Tensor) else None
+    """Whether it is a tensor that operations have made; not asked of a proxy what it stands for, which may be gone."""
+    edge = value._resolve_edge() if issubclass(type(value), Tensor) else None
     return edge is not None and not edge[0].is_leaf
 
 
