@@ -41,6 +41,8 @@ def same(x: Any, y: Any) -> bool:
         return list(x) == list(y) and all(same(x[key], y[key]) for key in x)
     if isinstance(x, (list, tuple)):
         return len(x) == len(y) and all(map(same, x, y))
+    if isinstance(x, np.ndarray):
+        return x.dtype == y.dtype and x.shape == y.shape and np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
     return x == y or (x != x and y != y)
 
 
@@ -122,6 +124,28 @@ def test_anything_nested_comes_back(tmp_path_factory: pytest.TempPathFactory, th
     path = tmp_path_factory.getbasetemp() / f"nested.{ending}"
     rg.save(thing, path)
     assert same(rg.load(path), thing)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_arrays_beside_tensors(tmp_path: Path, ending: str) -> None:
+    """As checkpoints hold them: predictions, and the states of the generators of random numbers."""
+    thing = {
+        "model": {"weight": rg.ones(2)},
+        "predictions": np.arange(6.0).reshape(2, 3).T,
+        "numpy": np.random.RandomState(3).get_state(),
+        "generator": np.random.default_rng(3).bit_generator.state,
+        "rows": [np.zeros((0, 2), "uint16"), np.array(3, "uint64"), np.array([True, False]), np.array([np.nan], "f2")],
+    }
+    rg.save({**thing, "big-endian": np.array([1, 2], ">i4")}, tmp_path / f"x.{ending}")
+    found = rg.load(tmp_path / f"x.{ending}")
+    assert found.pop("big-endian").tolist() == [1, 2]
+    assert same(found, thing)
+    np.random.RandomState().set_state(found["numpy"])
+    found["predictions"] += 1  # the memory is its own
+    rg.save({"a": np.ones(2), "b": np.zeros(1)}, tmp_path / f"x.{ending}")
+    assert same(rg.load(tmp_path / f"x.{ending}"), {"a": np.ones(2), "b": np.zeros(1)})
+    rg.save(np.ones(2), tmp_path / f"x.{ending}")
+    assert same(rg.load(tmp_path / f"x.{ending}"), np.ones(2))
 
 
 def test_names_that_look_alike(tmp_path: Path) -> None:
@@ -243,8 +267,8 @@ def test_mistakes(tmp_path: Path) -> None:
         rg.save({}, tmp_path / "x.npy")
     with pytest.raises(TypeError, match=r"save: a\.1 is of type range"):
         rg.save({"a": [rg.ones(1), range(3)]}, tmp_path / "x.npz")
-    with pytest.raises(TypeError, match=r"save: a is of type ndarray.*; make a tensor of an array with from_numpy"):
-        rg.save({"a": np.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(TypeError, match=r"save: a is of type ndarray.*; save its tolist\(\)"):
+        rg.save({"a": np.array(["cat"])}, tmp_path / "x.pt")
     with pytest.raises(TypeError, match=r"save: the object is of type Linear.*; save its state_dict\(\)"):
         rg.save(rg.nn.Linear(1, 1), tmp_path / "x.pt")
     with pytest.raises(TypeError, match="keys cannot contain tensors"):

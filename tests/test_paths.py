@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,6 +70,14 @@ def test_modules_have_the_classes_of_torchs(package: str) -> None:
         if lacking:
             missing[f"{package}.{module}"] = lacking
     assert missing == {name: value for name, value in NOT_THERE.items() if name.startswith(package)}
+
+
+@parity
+def test_mixed_precision_by_the_modules_of_its_parts(m: Any) -> Any:
+    parts = importlib.import_module(f"{m.__name__}.cuda.amp.grad_scaler"), m.amp.grad_scaler
+    modes = importlib.import_module(f"{m.__name__}.amp.autocast_mode"), m.cuda.amp.autocast_mode
+    same = parts[0].GradScaler is m.cuda.amp.GradScaler, modes[0].autocast is m.amp.autocast
+    return [*same, parts[1].GradScaler is m.amp.GradScaler, modes[1].custom_fwd.__name__]
 
 
 def test_names_are_the_same_objects() -> None:
@@ -182,7 +191,7 @@ def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "advice"),
     [
-        ("distributed", "init_process_group", "one process"),
+        ("distributed", "ReduceOp", "one process"),
         ("jit", "trace", "state_dict"),
         ("multiprocessing", "spawn", "send arrays"),
     ],
@@ -190,6 +199,19 @@ def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_they_lack_comes_with_advice(module: str, name: str, advice: str) -> None:
     with pytest.raises(AttributeError, match=f"'retrograd.{module}' has no attribute '{name}': .*{advice}"):
         getattr(getattr(rg, module), name)
+    with pytest.raises(ModuleNotFoundError, match=f"No module or name 'retrograd.{module}.{name}': .*{advice}"):
+        exec(f"from retrograd.{module} import {name}", {})
+    with pytest.raises(ModuleNotFoundError, match=f"No module or name 'retrograd.{module}.inside': .*{advice}"):
+        exec(f"from retrograd.{module}.inside.this import {name}", {})
+
+
+@parity
+def test_what_belongs_to_several_processes_can_be_imported_and_not_called(m: Any) -> Any:
+    """As training scripts import it before they ask: ``from torch.distributed import init_process_group``."""
+    dist, x = m.distributed, m.ones(1)
+    calls = [dist.get_rank, dist.get_world_size, dist.barrier, dist.new_group, dist.get_backend]
+    calls += [partial(dist.all_reduce, x), partial(dist.broadcast, x, src=0), partial(dist.all_gather, [x], x)]
+    return [callable(dist.init_process_group), hasattr(dist, "fsdp_"), *map(attempt, calls)]
 
 
 # --- torch.jit --------------------------------------------------------------------------------------------------------

@@ -450,6 +450,10 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
+    if name.startswith("_foreach_"):
+        function = _importlib.import_module("retrograd.foreach").foreach(name.removeprefix("_foreach_"))
+        if function is not None:
+            return function
     raise _missing("retrograd", name)
 
 

@@ -20,6 +20,9 @@ Entry = tuple[np.dtype, tuple[int, ...], int, int]  # dtype, shape, first byte o
 _DTYPES = {
     "BOOL": np.dtype("?"),
     "U8": np.dtype("u1"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+    "U64": np.dtype("<u8"),
     "I8": np.dtype("i1"),
     "I16": np.dtype("<i2"),
     "I32": np.dtype("<i4"),
@@ -30,7 +33,7 @@ _DTYPES = {
     "C64": np.dtype("<c8"),
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
-_BFLOAT16 = np.dtype("<u2")  # the upper half of a float32; read as float32
+_BFLOAT16 = np.dtype("V2")  # the upper half of a float32; read as float32
 _MOST_DIMENSIONS = 64  # those of NumPy's arrays
 _LONGEST_HEADER = 100_000_000  # the format's own limit
 
@@ -121,4 +124,4 @@ def _check_places(path: str, entries: dict[str, Entry], size: int) -> None:
 
 
 def _widened(halves: np.ndarray) -> np.ndarray:
-    return (halves.astype(np.uint32) << 16).view(np.float32)
+    return (halves.view("<u2").astype(np.uint32) << 16).view(np.float32)

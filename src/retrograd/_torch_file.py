@@ -28,7 +28,7 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
 from retrograd.unresolved import UnresolvedArray
 
-__all__ = ["read", "write"]
+__all__ = ["is_array_of_numbers", "read", "write"]
 
 File = str | IO[bytes]
 
@@ -273,8 +273,15 @@ for _builtins in ("builtins", "__builtin__"):
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+def is_array_of_numbers(value: Any) -> bool:
+    """Whether a value is a plain array of NumPy's that files can hold: one of numbers or truth values."""
+    return type(value) is np.ndarray and value.dtype.kind in "biufc"
+
+
 def write(file: File, obj: Any) -> None:
-    """Write tensors and plain data, so that ``torch.load`` reads them with ``weights_only=True``, but for namespaces.
+    """Write tensors and plain data.
+
+    ``torch.load`` reads them with ``weights_only=True``, but for namespaces and arrays, as it does what torch wrote.
 
     Raises
     ------
@@ -326,6 +333,8 @@ def _encoder(encode_arguments: Callable[[Tensor], bytes]) -> Encoder:
             return _encode_tensor(value, encode_arguments(value), encoder) + encoder.put(value)
         if isinstance(value, np.generic):
             return encoder.encode(value.item())
+        if is_array_of_numbers(value):
+            return _encode_array(value, encoder)
         if isinstance(value, dtypes.dtype):
             return encode_name("torch", value.name)
         if isinstance(value, device):
@@ -340,6 +349,18 @@ def _encoder(encode_arguments: Callable[[Tensor], bytes]) -> Encoder:
 
 def _encode_call(module: str, name: str, *arguments: bytes) -> bytes:
     return encode_name(module, name) + b"(" + b"".join(arguments) + b"tR"
+
+
+def _encode_array(array: np.ndarray, encoder: Encoder) -> bytes:
+    """An array as NumPy pickles it: an empty one, and its state."""
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    order, code = little.dtype.str[0], little.dtype.str[1:]
+    dtype = _encode_call("numpy", "dtype", *map(encoder.encode, (code, False, True)))
+    dtype += encoder.encode((3, order, None, None, None, -1, -1, 0)) + b"b"
+    kind = encode_name("numpy", "ndarray")
+    empty = _encode_call("numpy._core.multiarray", "_reconstruct", kind, *map(encoder.encode, ((0,), b"b")))
+    version, shape, is_in_columns, data = map(encoder.encode, (1, array.shape, False, little.tobytes()))
+    return empty + encoder.put(array) + b"(" + version + shape + dtype + is_in_columns + data + b"tb"
 
 
 _NO_HOOKS = _encode_call("collections", "OrderedDict")

@@ -51,6 +51,7 @@ ABSENT = {
     "cuda.Event": _STREAMS,
     "cuda.Stream": _STREAMS,
     "cuda.current_stream": _STREAMS,
+    "cuda.nvtx": "use retrograd.profiler.record_function(name)",
     "cuda.stream": _STREAMS,
     "dequantize": _QUANTISED,
     "eig": "use retrograd.linalg.eig(A)",
@@ -105,6 +106,7 @@ ABSENT = {
     "utils.checkpoint.SelectiveCheckpointContext": _CHECKPOINTS,
     "utils.checkpoint.create_selective_checkpoint_contexts": _CHECKPOINTS,
     "utils.cpp_extension": _COMPILED,
+    "utils.flop_counter": "use retrograd.profiler.profile(with_flops=True)",
     "utils.model_zoo": _NOT_LOADED,
     "utils.tensorboard": "it writes numbers and arrays; import SummaryWriter from torch itself, or from tensorboardX",
     "value_and_grad": "use retrograd.func.value_and_grad(function)",
@@ -152,11 +154,24 @@ _FUNCTIONAL = (
 )
 ABSENT.update({name: f"use retrograd.nn.functional.{name}" for name in _FUNCTIONAL.split()})
 
+# Modules that have little of torch's, and what to do about the rest of it.
+_REST_OF = {
+    "distributed": "training runs in one process; use this only where is_available() is True",
+    "jit": "nothing is compiled here; call the module itself, and save its state_dict()",
+    "multiprocessing": (
+        "tensors are not shared between processes; use the standard library's multiprocessing, and send arrays"
+    ),
+}
+
+
+def _what_to_do(path: str) -> str | None:
+    """What to do about a name that is not there, without ``retrograd.`` in front."""
+    return ABSENT.get(path) or _REST_OF.get(path.partition(".")[0] if "." in path else "")
+
 
 def missing(module: str, name: str) -> AttributeError:
     """The exception for a name that a module of ours does not have, with advice where there is some."""
-    path = f"{module}.{name}".partition(".")[2]
-    advice = ABSENT.get(path)
+    advice = _what_to_do(f"{module}.{name}".partition(".")[2])
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {advice}" if advice else ""))
 
 
@@ -189,9 +204,10 @@ class _ImportAdvice:
     @staticmethod
     def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:
         package, _, name = fullname.partition(".")
-        if package == "retrograd" and name in ABSENT:
+        advice = _what_to_do(name) if package == "retrograd" else None
+        if advice is not None:
             # Without name=, so that ``from retrograd import onnx`` shows it, too, in place of "cannot import name".
-            raise ModuleNotFoundError(f"No module or name {fullname!r}: {ABSENT[name]}")
+            raise ModuleNotFoundError(f"No module or name {fullname!r}: {advice}")
 
 
 sys.meta_path.append(_ImportAdvice)

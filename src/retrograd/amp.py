@@ -8,6 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from retrograd._paths import add_paths
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core import state
 from retrograd.core.sites import warn_user
@@ -25,6 +26,7 @@ __all__ = [
     "is_autocast_enabled",
 ]
 
+add_paths(__name__, dict.fromkeys(("autocast_mode", "grad_scaler"), __name__))
 
 _LARGEST = float(np.finfo(np.float32).max)  # the scale stays a number of float32, as in torch
 

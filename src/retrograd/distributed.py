@@ -1,13 +1,26 @@
 """What scripts ask ``torch.distributed`` before they use it: there is one process.
 
-torch built without support for several processes answers in the same way.
+torch built without support for several processes answers in the same way. What scripts import before they ask can be
+imported, and refuses to be called.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
+
+from retrograd.absent import missing
 
 __all__ = ["is_available", "is_initialized", "is_torchelastic_launched"]
+
+__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
+
+_OF_GROUPS = (
+    *("all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "barrier", "broadcast"),
+    *("broadcast_object_list", "destroy_process_group", "gather", "gather_object", "get_backend", "get_rank"),
+    *("get_world_size", "init_process_group", "irecv", "isend", "monitored_barrier", "new_group", "recv", "reduce"),
+    *("reduce_scatter", "reduce_scatter_tensor", "scatter", "send"),
+)
 
 
 def is_available() -> bool:
@@ -33,7 +46,13 @@ def is_torchelastic_launched() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"module 'retrograd.distributed' has no attribute {name!r}: training runs in one process; use this only where "
-        "is_available() is True"
+    if name in _OF_GROUPS:
+        return partial(_refuse, name)
+    raise missing(__name__, name)
+
+
+def _refuse(name: str, *args: Any, **kwargs: Any) -> NoReturn:
+    raise ValueError(
+        f"{name}: Default process group has not been initialized: training runs in one process; call it only where "
+        "is_available() and is_initialized() are True"
     )

@@ -22,6 +22,7 @@ import numpy as np
 
 from retrograd import _safetensors, _torch_file
 from retrograd._damage import DAMAGE, Archive
+from retrograd._torch_file import is_array_of_numbers
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
@@ -30,6 +31,7 @@ from retrograd.dtypes import dtype, from_numpy_dtype
 __all__ = ["load", "save"]
 
 Arrays = dict[str, Any]
+_Kept = dict[str, Any]  # the tensors and NumPy's arrays of what is saved, by name
 _STRUCTURE = "__structure__"  # the name of the description
 
 
@@ -45,8 +47,9 @@ def save(
     Parameters
     ----------
     obj
-        A state dict; or a dict of state dicts, numbers, strings, bytes, None, shapes, dtypes and devices, and of the
-        namespaces in which ``argparse`` gives a program's arguments.
+        A state dict; or a dict of state dicts, numbers, strings, bytes, None, shapes, dtypes and devices, of NumPy's
+        arrays of numbers, such as the state of ``numpy.random``, and of the namespaces in which ``argparse`` gives a
+        program's arguments.
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
         ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
@@ -61,7 +64,7 @@ def save(
     Raises
     ------
     TypeError
-        If ``obj`` contains something else, such as an array; :func:`retrograd.from_numpy` makes a tensor of it.
+        If ``obj`` contains something else, such as a module, or an array of strings.
     RuntimeError
         If the folder of the path does not exist.
     AttributeError
@@ -83,16 +86,16 @@ def save(
     3
     """
     path = "" if hasattr(f, "write") else _path("save", f)
-    tensors: dict[str, Tensor] = {}
+    kept: _Kept = {}
     try:
-        description = _describe(obj, "", tensors)
+        description = _describe(obj, "", kept)
     except RecursionError:
         raise ValueError("save: the object contains itself, or is nested too deeply") from None
     if hasattr(f, "write"):
         _torch_file.write(cast(IO[bytes], f), obj)
         return
     layout = _format_of(path)
-    is_flat = isinstance(obj, Mapping) and list(tensors) == list(obj)
+    is_flat = isinstance(obj, Mapping) and list(kept) == list(obj) and not any(map(is_array_of_numbers, kept.values()))
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
     if os.path.isdir(path):
@@ -102,7 +105,7 @@ def save(
         if layout is None:
             _torch_file.write(partial, obj)
         else:
-            arrays = {name: tensor.numpy(force=True) for name, tensor in tensors.items()}
+            arrays = {name: x.numpy(force=True) if isinstance(x, Tensor) else x for name, x in kept.items()}
             layout.write(partial, arrays, None if is_flat else json.dumps(description))
         os.replace(partial, path)
     finally:
@@ -187,11 +190,10 @@ def _read_described(path: str) -> Any:
     layout = _format_of(path)
     assert layout is not None
     arrays, description = layout.read(path)
-    tensors = {name: _tensor(array, f"{path}: {name}") for name, array in arrays.items()}
     if description is None:
-        return tensors
+        return {name: _tensor(array, f"{path}: {name}") for name, array in arrays.items()}
     try:
-        return _restore(json.loads(description), tensors)
+        return _restore(json.loads(description), arrays, path)
     except DAMAGE as error:
         raise ValueError(f"{path}: the description of what the tensors are part of is damaged: {error!r}") from error
 
@@ -209,46 +211,47 @@ def _tensor(array: Any, label: str) -> Tensor:
 # In JSON a number, a string, None and a bool stand for themselves; all else is a list that begins with its kind.
 
 
-def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """The description of a value; its tensors are added to ``tensors``."""
-    if isinstance(value, Tensor):
+def _describe(value: Any, name: str, kept: _Kept) -> Any:
+    """The description of a value; its tensors and arrays are added to ``kept``."""
+    if isinstance(value, Tensor) or is_array_of_numbers(value):
         name = name or "value"
-        while name in tensors or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
+        while name in kept or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
             name += "_"
-        tensors[name] = value
-        return ["tensor", name]
+        kept[name] = value
+        return ["tensor" if isinstance(value, Tensor) else "array", name]
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):  # a longdouble is its own
-        return _describe(item, name, tensors)
+        return _describe(item, name, kept)
     if type(value) is complex:
         return ["complex", value.real, value.imag]
     if isinstance(value, Mapping):
-        return ["dict", *([_key(key), _describe(item, _join(name, key), tensors)] for key, item in value.items())]
+        return ["dict", *([_key(key), _describe(item, _join(name, key), kept)] for key, item in value.items())]
     if isinstance(value, (device, dtype)):
         return ["device", str(value)] if isinstance(value, device) else ["dtype", value.name]
     if type(value) is bytes:
         return ["bytes", value.decode("latin1")]
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "size" if isinstance(value, Size) else "tuple"
-        return [kind, *(_describe(item, _join(name, number), tensors) for number, item in enumerate(value))]
+        return [kind, *(_describe(item, _join(name, number), kept) for number, item in enumerate(value))]
     if isinstance(value, set):
-        return ["set", *(_describe(item, _join(name, "item"), tensors) for item in value)]
+        return ["set", *(_describe(item, _join(name, "item"), kept) for item in value)]
     if isinstance(value, Namespace):
-        return ["namespace", _describe(vars(value), name, tensors)]
-    advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
+        return ["namespace", _describe(vars(value), name, kept)]
+    advice = "; save its tolist()" if isinstance(value, np.ndarray) else ""
     if hasattr(value, "state_dict"):
         advice = "; save its state_dict()"
     raise TypeError(
-        f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
-        f"None, shapes, dtypes and devices, and dicts, lists, tuples, sets and namespaces of these{advice}"
+        f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, arrays of "
+        "numbers, numbers, strings, bytes, None, shapes, dtypes and devices, and dicts, lists, tuples, sets and "
+        f"namespaces of these{advice}"
     )
 
 
 def _key(key: Any) -> Any:
-    tensors: dict[str, Tensor] = {}
-    description = _describe(key, "a key", tensors)
-    if tensors:
+    kept: _Kept = {}
+    description = _describe(key, "a key", kept)
+    if kept:
         raise TypeError(f"save: keys cannot contain tensors, but there is {key!r}")
     return description
 
@@ -260,20 +263,22 @@ def _join(name: str, key: Any) -> str:
 _COLLECTIONS: dict[str, Any] = {"list": list, "tuple": tuple, "size": Size, "set": set}
 
 
-def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
+def _restore(description: Any, arrays: Arrays, path: str) -> Any:
     if not isinstance(description, list):
         return description
     kind, *items = description
     if kind == "tensor":
-        return tensors[items[0]]
+        return _tensor(arrays[items[0]], f"{path}: {items[0]}")
+    if kind == "array":
+        return arrays[items[0]]
     if kind == "complex":
         return complex(*items)
     if kind == "dict":
-        return {_restore(key, tensors): _restore(item, tensors) for key, item in items}
+        return {_restore(key, arrays, path): _restore(item, arrays, path) for key, item in items}
     if kind == "namespace":
-        return Namespace(**_restore(items[0], tensors))
+        return Namespace(**_restore(items[0], arrays, path))
     if kind in _COLLECTIONS:
-        return _COLLECTIONS[kind](_restore(item, tensors) for item in items)
+        return _COLLECTIONS[kind](_restore(item, arrays, path) for item in items)
     if kind == "bytes":
         return items[0].encode("latin1")
     if kind == "device":

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from retrograd.absent import missing
+
 __all__ = ["Final", "export", "ignore", "is_scripting", "is_tracing", "script", "script_if_tracing", "unused"]
+
+__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
@@ -55,7 +59,4 @@ def is_tracing() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"module 'retrograd.jit' has no attribute {name!r}: nothing is compiled here; call the module itself, and save "
-        "its state_dict()"
-    )
+    raise missing(__name__, name)

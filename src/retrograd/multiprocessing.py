@@ -9,6 +9,8 @@ from __future__ import annotations
 from multiprocessing import cpu_count, freeze_support, get_all_start_methods, get_start_method, set_start_method
 from typing import Any
 
+from retrograd.absent import missing
+
 __all__ = [
     "cpu_count",
     "freeze_support",
@@ -19,6 +21,8 @@ __all__ = [
     "set_sharing_strategy",
     "set_start_method",
 ]
+
+__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
 
 _STRATEGIES = ("file_descriptor", "file_system")
 _strategy = "file_descriptor"
@@ -43,7 +47,4 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"module 'retrograd.multiprocessing' has no attribute {name!r}: tensors are not shared between processes; use "
-        "the standard library's multiprocessing, and send arrays"
-    )
+    raise missing(__name__, name)

@@ -435,5 +435,22 @@ def test_odd_things_in_a_condition(module: ModuleType) -> None:
     assert not w.events
 
 
+@both
+@pytest.mark.parametrize(
+    "other",
+    [torch.ones(2), rg.ones(2), torch.float64, rg.float64],
+    ids=["tensor of torch", "tensor", "dtype of torch", "dtype"],
+)
+def test_what_is_no_tensor_of_the_library_in_a_condition(module: ModuleType, other: Any) -> None:
+    """A dtype has ``is_floating_point`` as well, but as a truth value; a data set may be the other library's."""
+    with watch() as w:
+        for _ in w.steps(range(3)):
+            loss = loss_before(module, 0)
+            loss.backward()
+            if other is None or loss > 100:
+                break
+    assert not w.events
+
+
 def missing(loss: Any) -> bool:
     return bool(loss < 1)

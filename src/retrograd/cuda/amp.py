@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import amp as _amp
+from retrograd._paths import add_paths
 from retrograd.amp import custom_bwd, custom_fwd
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+add_paths(__name__, dict.fromkeys(("autocast_mode", "grad_scaler"), __name__))
 
 
 class autocast(_amp.autocast):  # noqa: N801 (torch's name)

@@ -1,4 +1,4 @@
-# ruff: noqa: B007, B023, C408, C416, N806, RUF059, UP031
+# ruff: noqa: B007, B023, C408, C416, N806, N817, RUF059, UP031
 """nanoGPT: tied weights, groups with decay and without, warm-up and cosine, accumulation, checkpoints, sampling."""
 
 import inspect
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn as nn
+from torch.distributed import destroy_process_group, init_process_group
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
 
 
 class LayerNorm(nn.Module):
@@ -209,6 +211,9 @@ np.array([stoi[c] for c in text], dtype=np.uint16).tofile(os.path.join(out_dir, 
 batch_size, block_size, gradient_accumulation_steps = 4, 32, 2
 device = "cpu"
 device_type = "cuda" if "cuda" in device else "cpu"
+ddp = int(os.environ.get("RANK", -1)) != -1
+if ddp:
+    init_process_group(backend="nccl")
 dtype = "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float32"
 torch.manual_seed(1337)
 torch.backends.cuda.matmul.allow_tf32 = True
@@ -319,8 +324,13 @@ for flash in (True, False):
     )
     checkpoint = None
     model = torch.compile(model)
-    model.eval()
+    if ddp:
+        model = DDP(model, device_ids=[int(os.environ["LOCAL_RANK"])])
+    raw_model = model.module if ddp else model
+    raw_model.eval()
     model.crop_block_size(16)
     y = model.generate(torch.tensor(stoi["O"], dtype=torch.long)[None, ...].reshape(1, 1), 20, temperature=0.8, top_k=5)
     print(y[0].tolist(), "".join([itos[int(i)] for i in y[0]]))
 folder.cleanup()
+if ddp:
+    destroy_process_group()

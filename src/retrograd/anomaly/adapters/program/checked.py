@@ -23,6 +23,7 @@ from retrograd.anomaly.libraries import is_own, outwards
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _TRAINS = frozenset(("backward", "grad", "step"))  # what a batch is left out of that is not finite
 _EXITS = frozenset(("exit", "quit", "_exit"))  # of sys, os, or by themselves
+_IsBad = Callable[[Any], bool | None]
 _NEAR = 3  # frames: the function that looks, and those that have called it to look
 
 
@@ -64,7 +65,7 @@ def checked_loss(
     frame: FrameType | None,
     is_internal: Callable[[CodeType], bool],
     has_history: Callable[[Any], bool],
-    is_bad: Callable[[Any], bool],
+    is_bad: _IsBad,
     left_out: LeftOut,
 ) -> Checked | None:
     """A loss for which the program may be about to leave a loop or a batch; None without one.
@@ -78,7 +79,8 @@ def checked_loss(
     has_history
         Whether something is a tensor that operations have made.
     is_bad
-        Whether such a tensor is a loss that is not finite.
+        Whether a tensor has a number that is not finite; None of what has no floating-point numbers to be read, such
+        as truth values, a dtype, another library's tensor, and a proxy for what is gone.
     left_out
         Told of functions whose losses are finite.
     """
@@ -97,7 +99,7 @@ def checked_loss(
     return None
 
 
-def _can_be_seen_as(is_bad: Callable[[Any], bool], value: Any) -> bool:
+def _can_be_seen_as(is_bad: _IsBad, value: Any) -> bool | None:
     """Whether a tensor is seen to be bad; others have numbers that cannot be read, as on torch's device "meta"."""
     try:
         return is_bad(value)
@@ -176,7 +178,7 @@ def _values(
     frame: FrameType,
     names: Iterable[str],
     has_history: Callable[[Any], bool],
-    is_bad: Callable[[Any], bool],
+    is_bad: _IsBad,
     thorough: bool,
 ) -> Iterator[Any]:
     """The tensors with a history that have these names, or that a number or truth value of these is made from.
@@ -202,9 +204,8 @@ def _values(
             names += (each for each in sources(frame.f_code, name) if each not in names)
 
 
-def _may_hide_one(value: Any, is_bad: Callable[[Any], bool]) -> bool:
+def _may_hide_one(value: Any, is_bad: _IsBad) -> bool:
     """Whether a number that is not finite may have gone into a value, as into the truth value of a comparison."""
     if type(value) is float:
         return not math.isfinite(value)
-    has_numbers = hasattr(type(value), "is_floating_point") and value.is_floating_point()
-    return not has_numbers or _can_be_seen_as(is_bad, value)
+    return _can_be_seen_as(is_bad, value) is not False

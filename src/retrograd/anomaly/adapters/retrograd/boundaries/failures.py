@@ -57,7 +57,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
     if watch.is_quiet or not state.local.grad_enabled:
         return
     around, seen = sites.user_frame(frame), watch.left_out
-    found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
+    found = checked_loss(around, sites.is_internal, _has_history, _is_bad, seen)
     if found is None or not found.is_own:
         return
     loss = found.loss
@@ -95,9 +95,16 @@ def _is_bad_loss(value: Any) -> bool:
     return _has_history(value) and value.numel() == 1 and is_bad(value._data)
 
 
+def _is_bad(value: Any) -> bool | None:
+    """Whether a tensor has a number that is not finite; None of what is no tensor of floating-point numbers."""
+    if not issubclass(type(value), Tensor) or value._data.dtype.kind not in "fc":
+        return None
+    return is_bad(value._data)
+
+
 def _has_history(value: Any) -> bool:
-    """Whether it is a tensor that operations have made."""
-    edge = value._resolve_edge() if isinstance(value, Tensor) else None
+    """Whether it is a tensor that operations have made; not asked of a proxy what it stands for, which may be gone."""
+    edge = value._resolve_edge() if issubclass(type(value), Tensor) else None
     return edge is not None and not edge[0].is_leaf
 
 

@@ -92,8 +92,8 @@ def _is_bad_loss(value: Any) -> bool:
 
 
 def has_history(value: Any) -> bool:
-    """Whether it is a tensor that operations have made."""
-    return isinstance(value, torch.Tensor) and node_of(value) is not None
+    """Whether it is a tensor that operations have made; not asked of a proxy what it stands for, which may be gone."""
+    return issubclass(type(value), torch.Tensor) and node_of(value) is not None
 
 
 def _refused_argument(

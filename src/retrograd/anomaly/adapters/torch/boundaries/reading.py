@@ -79,7 +79,9 @@ class Reads:
             if event is not None:
                 watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
 
-    def _is_bad(self, tensor: Tensor) -> bool:
+    def _is_bad(self, tensor: Any) -> bool | None:
+        if not issubclass(type(tensor), Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
+            return None
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
             return not math.isfinite(item(tensor))
         with self._monitor.at_work():
