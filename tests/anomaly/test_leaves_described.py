@@ -220,3 +220,13 @@ def test_samples_of_a_dictionary_are_dropped_from_all_its_entries(library: str) 
     lines.insert((event.lineno or 0) - 1, f"    {(event.remedy or '').replace('rg.', 'torch.')}")
     mended = "\n".join(lines)
     assert not run(library, f"{mended}\n    assert batch['y'].tolist() == [[1.0], [3.0]]").events
+
+
+@libraries
+@pytest.mark.parametrize("other", ["torch.ones(4, 4)", "['a', 'b', 'c']"])  # boxes of the images; texts
+def test_samples_are_not_dropped_from_entries_of_another_length(library: str, other: str) -> None:
+    text = ENTRIES.replace('{"x"', f'{{"other": {other}, "x"')
+    event = only_event(run(library, text))
+    assert [*event.operands] == ["batch['x']"]
+    assert event.remedy is None
+    assert "The line drops" not in (event.cause or "")

@@ -155,6 +155,8 @@ class Surroundings:
         ``"partners"``
             The variables that got their values together with the leaf's, itself among them, and that have as many
             samples: ``("x", "y")`` of ``for x, y in loader``.
+        ``"entries_differ"``
+            True if the leaf is an entry of a dictionary whose entries have not as many samples each.
         ``"taken"``
             Where to leave samples out, if the leaf's variable is of another function than the event's line: a dict with
             ``"filename"`` and ``"lineno"`` of the first line that has it; None if that is not known.

@@ -150,7 +150,7 @@ def _may_drop(scene: Scene, name: str) -> bool:
         return False
     if context.get("graphed") or context.get("every"):  # a graph's batch is always of one size
         return False
-    if context.get("held_by") or context.get("taken", True) is None:
+    if context.get("held_by") or context.get("entries_differ") or context.get("taken", True) is None:
         return False
     if name and not name.isidentifier() and _entry(name) is None:  # an item or an attribute of what holds others
         return False

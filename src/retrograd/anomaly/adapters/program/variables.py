@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from opcode import opmap
@@ -249,21 +249,34 @@ def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> d
     frame, name = holder
     if not is_own(frame.f_code):
         return {"held_by": package_of(frame.f_code.co_filename) or "Python"}
+    differ = {"entries_differ": True} if _entries_differ(frame, name) else {}
     if frame.f_code is code:
         partners = _partners_of(frame, at, name)
-        return {"partners": partners} if partners else {}
+        return differ | ({"partners": partners} if partners else {})
     partners = _partners_of(frame, frame.f_lasti, name)
     lineno = first_line_with(frame.f_code, frame.f_lineno, name)
     taken = None if lineno is None else {"filename": frame.f_code.co_filename, "lineno": lineno}
-    return {"taken": taken} | ({"partners": partners} if partners else {})
+    return {"taken": taken} | differ | ({"partners": partners} if partners else {})
 
 
 def _partners_of(frame: FrameType, at: int, name: str) -> tuple[str, ...]:
     """The variables that were unpacked together with one of a function, if all have as many samples."""
     names = unpacked_with(frame.f_code, at, name)
     variables = local_variables(frame)
-    samples = {tuple(getattr(variables.get(each), "shape", ()))[:1] for each in names}
-    return names if len(names) > 1 and len(samples) == 1 and () not in samples else ()
+    return names if len(names) > 1 and _have_as_many_samples(map(variables.get, names)) else ()
+
+
+def _entries_differ(frame: FrameType, name: str) -> bool:
+    """Whether a variable is an entry of a dictionary whose entries have not as many samples each: ``batch['x']``."""
+    owner, is_entry, _ = name.partition("[")
+    held = _variables_and_globals(frame).get(owner) if is_entry else None
+    return isinstance(held, dict) and not _have_as_many_samples(entry for _, entry in _first_entries(held))
+
+
+def _have_as_many_samples(values: Iterable[Any]) -> bool:
+    """Whether all values are arrays or tensors of the same length."""
+    lengths = {tuple(getattr(each, "shape", ()))[:1] for each in values}
+    return len(lengths) == 1 and () not in lengths
 
 
 def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) -> Iterator[tuple[str, Any]]:
