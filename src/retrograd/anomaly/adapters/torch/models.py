@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -65,8 +65,9 @@ class Models:
             return []
         self._met.add(optimizer)
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
-        holding = (each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters())))
-        found = [each for each in _outermost(holding) if not isinstance(each, _LOOKING_FOR_HOOKS)]
+        holding = [each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters()))]
+        called = (each for each in holding if not _is_called_beside(each, holding, updated))
+        found = [each for each in _outermost(called) if not isinstance(each, _LOOKING_FOR_HOOKS)]
         self._add(found)
         return found
 
@@ -86,6 +87,30 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
     variables = variables_around(frame)
     return (value for _, value in variables if isinstance(value, torch.nn.Module))
+
+
+def adds_nothing(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
+    """Whether a module consists of one of some others and itself, as what averages the weights of a model may do."""
+    added = [set(module.modules()) - set(held.modules()) for held in module.children() if held in others]
+    return not module._parameters and any(len(each) == 1 for each in added)
+
+
+def adds_copies(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
+    """Whether a module consists of one of some others, itself, and copies of that one which no optimizer updates."""
+    for held in module.children():
+        own = list(held.parameters()) if held in others else []
+        known = set(map(id, own))
+        added = [each for each in module.parameters() if id(each) not in known]
+        copies = [each.shape for each in own] * (len(added) // max(len(own), 1))
+        if copies and sorted(copies) == sorted(each.shape for each in added):
+            return not any(id(each) in updated for each in added)
+    return False
+
+
+def _is_called_beside(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
+    """Whether a program does not call a module that it has, but the one in it."""
+    cannot_be_called = type(module).forward is torch.nn.Module.forward
+    return adds_copies(module, others, updated) or (cannot_be_called and adds_nothing(module, others))
 
 
 def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:

@@ -22,6 +22,7 @@ from retrograd.anomaly.adapters.program.variables import (
     under_way,
     variables_around,
 )
+from retrograd.anomaly.adapters.torch.models import adds_copies, adds_nothing
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.libraries import user_frames
 
@@ -175,7 +176,7 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
         updated = _updated(frame) if len(found) > 1 else set()
         largest_first = sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
-        alone_first = sorted(largest_first, key=lambda module: _only_holds_another(module, found))
+        alone_first = sorted(largest_first, key=lambda module: _is_around_another(module, found, updated))
         yield from sorted(alone_first, key=lambda module: updated.isdisjoint(map(id, module.parameters())))
 
 
@@ -185,10 +186,6 @@ def _updated(frame: FrameType | None) -> set[int]:
     return {id(each) for optimizer in held for group in optimizer.param_groups for each in group["params"]}
 
 
-def _only_holds_another(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
-    """Whether a module consists of another and itself, as what averages a model's weights does."""
-    held = next(module.children(), None)
-    if held is None or all(each is not held for each in others):
-        return False
-    added = set(module.modules()) - set(held.modules())
-    return len(added) == 1 and not module._parameters
+def _is_around_another(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: set[int]) -> bool:
+    """Whether a module is what averages the weights of another, or what else is put around one."""
+    return adds_nothing(module, others) or adds_copies(module, others, updated)
