@@ -230,3 +230,16 @@ def test_samples_are_not_dropped_from_entries_of_another_length(library: str, ot
     assert [*event.operands] == ["batch['x']"]
     assert event.remedy is None
     assert "The line drops" not in (event.cause or "")
+
+
+@libraries
+def test_a_line_that_may_not_have_run_is_not_rewritten(library: str) -> None:
+    text = (
+        f"{MODEL}scaled = False\nx = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\n"
+        "if scaled:\n    x = x / x.amax()\nloss = (x @ w).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "Look at line 5, `x = x / x.amax()`, if it has run, and at how this sample was" in (event.cause or "")
+    assert (event.remedy or "").startswith("x = x[")
+    taken = only_event(run(library, text.replace("if scaled:\n    ", "")))
+    assert "that line makes NaN of 0 / 0" in (taken.cause or "")

@@ -148,6 +148,8 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known; the same of a number.
+        ``"in_branch"``
+            True if that line runs on a condition only, so that it may not have run.
         ``"given"``
             What the line gives the layer that took a leaf without a name, as it is written: ``"x / scale"``.
         ``"inferred"``
