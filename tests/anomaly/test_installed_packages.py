@@ -49,6 +49,12 @@ class NotSafeError(Exception):
     pass
 
 
+def shifted(layer, x):
+    with torch.no_grad():
+        y = x * 2.0 + 1.0
+    return layer(y)
+
+
 def line_search(loss_at):
     for scale in range(12):
         loss = loss_at(scale)
@@ -241,6 +247,30 @@ def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: st
     assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
     assert (event.callers, event.layer_name) == ((), "first")
     assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+SHIFTED = f"""\
+layer = torch.nn.Linear(2, 1)
+raw = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
+x = raw / raw.sum(1, keepdim=True)
+loss = package.shifted(layer, x).sum()  {HERE}
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch"])
+def test_data_that_a_package_has_changed_are_those_that_the_program_gave(package: str) -> None:
+    text = f"import {package} as package\n{SHIFTED}"
+    made = only_event(run("torch", text))
+    assert (made.op, made.index, made.code_line) == ("div", (1, 0), "x = raw / raw.sum(1, keepdim=True)")
+    assert not run("torch", mended(text, made)).events
+
+    text = text.replace(
+        "raw / raw.sum(1, keepdim=True)", "torch.from_numpy(raw.numpy() / [[3.0], [torch.nan]]).float()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.kind, [*event.operands], event.index) == ("leaf", ["x"], (1, 0))
+    assert (event.lineno, event.callers) == (line(text), ())
 
 
 FITTED = """\
