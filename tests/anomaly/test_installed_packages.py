@@ -51,7 +51,7 @@ class NotSafeError(Exception):
 
 def shifted(layer, x):
     with torch.no_grad():
-        y = x * 2.0 + 1.0
+        y = x.flip(0) * 2.0 + 1.0
     return layer(y)
 
 

@@ -376,7 +376,7 @@ class Findings:
         frame, name = under_way(self.names.frame, call.code), self.names.tensor(data)
         if name is None and frame is None and (found := given(self.names.frame, call, data)) is not None:
             frame, call, data = found
-            origin = replace(origin, call=call, leaf=Argument(leaf.name, data.detach(), original=data))
+            origin = replace(origin, call=call, where=None, leaf=Argument(leaf.name, data.detach(), original=data))
             name = self.names.tensor(data)
         if frame is None:
             return None, origin

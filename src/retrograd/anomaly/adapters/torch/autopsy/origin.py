@@ -267,7 +267,8 @@ class _Search:
             if is_bad(made) or (made is None and maker.kept):
                 self.reach(maker, argument.output, _in_whole(maker, argument, wrong), call)
                 return
-        found = self.placed if _may_be_a_mask(argument) else self.leaves
+        is_mask = _may_be_a_mask(argument) and canonical(call.name) not in _NORMALISING
+        found = self.placed if is_mask else self.leaves
         found.append(Origin(call, 0, wrong, leaf=argument))
 
     def _follow_whole(self, call: Call, rest: Tensor) -> None:
@@ -291,6 +292,7 @@ _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on
 _JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
 _PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
+_NORMALISING = ("batch_norm", "group_norm", "layer_norm", "rms_norm", "std", "var")  # to which no mask belongs
 _ABSORBING = ("amax", "log_softmax", "logsumexp", "max", "softmax")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
