@@ -95,7 +95,9 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.LayerNorm(4), nn.BatchNorm1d(4), nn.Linear(4, 1))
 spectrum = torch.rand(6, 4)
 spectrum[1] = 0.0  # the logarithm is -inf there, as a mask is, and the averages of the batch become NaN
-loss = net(torch.log(spectrum)).pow(2).mean()  {HERE}
+heard = torch.log(spectrum)  {HERE}
+rows = heard.unsqueeze(1).squeeze(1)
+loss = (net(rows) + rows[:, :1]).pow(2).mean()
 loss.backward()
 """
 
