@@ -243,3 +243,16 @@ def test_a_line_that_may_not_have_run_is_not_rewritten(library: str) -> None:
     assert (event.remedy or "").startswith("x = x[")
     taken = only_event(run(library, text.replace("if scaled:\n    ", "")))
     assert "that line makes NaN of 0 / 0" in (taken.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize("later", ["x, y = swapped(x, x)", "x *= 1.0", "for x in [x]:\n    pass"])
+def test_a_line_above_others_that_give_the_variable_a_value_is_not_to_blame(library: str, later: str) -> None:
+    text = (
+        f"{MODEL}def swapped(a, b):\n    return b, a\nx = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\n{later}\n"
+        "loss = (x @ w).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert [*event.operands] == ["x"]
+    assert "itself writes NaN" not in (event.cause or "")
+    assert "Look at how this sample" in (event.cause or "")
