@@ -273,6 +273,31 @@ def test_data_that_a_package_has_changed_are_those_that_the_program_gave(package
     assert (event.lineno, event.callers) == (line(text), ())
 
 
+CALLED = f"""\
+class Batch:
+    __module__ = "program"
+    def __init__(self, x):
+        self._store = {{"x": x}}
+    def __getattr__(self, name):
+        return self.__dict__["_store"][name]
+norm = package.Norm(1.0)
+head = torch.nn.Linear(2, 1)
+def model(d):
+    return head(norm(GIVEN))  {HERE}
+for batch in w.steps([Batch(torch.tensor([[1.0, 2.0], [3.0, float("nan")]]))]):
+    model(batch).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch"])
+@pytest.mark.parametrize(("given", "name"), [("d.x", "d.x"), ("x := d.x", "x")])
+def test_data_have_the_name_that_a_function_had_which_has_ended(package: str, given: str, name: str) -> None:
+    text = f"import {package} as package\n{CALLED.replace('GIVEN', given)}"
+    event = only_event(run("torch", text))
+    assert (event.kind, [*event.operands], event.index) == ("leaf", [name], (1, 1))
+    assert event.lineno == line(text)
+
+
 FITTED = """\
 head = torch.nn.Linear(2, 1)
 def model(inputs):

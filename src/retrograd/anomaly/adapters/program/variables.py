@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -124,13 +125,18 @@ def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
     it: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
     """
     for each in user_frames(frame):
-        code = each.f_code
-        for name, value in local_variables(each).items():
-            for key, item in _entries(value):
-                if key in code.co_names:
-                    yield f"{name}.{key}", item
-                elif key in code.co_consts:
-                    yield f"{name}[{key!r}]", item
+        yield from _entries_as_read(each)
+
+
+def _entries_as_read(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The same of one frame."""
+    code = frame.f_code
+    for name, value in local_variables(frame).items():
+        for key, item in _entries(value):
+            if key in code.co_names:
+                yield f"{name}.{key}", item
+            elif key in code.co_consts:
+                yield f"{name}[{key!r}]", item
 
 
 def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
@@ -165,6 +171,15 @@ def frames_that_name(frame: FrameType | None) -> list[FrameType]:
     What the program itself calls something comes before what an installed package does, such as ``args[0]``.
     """
     return sorted(user_frames(frame), key=lambda each: not is_own(each.f_code))
+
+
+def name_of(frame: FrameType | None, is_it: Callable[[Any], bool]) -> str | None:
+    """What the program's innermost function under way calls something."""
+    own = next((each for each in user_frames(frame) if is_own(each.f_code)), None)
+    if own is None:
+        return None
+    named = itertools.chain(named_variables(own), _entries_as_read(own))
+    return next((name for name, value in named if is_it(value)), None)
 
 
 def member_of(frame: FrameType, written: str) -> Any:

@@ -87,6 +87,7 @@ class Findings:
         note: str | None = None,
         went_back: bool = True,
     ) -> None:
+        names.learn(() if recorder is None else recorder.named)
         self.names = names
         self._recorder = recorder
         self._sites = sites

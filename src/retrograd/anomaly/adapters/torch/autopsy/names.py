@@ -49,6 +49,11 @@ class Names:
         self._earlier = {key_of(tensor): name for name, tensor in earlier}
         self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
 
+    def learn(self, earlier: Iterable[tuple[str, Tensor]]) -> None:
+        """Remember further tensors with the names of variables that have held them."""
+        for name, tensor in earlier:
+            self._earlier.setdefault(key_of(tensor), name)
+
     def member(self, tensor: Tensor) -> str | None:
         """The name of a parameter or buffer; None if it is neither."""
         return self._members.get(id(tensor)) or self._by_storage.get(key_of(tensor))
