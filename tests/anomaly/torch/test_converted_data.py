@@ -51,4 +51,4 @@ def test_what_the_program_converts_is_born_on_its_own_line() -> None:
 def test_where_no_variable_has_them_it_is_said_what_may_have_happened() -> None:
     event = only_event(trained(Given(torch.full((1, 3), 7e4)), nn.Linear(3, 2), lambda batch: batch.data["x"] * 1.0))
     assert event.kind == "leaf"
-    assert "or are larger than 65504, where float16 ends, and autocast made it of them" in event.cause
+    assert "or autocast made float16 of them, which ends at 65504" in event.cause

@@ -363,3 +363,12 @@ def test_a_model_of_two_towers_is_run_again_as_a_whole() -> None:
     optimizer = torch.optim.SGD(towers.parameters(), 0.1)
     assert adds_copies(towers, [one], set())
     assert Models(None).find(sys._getframe(), optimizer) == [towers]
+
+
+def test_what_averages_the_weights_has_its_buffers_put_back() -> None:
+    model = nn.Linear(4, 4)
+    average = Average(model)
+    average.register_buffer("updates", torch.tensor(0))
+    models, optimizer = Models(None), torch.optim.SGD(model.parameters(), 0.1)
+    assert models.find(sys._getframe(), optimizer) == [model]
+    assert any(each is average.updates for each in models.buffers())

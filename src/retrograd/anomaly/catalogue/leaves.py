@@ -86,7 +86,7 @@ def bad_batch(scene: Scene) -> Finding | None:
     elif context.get("untraced"):
         made = "they came in so, or were computed without a gradient, of which nothing is kept"
         if scene.half and not scene.event.nan_count:
-            made += "; or are larger than 65504, where float16 ends, and autocast made it of them"
+            made += ", or autocast made float16 of them, which ends at 65504"
     in_branch = context.get("in_branch", False)
     line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
     if buffers:

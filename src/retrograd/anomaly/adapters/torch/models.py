@@ -66,16 +66,18 @@ class Models:
         self._met.add(optimizer)
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
         holding = [each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters()))]
-        called = (each for each in holding if not _is_called_beside(each, holding, updated))
-        found = [each for each in _outermost(called) if not isinstance(each, _LOOKING_FOR_HOOKS)]
-        self._add(found)
-        return found
+        self._add(_outermost_to_follow(holding))  # with what averages a model's weights, for its buffers
+        return _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
 
     def _add(self, models: list[torch.nn.Module]) -> None:
         known = [each for found in self._found if (each := found()) is not None]  # others were dropped
         present = _outermost([*known, *models])
         self._found = [weakref.ref(each) for each in present]
         self._buffers = [weakref.ref(each) for model in present for each in small_buffers(model)]
+
+
+def _outermost_to_follow(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    return [each for each in _outermost(modules) if not isinstance(each, _LOOKING_FOR_HOOKS)]
 
 
 def is_on_device(optimizer: Any) -> bool:

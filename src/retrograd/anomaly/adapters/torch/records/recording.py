@@ -228,7 +228,9 @@ class Recorder(TorchDispatchMode):
 
     def _came_in(self, tensor: Tensor) -> None:
         """Note what the program calls data from outside that are not finite."""
-        if tensor.requires_grad or any(tensor is each for _, each in self.named) or not is_bad(tensor):
+        if tensor.requires_grad or isinstance(tensor, torch.nn.Parameter):
+            return  # frozen weights have their own names
+        if any(tensor is each for _, each in self.named) or not is_bad(tensor):
             return
         place, shape = memory_of(tensor), tensor.shape
 
