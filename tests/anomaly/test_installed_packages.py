@@ -49,6 +49,12 @@ class NotSafeError(Exception):
     pass
 
 
+def shifted(layer, x):
+    with torch.no_grad():
+        y = x.flip(0) * 2.0 + 1.0
+    return layer(y)
+
+
 def line_search(loss_at):
     for scale in range(12):
         loss = loss_at(scale)
@@ -241,6 +247,55 @@ def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: st
     assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
     assert (event.callers, event.layer_name) == ((), "first")
     assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+SHIFTED = f"""\
+layer = torch.nn.Linear(2, 1)
+raw = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
+x = raw / raw.sum(1, keepdim=True)
+loss = package.shifted(layer, x).sum()  {HERE}
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch"])
+def test_data_that_a_package_has_changed_are_those_that_the_program_gave(package: str) -> None:
+    text = f"import {package} as package\n{SHIFTED}"
+    made = only_event(run("torch", text))
+    assert (made.op, made.index, made.code_line) == ("div", (1, 0), "x = raw / raw.sum(1, keepdim=True)")
+    assert not run("torch", mended(text, made)).events
+
+    text = text.replace(
+        "raw / raw.sum(1, keepdim=True)", "torch.from_numpy(raw.numpy() / [[3.0], [torch.nan]]).float()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.kind, [*event.operands], event.index) == ("leaf", ["x"], (1, 0))
+    assert (event.lineno, event.callers) == (line(text), ())
+
+
+CALLED = f"""\
+class Batch:
+    __module__ = "program"
+    def __init__(self, x):
+        self._store = {{"x": x}}
+    def __getattr__(self, name):
+        return self.__dict__["_store"][name]
+norm = package.Norm(1.0)
+head = torch.nn.Linear(2, 1)
+def model(d):
+    return head(norm(GIVEN))  {HERE}
+for batch in w.steps([Batch(torch.tensor([[1.0, 2.0], [3.0, float("nan")]]))]):
+    model(batch).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch"])
+@pytest.mark.parametrize(("given", "name"), [("d.x", "d.x"), ("x := d.x", "x")])
+def test_data_have_the_name_that_a_function_had_which_has_ended(package: str, given: str, name: str) -> None:
+    text = f"import {package} as package\n{CALLED.replace('GIVEN', given)}"
+    event = only_event(run("torch", text))
+    assert (event.kind, [*event.operands], event.index) == ("leaf", [name], (1, 1))
+    assert event.lineno == line(text)
 
 
 FITTED = """\

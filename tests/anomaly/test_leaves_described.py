@@ -220,3 +220,39 @@ def test_samples_of_a_dictionary_are_dropped_from_all_its_entries(library: str) 
     lines.insert((event.lineno or 0) - 1, f"    {(event.remedy or '').replace('rg.', 'torch.')}")
     mended = "\n".join(lines)
     assert not run(library, f"{mended}\n    assert batch['y'].tolist() == [[1.0], [3.0]]").events
+
+
+@libraries
+@pytest.mark.parametrize("other", ["torch.ones(4, 4)", "['a', 'b', 'c']"])  # boxes of the images; texts
+def test_samples_are_not_dropped_from_entries_of_another_length(library: str, other: str) -> None:
+    text = ENTRIES.replace('{"x"', f'{{"other": {other}, "x"')
+    event = only_event(run(library, text))
+    assert [*event.operands] == ["batch['x']"]
+    assert event.remedy is None
+    assert "The line drops" not in (event.cause or "")
+
+
+@libraries
+def test_a_line_that_may_not_have_run_is_not_rewritten(library: str) -> None:
+    text = (
+        f"{MODEL}scaled = False\nx = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\n"
+        "if scaled:\n    x = x / x.amax()\nloss = (x @ w).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "Look at line 5, `x = x / x.amax()`, if it has run, and at how this sample was" in (event.cause or "")
+    assert (event.remedy or "").startswith("x = x[")
+    taken = only_event(run(library, text.replace("if scaled:\n    ", "")))
+    assert "that line makes NaN of 0 / 0" in (taken.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize("later", ["x, y = swapped(x, x)", "x *= 1.0", "for x in [x]:\n    pass"])
+def test_a_line_above_others_that_give_the_variable_a_value_is_not_to_blame(library: str, later: str) -> None:
+    text = (
+        f"{MODEL}def swapped(a, b):\n    return b, a\nx = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\n{later}\n"
+        "loss = (x @ w).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert [*event.operands] == ["x"]
+    assert "itself writes NaN" not in (event.cause or "")
+    assert "Look at how this sample" in (event.cause or "")

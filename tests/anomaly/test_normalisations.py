@@ -8,7 +8,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyWarning, diagnose
-from tests.anomaly.both import libraries, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.disguises import HERE
 
 SILENT = {
     "layer_norm": "x = torch.full((2, 3), 3e30, requires_grad=True)\nh = x * torch.tensor([1.0, 2.0, 3.0])\n"
@@ -87,3 +88,22 @@ F.batch_norm(x, mean, spread).sum().backward()
     assert (event.op, event.index, diagnose(event).title) == ("batch_norm", (0, 1), "running variance that is negative")
     assert "spread[1] is -1" in (event.cause or "")
     assert (event.remedy or "").startswith("spread = ")
+
+
+LOG_OF_SILENCE = f"""
+torch.manual_seed(0)
+net = nn.Sequential(nn.LayerNorm(4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+spectrum = torch.rand(6, 4)
+spectrum[1] = 0.0  # the logarithm is -inf there, as a mask is, and the averages of the batch become NaN
+heard = torch.log(spectrum)  {HERE}
+rows = heard.unsqueeze(1).squeeze(1)
+loss = (net(rows) + rows[:, :1]).pow(2).mean()
+loss.backward()
+"""
+
+
+@libraries
+def test_a_logarithm_of_silence_is_told_and_not_the_averages_that_it_spoilt(library: str) -> None:
+    event = only_event(run(library, LOG_OF_SILENCE))
+    assert (event.op, event.index, event.lineno) == ("log", (1, 0), line(LOG_OF_SILENCE))
+    assert not run(library, mended(LOG_OF_SILENCE, event)).events

@@ -154,3 +154,16 @@ def test_a_rate_that_the_optimizers_line_does_not_decide(library: str, optimizer
     event = stopped(library, scheduled(optimizer))
     assert "smaller learning rate than 20" in (event.cause or "")
     assert (event.remedy or "").startswith("lr = ")
+
+
+@libraries
+@pytest.mark.parametrize("runs", [True, False])
+def test_an_optimizer_of_a_branch_that_has_not_run_is_not_rewritten(library: str, runs: bool) -> None:
+    """The program has no variable of the one that steps, as of a trainer's."""
+    text = program(SGD.format("2 * half"), *EXP)
+    made = next(each for each in text.splitlines() if each.startswith("optimizer = "))
+    hidden = "half = 50.0\nstep = (lambda kind: kind(net.parameters(), lr=2 * half))(torch.optim.SGD).step"
+    text = text.replace(made, f"{hidden}\nif {runs}:\n    {made}")
+    event = stopped(library, text.replace("optimizer.zero_grad", "net.zero_grad").replace("optimizer.step", "step"))
+    assert "smaller learning rate" in (event.cause or "")
+    assert (event.remedy or "").startswith("optimizer = ") is runs

@@ -148,6 +148,8 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known; the same of a number.
+        ``"in_branch"``
+            True if that line runs on a condition only, so that it may not have run.
         ``"given"``
             What the line gives the layer that took a leaf without a name, as it is written: ``"x / scale"``.
         ``"inferred"``
@@ -155,6 +157,8 @@ class Surroundings:
         ``"partners"``
             The variables that got their values together with the leaf's, itself among them, and that have as many
             samples: ``("x", "y")`` of ``for x, y in loader``.
+        ``"entries_differ"``
+            True if the leaf is an entry of a dictionary whose entries have not as many samples each.
         ``"taken"``
             Where to leave samples out, if the leaf's variable is of another function than the event's line: a dict with
             ``"filename"`` and ``"lineno"`` of the first line that has it; None if that is not known.

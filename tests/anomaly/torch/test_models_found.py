@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import pickletools
+import sys
 import zipfile
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import retrograd as rg
+from retrograd.anomaly.adapters.torch.models import Models, adds_copies
 from tests.anomaly.torch.training import line_of, state
 
 
@@ -323,3 +325,50 @@ def test_a_statistic_that_a_model_returns_is_not_what_reached_the_loss() -> None
     assert w.event is not None
     assert (w.event.kind, w.event.index, [*w.event.operands.values()]) == ("leaf", (1,), [float("-inf")])
     assert "var" not in w.event.path
+
+
+class Holder(nn.Module):
+    """Holds the model whose weights it averages, and is not called in a step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.online = model
+
+
+class Average(Holder):
+    """Keeps the averages in a copy, which it calls."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.average = copy.deepcopy(model).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.average(x)
+
+
+@pytest.mark.parametrize("holder", [Holder, Average])
+def test_the_model_is_run_again_and_not_what_averages_its_weights(holder: type[Holder]) -> None:
+    trainer = Trainer()
+    average = holder(trainer.model)
+    with script() as w:
+        trainer.train(data(4, bad=2))
+    assert average.online is trainer.model
+    assert (w.event.op, w.event.lineno) == ("DivBackward0", line_of("# the birth in the middle", Deep))
+
+
+def test_a_model_of_two_towers_is_run_again_as_a_whole() -> None:
+    """It holds what looks like a copy of one that a variable has, but all of it learns."""
+    one, other = nn.Linear(4, 4), nn.Linear(4, 4)
+    towers = nn.ModuleList([one, other])
+    optimizer = torch.optim.SGD(towers.parameters(), 0.1)
+    assert adds_copies(towers, [one], set())
+    assert Models(None).find(sys._getframe(), optimizer) == [towers]
+
+
+def test_what_averages_the_weights_has_its_buffers_put_back() -> None:
+    model = nn.Linear(4, 4)
+    average = Average(model)
+    average.register_buffer("updates", torch.tensor(0))
+    models, optimizer = Models(None), torch.optim.SGD(model.parameters(), 0.1)
+    assert models.find(sys._getframe(), optimizer) == [model]
+    assert any(each is average.updates for each in models.buffers())

@@ -207,9 +207,11 @@ opt.step()
 """
 
 
-def test_a_model_that_another_module_holds_has_its_own_names() -> None:
-    """What averages the weights of a model holds it, and is one module larger."""
-    event = only_event(run("torch", AVERAGED))
+@pytest.mark.parametrize("copied", ["", "self.average = copy.deepcopy(model).requires_grad_(False)"])
+def test_a_model_that_another_module_holds_has_its_own_names(copied: str) -> None:
+    """What averages the weights of a model holds it, and is larger by one module, or by a copy of the model as well."""
+    text = AVERAGED.replace("self.model = model", f"self.model = model\n        {copied}")
+    event = only_event(run("torch", f"import copy{text}"))
     assert event.harmed == "the gradient of 2.bias"
 
 

@@ -85,7 +85,10 @@ def bad_batch(scene: Scene) -> Finding | None:
         made = "they came in so, or were computed without a gradient, in this step or before"
     elif context.get("untraced"):
         made = "they came in so, or were computed without a gradient, of which nothing is kept"
-    line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
+        if scene.half and not scene.event.nan_count:
+            made += ", or autocast made float16 of them, which ends at 65504"
+    in_branch = context.get("in_branch", False)
+    line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     place = f", all of them in {context['slice']}," if context.get("slice") else ""
@@ -95,7 +98,7 @@ def bad_batch(scene: Scene) -> Finding | None:
     pole = logarithm_written(called, user) if user is not None and only_minus else None
     remedy, rest = _dropped(scene, name, role)
     held_by = context.get("held_by")
-    quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count else None
+    quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count and not in_branch else None
     return Finding(
         f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
         f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
@@ -150,11 +153,11 @@ def _may_drop(scene: Scene, name: str) -> bool:
         return False
     if context.get("graphed") or context.get("every"):  # a graph's batch is always of one size
         return False
-    if context.get("held_by") or context.get("taken", True) is None:
+    if context.get("held_by") or context.get("entries_differ") or context.get("taken", True) is None:
         return False
     if name and not name.isidentifier() and _entry(name) is None:  # an item or an attribute of what holds others
         return False
-    return not (assigned and _is_computed(assigned[0]))
+    return not (assigned and _is_computed(assigned[0])) or context.get("in_branch", False)
 
 
 def _taken(scene: Scene) -> tuple[str, Operation | None]:

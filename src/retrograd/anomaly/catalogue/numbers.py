@@ -93,8 +93,9 @@ def _made_nan(scene: Scene) -> Finding | None:
     if assigned is None or text is None:
         return None
     made = replace(scene.birth, op="full", args=(), col=None, code_line=assigned[0], lineno=assigned[1])
+    doubt = ", if it has run" if scene.context.get("in_branch") else ""
     return Finding(
-        f"Line {assigned[1]}, `{assigned[0]}`, itself writes NaN ({text}): no operation made it. {_MISSING}",
+        f"Line {assigned[1]}, `{assigned[0]}`, itself writes NaN ({text}){doubt}: no operation made it. {_MISSING}",
         _with(made, text, "0.0"),
         None,
         made.place,

@@ -6,13 +6,13 @@ import ast
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.syntax import lines_of, tree_of
-from retrograd.anomaly.adapters.program.variables import named_variables
+from retrograd.anomaly.adapters.program.syntax import body, lines_of, tree_of
+from retrograd.anomaly.adapters.program.variables import local_variables, named_variables
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, is_own_file, outwards
 from retrograd.anomaly.parsing import indentation_of, parameters_of
@@ -44,6 +44,14 @@ class Construction:
         text = " ".join(lines) if len(lines_of(self.statement)) == 1 else ast.unparse(self.statement)
         return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
 
+    def has_not_run(self, frames: Iterable[FrameType]) -> bool:
+        """Whether it stands in one of some functions under way, which lacks the variable that it would have made."""
+        targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
+        wanted = {each.id for each in targets if isinstance(each, ast.Name)}
+        own = [each for each in frames if shown_name(each.f_code.co_filename) == self.filename]
+        around = [each for each in own if any(node is self.statement for node in body(each.f_code))]
+        return any(not wanted <= local_variables(each).keys() for each in around)
+
     def may_have(self, options: Mapping[str, Any]) -> bool:
         """Whether the numbers that are given there are among an optimizer's options, as these were or are."""
         given = {each.arg: number_written(each.value) for each in self.call.keywords}
@@ -71,7 +79,8 @@ def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]
         One of its groups.
     """
     kind = type(optimizer).__name__
-    for walked in (each for each in outwards(frame) if is_own(each.f_code)):
+    own = [each for each in outwards(frame) if is_own(each.f_code)]
+    for walked in own:
         names = {name for name, value in named_variables(walked) if value is optimizer}
         filename = shown_name(walked.f_code.co_filename)
         made = [each for each in _constructions(filename, kind) if each.is_given_to(names)]
@@ -79,7 +88,7 @@ def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]
         if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
             return (above or made)[-1]
     everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
-    possible = [each for each in everywhere if each.may_have(options)]
+    possible = [each for each in everywhere if each.may_have(options) and not each.has_not_run(own)]
     if len(possible) > 1 and {each.filename for each in possible} <= set(cells()):
         return possible[-1]  # a cell that was changed is run again
     return possible[0] if len(possible) == 1 else None

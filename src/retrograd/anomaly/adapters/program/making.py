@@ -101,6 +101,16 @@ def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -
     return any(line >= lineno and line in loop for line in given for loop in around)
 
 
+def is_given_between(code: CodeType, name: str, first: int, last: int) -> bool:
+    """Whether an assignment or the head of a loop, between two lines of a function, gives a variable a value."""
+    nodes = [node for node in body(code) if isinstance(node, (ast.Assign, ast.AugAssign, ast.For, ast.AsyncFor))]
+    between = [node for node in nodes if first < node.lineno < last]
+    targets = [
+        target for node in between for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return any(name in _given(target) for target in targets)
+
+
 def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
 

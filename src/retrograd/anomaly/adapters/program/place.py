@@ -14,7 +14,7 @@ from itertools import pairwise, takewhile
 from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.making import is_given_later_in_loop
+from retrograd.anomaly.adapters.program.making import is_given_between, is_given_later_in_loop, is_sure_before
 from retrograd.anomaly.libraries import Position, is_own, outwards
 from retrograd.anomaly.parsing import expression_of, indentation_of, module_of
 from retrograd.core import sites
@@ -166,13 +166,20 @@ def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
     """The last line before an instruction, in its function, that gives a variable its value or puts one into it.
 
-    None where that is above a loop which gives it others.
+    None where that is above a loop which gives it others, or above a line that does so otherwise: ``x, y = f(x)``.
     """
     if code is None:
         return None
     lineno = sites.line_of(code, at)
     found = assignment_above(code, lineno, name)
-    return None if found is None or is_given_later_in_loop(code, lineno, name, found[1]) else found
+    if found is None or is_given_later_in_loop(code, lineno, name, found[1]):
+        return None
+    return None if is_given_between(code, name, found[1], lineno) else found
+
+
+def is_in_branch(code: CodeType | None, at: int, lineno: int) -> bool:
+    """Whether a line above an instruction, in its function, runs on a condition only that the instruction does not."""
+    return code is not None and not is_sure_before(code, lineno, sites.line_of(code, at))
 
 
 def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from opcode import opmap
@@ -124,13 +125,18 @@ def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
     it: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
     """
     for each in user_frames(frame):
-        code = each.f_code
-        for name, value in local_variables(each).items():
-            for key, item in _entries(value):
-                if key in code.co_names:
-                    yield f"{name}.{key}", item
-                elif key in code.co_consts:
-                    yield f"{name}[{key!r}]", item
+        yield from _entries_as_read(each)
+
+
+def _entries_as_read(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The same of one frame."""
+    code = frame.f_code
+    for name, value in local_variables(frame).items():
+        for key, item in _entries(value):
+            if key in code.co_names:
+                yield f"{name}.{key}", item
+            elif key in code.co_consts:
+                yield f"{name}[{key!r}]", item
 
 
 def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
@@ -165,6 +171,15 @@ def frames_that_name(frame: FrameType | None) -> list[FrameType]:
     What the program itself calls something comes before what an installed package does, such as ``args[0]``.
     """
     return sorted(user_frames(frame), key=lambda each: not is_own(each.f_code))
+
+
+def name_of(frame: FrameType | None, is_it: Callable[[Any], bool]) -> str | None:
+    """What the program's innermost function under way calls something."""
+    own = next((each for each in user_frames(frame) if is_own(each.f_code)), None)
+    if own is None:
+        return None
+    named = itertools.chain(named_variables(own), _entries_as_read(own))
+    return next((name for name, value in named if is_it(value)), None)
 
 
 def member_of(frame: FrameType, written: str) -> Any:
@@ -249,21 +264,34 @@ def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> d
     frame, name = holder
     if not is_own(frame.f_code):
         return {"held_by": package_of(frame.f_code.co_filename) or "Python"}
+    differ = {"entries_differ": True} if _entries_differ(frame, name) else {}
     if frame.f_code is code:
         partners = _partners_of(frame, at, name)
-        return {"partners": partners} if partners else {}
+        return differ | ({"partners": partners} if partners else {})
     partners = _partners_of(frame, frame.f_lasti, name)
     lineno = first_line_with(frame.f_code, frame.f_lineno, name)
     taken = None if lineno is None else {"filename": frame.f_code.co_filename, "lineno": lineno}
-    return {"taken": taken} | ({"partners": partners} if partners else {})
+    return {"taken": taken} | differ | ({"partners": partners} if partners else {})
 
 
 def _partners_of(frame: FrameType, at: int, name: str) -> tuple[str, ...]:
     """The variables that were unpacked together with one of a function, if all have as many samples."""
     names = unpacked_with(frame.f_code, at, name)
     variables = local_variables(frame)
-    samples = {tuple(getattr(variables.get(each), "shape", ()))[:1] for each in names}
-    return names if len(names) > 1 and len(samples) == 1 and () not in samples else ()
+    return names if len(names) > 1 and _have_as_many_samples(map(variables.get, names)) else ()
+
+
+def _entries_differ(frame: FrameType, name: str) -> bool:
+    """Whether a variable is an entry of a dictionary whose entries have not as many samples each: ``batch['x']``."""
+    owner, is_entry, _ = name.partition("[")
+    held = _variables_and_globals(frame).get(owner) if is_entry else None
+    return isinstance(held, dict) and not _have_as_many_samples(entry for _, entry in _first_entries(held))
+
+
+def _have_as_many_samples(values: Iterable[Any]) -> bool:
+    """Whether all values are arrays or tensors of the same length."""
+    lengths = {tuple(getattr(each, "shape", ()))[:1] for each in values}
+    return len(lengths) == 1 and () not in lengths
 
 
 def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) -> Iterator[tuple[str, Any]]:

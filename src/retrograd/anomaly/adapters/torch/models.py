@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -65,16 +65,19 @@ class Models:
             return []
         self._met.add(optimizer)
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
-        holding = (each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters())))
-        found = [each for each in _outermost(holding) if not isinstance(each, _LOOKING_FOR_HOOKS)]
-        self._add(found)
-        return found
+        holding = [each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters()))]
+        self._add(_outermost_to_follow(holding))  # with what averages a model's weights, for its buffers
+        return _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
 
     def _add(self, models: list[torch.nn.Module]) -> None:
         known = [each for found in self._found if (each := found()) is not None]  # others were dropped
         present = _outermost([*known, *models])
         self._found = [weakref.ref(each) for each in present]
         self._buffers = [weakref.ref(each) for model in present for each in small_buffers(model)]
+
+
+def _outermost_to_follow(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    return [each for each in _outermost(modules) if not isinstance(each, _LOOKING_FOR_HOOKS)]
 
 
 def is_on_device(optimizer: Any) -> bool:
@@ -86,6 +89,30 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
     variables = variables_around(frame)
     return (value for _, value in variables if isinstance(value, torch.nn.Module))
+
+
+def adds_nothing(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
+    """Whether a module consists of one of some others and itself, as what averages the weights of a model may do."""
+    added = [set(module.modules()) - set(held.modules()) for held in module.children() if held in others]
+    return not module._parameters and any(len(each) == 1 for each in added)
+
+
+def adds_copies(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
+    """Whether a module consists of one of some others, itself, and copies of that one which no optimizer updates."""
+    for held in module.children():
+        own = list(held.parameters()) if held in others else []
+        known = set(map(id, own))
+        added = [each for each in module.parameters() if id(each) not in known]
+        copies = [each.shape for each in own] * (len(added) // max(len(own), 1))
+        if copies and sorted(copies) == sorted(each.shape for each in added):
+            return not any(id(each) in updated for each in added)
+    return False
+
+
+def _is_called_beside(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
+    """Whether a program does not call a module that it has, but the one in it."""
+    cannot_be_called = type(module).forward is torch.nn.Module.forward
+    return adds_copies(module, others, updated) or (cannot_be_called and adds_nothing(module, others))
 
 
 def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:

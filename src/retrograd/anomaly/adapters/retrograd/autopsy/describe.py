@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.elements.channels import works_by_channel
 from retrograd.anomaly.adapters.elements.extent import extent
-from retrograd.anomaly.adapters.program.place import assignment_of, line_fields, place_fields
+from retrograd.anomaly.adapters.program.place import assignment_of, is_in_branch, line_fields, place_fields
 from retrograd.anomaly.adapters.program.variables import taken_of
 from retrograd.anomaly.adapters.retrograd.autopsy.came_through import ComingThrough
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, entry_of, evaluate, raw
@@ -366,7 +366,7 @@ class Describer:
         at = (None, 0) if consumer is None else sites.position_of(consumer)
         text = known or (None if consumer is None or name is None else text_given(consumer, name))
         if role in ("batch", "target") and text and (assigned := assignment_of(*at, text)):
-            context["assigned"] = assigned
+            context |= {"assigned": assigned, "in_branch": is_in_branch(*at, assigned[1])}
         if holder is not None and role in ("batch", "target"):
             context |= taken_of(holder, *at)
         return NaNEvent(

@@ -17,6 +17,7 @@ from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.adapters.elements.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.program.place import (
     assignment_of,
+    is_in_branch,
     is_variable,
     only_argument_at,
     place_fields,
@@ -400,7 +401,9 @@ class Describer:
             known = {} if given is None else {"given": given}
             return {"bad_buffers": self.names.bad_buffers()} | assignment_of_number(call, argument) | known
         assigned = assignment_of(call.code, call.at, name) if is_untraced else None
-        return {"name": name} if assigned is None else {"name": name, "assigned": assigned}
+        if assigned is None:
+            return {"name": name}
+        return {"name": name, "assigned": assigned, "in_branch": is_in_branch(call.code, call.at, assigned[1])}
 
     def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
         """Where in data the bad elements lie, what came with it, and what may have made it."""

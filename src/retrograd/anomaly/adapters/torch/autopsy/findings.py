@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.program.place import place_fields, place_of
 from retrograd.anomaly.adapters.program.variables import under_way
 from retrograd.anomaly.adapters.torch.autopsy.again import Made, made_again, made_in_line
 from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
-from retrograd.anomaly.adapters.torch.autopsy.lost import lost_data
+from retrograd.anomaly.adapters.torch.autopsy.lost import converted, given, lost_data
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.autopsy.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.autopsy.to_come import births_to_come
@@ -87,6 +87,7 @@ class Findings:
         note: str | None = None,
         went_back: bool = True,
     ) -> None:
+        names.learn(() if recorder is None else recorder.named)
         self.names = names
         self._recorder = recorder
         self._sites = sites
@@ -274,6 +275,7 @@ class Findings:
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
         origin = origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
+        origin = origin if origin is None else converted(self.names, origin)
         if origin is None or origin.leaf is not None or self._is_gone or not is_checkpoint(origin.call.node):
             return origin
         models = [] if self.names.model is None else [self.names.model]
@@ -338,8 +340,8 @@ class Findings:
         return replace(event, also=tuple(also)) if origin.also else event
 
     def _told(self, origin: Origin, harmed: str, undone: bool) -> NaNEvent:
-        call = origin.call
         made, origin = self._made_again(origin)
+        call = origin.call
         if made is not None:
             known = Origin(made.call, path=(made.call, *origin.path))
             return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
@@ -367,13 +369,18 @@ class Findings:
         Else the origin, at a variable that came to the line so, where the data itself has no name.
         """
         leaf, call = origin.leaf, origin.call
-        frame = under_way(self.names.frame, call.code)
-        if leaf is None or leaf.leaf is not None or frame is None or self._recorder is not None:
+        if leaf is None or leaf.leaf is not None or self._recorder is not None:
             return None, origin
         data = leaf.itself
         if data is None or data.requires_grad:
             return None, origin
-        name = self.names.tensor(data)
+        frame, name = under_way(self.names.frame, call.code), self.names.tensor(data)
+        if name is None and frame is None and (found := given(self.names.frame, call, data)) is not None:
+            frame, call, data = found
+            origin = replace(origin, call=call, where=None, leaf=Argument(leaf.name, data.detach(), original=data))
+            name = self.names.tensor(data)
+        if frame is None:
+            return None, origin
         if name is not None:
             return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
         made, held = made_in_line(frame, frame.f_code, call.at, data)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import FrameType
+
+import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.elements.shapes import broadcasts
 from retrograd.anomaly.adapters.program.place import variables_read
+from retrograd.anomaly.adapters.program.variables import named_variables, under_way, variables_around
 from retrograd.anomaly.adapters.torch.autopsy.names import Names, key_of
-from retrograd.anomaly.adapters.torch.records.calls import Call
+from retrograd.anomaly.adapters.torch.autopsy.origin import Origin
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
+
+_TO = str(torch.ops.aten._to_copy.default)
 
 
 def lost_data(names: Names, call: Call) -> Tensor | None:
@@ -30,3 +38,55 @@ def lost_data(names: Names, call: Call) -> Tensor | None:
     others = {key_of(value): value for _, value in suspects if value.dim()}
     tells = output is not None or (call.pointwise and shape is not None)
     return next(iter(others.values())) if len(others) == 1 and tells else None
+
+
+def converted(names: Names, origin: Origin) -> Origin:
+    """An origin, at the conversion that made infinities of nameless data which a variable still holds as they were.
+
+    Autocast converts what it gives to a layer, and no graph has that of data without a gradient.
+    """
+    data = None if origin.leaf is None else origin.leaf.itself
+    if data is None or data.requires_grad or not data.is_floating_point() or has_nan(data) or names.tensor(data):
+        return origin
+    for _, value in variables_around(names.frame):
+        if not isinstance(value, Tensor) or value.shape != data.shape or not value.is_floating_point():
+            continue
+        if value.dtype != data.dtype and not is_bad(value) and torch.equal(value.to(data.dtype), data):
+            met = origin.call
+            given = Argument("input", value.detach(), original=value)
+            call = Call(_TO, [given], [data], met.order, pointwise=True, code=met.code, at=met.at)
+            call.modules, call.callers, call.thread = met.modules, met.callers, met.thread
+            return replace(origin, call=call, output=0, leaf=None, path=(call, *origin.path))
+    return origin
+
+
+def given(frame: FrameType | None, call: Call, data: Tensor) -> tuple[FrameType, Call, Tensor] | None:
+    """The variable of the program's own line from which a package has made data that are not finite, as it is itself.
+
+    Parameters
+    ----------
+    frame
+        Where the program is, with that line under way in it or around it.
+    call
+        The operation that met the data, in the package.
+    data
+        What it met.
+
+    Returns
+    -------
+    tuple or None
+        The function of the line, the operation as one of that line, and what the variable holds.
+    """
+    for number, (code, at) in enumerate(call.callers):
+        around = under_way(frame, code)
+        if around is not None:
+            read = variables_read(code, at)
+            held = {
+                key_of(value): value
+                for name, value in named_variables(around)
+                if name in read and isinstance(value, Tensor) and not value.requires_grad and is_bad(value)
+            }
+            if len(held) != 1 or has_nan(data) > has_nan(value := next(iter(held.values()))):
+                return None
+            return around, replace(call, code=code, at=at, callers=call.callers[number + 1 :]), value
+    return None

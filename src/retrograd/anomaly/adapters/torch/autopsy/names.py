@@ -22,6 +22,7 @@ from retrograd.anomaly.adapters.program.variables import (
     under_way,
     variables_around,
 )
+from retrograd.anomaly.adapters.torch.models import adds_copies, adds_nothing
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.libraries import user_frames
 
@@ -47,6 +48,11 @@ class Names:
         self._by_storage = {key_of(member): name for name, member in members}
         self._earlier = {key_of(tensor): name for name, tensor in earlier}
         self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
+
+    def learn(self, earlier: Iterable[tuple[str, Tensor]]) -> None:
+        """Remember further tensors with the names of variables that have held them."""
+        for name, tensor in earlier:
+            self._earlier.setdefault(key_of(tensor), name)
 
     def member(self, tensor: Tensor) -> str | None:
         """The name of a parameter or buffer; None if it is neither."""
@@ -175,7 +181,7 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
         updated = _updated(frame) if len(found) > 1 else set()
         largest_first = sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
-        alone_first = sorted(largest_first, key=lambda module: _only_holds_another(module, found))
+        alone_first = sorted(largest_first, key=lambda module: _is_around_another(module, found, updated))
         yield from sorted(alone_first, key=lambda module: updated.isdisjoint(map(id, module.parameters())))
 
 
@@ -185,10 +191,6 @@ def _updated(frame: FrameType | None) -> set[int]:
     return {id(each) for optimizer in held for group in optimizer.param_groups for each in group["params"]}
 
 
-def _only_holds_another(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
-    """Whether a module consists of another and itself, as what averages a model's weights does."""
-    held = next(module.children(), None)
-    if held is None or all(each is not held for each in others):
-        return False
-    added = set(module.modules()) - set(held.modules())
-    return len(added) == 1 and not module._parameters
+def _is_around_another(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: set[int]) -> bool:
+    """Whether a module is what averages the weights of another, or what else is put around one."""
+    return adds_nothing(module, others) or adds_copies(module, others, updated)

@@ -57,6 +57,9 @@ class Argument:
         return self.tensor if self.original is None else self.original
 
 
+_AVERAGES = ("running_mean", "running_var")  # to which a normalisation only writes while it trains
+
+
 @dataclass(eq=False)
 class Call:
     """One operation.
@@ -139,8 +142,11 @@ class Call:
         return all(output is not None for output in self.outputs)
 
     def tensors(self) -> Iterator[Argument]:
-        """The arguments in which a NaN can be."""
+        """The arguments in which a NaN can be, as far as results are made of them."""
+        trains = any(each.name == "training" and each.value is True for each in self.args)
         for argument in self.args:
+            if trains and argument.name in _AVERAGES:
+                continue
             tensor = argument.tensor
             if argument.made_by is not None or argument.missing or (tensor is not None and can_be_bad(tensor)):
                 yield argument

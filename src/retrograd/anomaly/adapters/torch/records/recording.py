@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from retrograd.anomaly.adapters.program.variables import variables_at
+from retrograd.anomaly.adapters.program.variables import name_of, variables_at
 from retrograd.anomaly.adapters.torch.places.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad, next_seq
 from retrograd.anomaly.adapters.torch.records.custom import kernel_of
@@ -36,6 +36,7 @@ _DETACH = torch.ops.aten.detach.default
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
 _MOST_PARTS = 64  # of tensors, that one operation writes to
+_MOST_NAMED = 64
 _COPIED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
 
 
@@ -48,6 +49,8 @@ class Recorder(TorchDispatchMode):
         In the order in which they happened, those of backward among them, as far as they are kept.
     leaves
         What arrived at leaves in backward: the leaf, and the argument that says where its gradient came from.
+    named
+        What came in bad, with what the program called it then: the functions that did so may have ended since.
     paused
         Whether nothing is written down for the time being.
     thread
@@ -58,6 +61,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.calls: deque[Call] = deque()
         self.leaves: list[tuple[Tensor, Argument]] = []
+        self.named: deque[tuple[str, Tensor]] = deque(maxlen=_MOST_NAMED)
         self._number = itertools.count()
         self._made: dict[int, tuple[Call, int]] = {}
         self._numbers: dict[int, tuple[Tensor, Any]] = {}
@@ -218,8 +222,24 @@ class Recorder(TorchDispatchMode):
         if written and memory_of(value) in written and value.numel() <= _COPIED:
             value, original = _copy(value), value
         if made is None:
+            self._came_in(value if original is None else original)
             return Argument(name, value, leaf=leaf, original=original)
         return Argument(name, value, made[0], made[1], leaf=leaf, original=original)
+
+    def _came_in(self, tensor: Tensor) -> None:
+        """Note what the program calls data from outside that are not finite."""
+        if tensor.requires_grad or isinstance(tensor, torch.nn.Parameter):
+            return  # frozen weights have their own names
+        if any(tensor is each for _, each in self.named) or not is_bad(tensor):
+            return
+        place, shape = memory_of(tensor), tensor.shape
+
+        def is_it(value: Any) -> bool:
+            return isinstance(value, Tensor) and memory_of(value) == place and value.shape == shape
+
+        name = name_of(sys._getframe(1), is_it)
+        if name is not None:
+            self.named.append((name, tensor))
 
     def _preserve(self, storage: int) -> None:
         """Copy what calls know of memory that is about to be written to."""

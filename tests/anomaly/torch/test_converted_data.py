@@ -1,0 +1,54 @@
+"""Data that autocast makes float16 of, of which no graph has the conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from tests.anomaly.both import only_event, run
+
+
+class Given:
+    """A batch that keeps its tensors to itself."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.data = {"x": x}
+
+
+def trained(x: Any, layer: nn.Module, read: Any = lambda x: x) -> rg.anomaly.Watch:
+    with rg.anomaly.watch(policy="record") as w:
+        with torch.autocast("cpu", torch.float16):
+            loss = layer(read(x)).float().mean()
+        loss.backward()
+    return w
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.Sequential(nn.Flatten(), nn.Linear(3, 2))])
+def test_numbers_beyond_float16_are_told_where_autocast_converts_them(layer: nn.Module) -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 7e4, 6.0]])
+    event = only_event(trained(x, layer))
+    assert (event.op, event.kind, event.index) == ("to", "overflow", (1, 1))
+    assert event.operands == {"input": 7e4}
+    assert event.cause.startswith("Autocast makes float16 of what is given to the layer")
+
+
+def test_data_that_were_infinite_before_are_data() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, torch.inf, 6.0]])
+    event = only_event(trained(x, nn.Linear(3, 2)))
+    assert (event.op, event.kind, event.index) == ("leaf", "leaf", (1, 1))
+
+
+def test_what_the_program_converts_is_born_on_its_own_line() -> None:
+    text = "wide = torch.tensor([[1.0, 1e300]], dtype=torch.float64)\nx = wide.float()\n"
+    event = only_event(run("torch", f"{text}nn.Linear(2, 1)(x).sum().backward()"))
+    assert (event.lineno, event.code_line) == (2, "x = wide.float()")
+
+
+def test_where_no_variable_has_them_it_is_said_what_may_have_happened() -> None:
+    event = only_event(trained(Given(torch.full((1, 3), 7e4)), nn.Linear(3, 2), lambda batch: batch.data["x"] * 1.0))
+    assert event.kind == "leaf"
+    assert "or autocast made float16 of them, which ends at 65504" in event.cause
