@@ -190,18 +190,19 @@ def _sub(parts: Parts, expression: Expression, written: Written, depth: int) -> 
     left, right = (expression.at(each) for each in written.arguments[:2])
     if number_written(left.node) == 1:
         return _of_one_minus(parts, right)
-    one, other, less = parts.spelled_out(left), parts.spelled_out(right), number_written(right.node)
-    a = None if one is None or one.op not in ("exp", "sigmoid") else one.text(0, "input")
-    if one is None or a is None:
+    one, less = parts.argument_of(left, "exp", "sigmoid"), number_written(right.node)
+    if one is None:
         return None
-    if one.op == "exp" and less is not None:
+    a, op = one
+    if op == "exp" and less is not None:
         difference = f"-{atom(a)}" if less == 1 else f"{math.log(less)!r} - {atom(a)}" if less > 0 else None
         is_zero = less == 1 and parts.is_zero(a)
         return None if difference is None else _minus(parts, a, difference, is_zero=is_zero)
-    b = other.text(0, "input") if other is not None and other.op == one.op else None
-    if b is None:
+    other = parts.argument_of(right, op)
+    if other is None:
         return None
-    if one.op == "exp":
+    b = other[0]
+    if op == "exp":
         return _minus(parts, a, f"{_term(b)} - {atom(a)}", is_zero=parts.are_equal(a, b))
     slope = _of_negative_expm1(parts, f"{_term(b)} - {atom(a)}", is_zero=parts.are_equal(a, b))
     both = (_logsigmoid(each, parts.spelling) for each in (a, f"-{atom(b)}"))

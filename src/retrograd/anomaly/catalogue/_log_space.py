@@ -9,6 +9,7 @@ import ast
 
 from retrograd.anomaly.catalogue._alike import complements
 from retrograd.anomaly.catalogue._code import Line, bare
+from retrograd.anomaly.catalogue._expression import first
 from retrograd.anomaly.catalogue._log_parts import Expression, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
 from retrograd.anomaly.catalogue._scene import Scene
@@ -18,11 +19,30 @@ from retrograd.anomaly.surroundings import Operation
 
 def in_log_space(scene: Scene, log: Operation) -> str | None:
     """The line of a logarithm with that of each part in its place; None where no part of it gains by that."""
+    found = _rewritten(scene, log)
+    return None if found is None else found[0]
+
+
+def asking_for_logits(scene: Scene, log: Operation) -> tuple[str, str] | None:
+    """The same line with what it must be given besides, as it is made in another function, and words that say so."""
+    text, parts = _rewritten(scene, log, asking=True) or (None, None)
+    if text is None or parts is None or not parts.asked:
+        return None
+    said = (_said(scene, name, new, made) for name, (new, made) in parts.asked.items())
+    return text.strip(), " ".join(said)
+
+
+def _said(scene: Scene, name: str, new: str, made: Operation) -> str:
+    called, where = scene.called(first(made), "x"), scene.line_of(made)
+    return f"{name} is {made.op}({called}), computed in {where}: have {called} handed on as well, here under the name {new}."
+
+
+def _rewritten(scene: Scene, log: Operation, *, asking: bool = False) -> tuple[str | None, Parts] | None:
     site = scene.site(log)
     node = site.written.argument(0, "input") if site is not None else None
     if site is None or node is None or log.op not in ("log", "log1p"):
         return None
-    parts = Parts(scene, log, site, RULES)
+    parts = Parts(scene, log, site, RULES, asking=asking)
     expression = Expression(node, site.line, site.place)
     found = of_one_plus(parts, expression) if log.op == "log1p" else parts.of(expression)
     if found is None or not found.gained:
@@ -32,7 +52,7 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
         beside = parts.of(expression.at(argument))
         if beside is not None and beside.gained:
             edits[other.node] = beside.whole
-    return site.line.replaced(edits)
+    return site.line.replaced(edits), parts
 
 
 def step_in_log_space(scene: Scene, step: Operation) -> str | None:

@@ -19,9 +19,10 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._scopes import is_given_to
+from retrograd.anomaly.catalogue._scopes import assignments_before, assignments_to, is_given_to, targets_of
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.catalogue.roots import smoothed
+from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # f(x) = x (1 + slope * x + ...) near 0
@@ -192,6 +193,53 @@ def _limit(site: Site) -> str | None:
         return f"{limit:.8g}"
     linear = f"{abs(limit * slope):.8g} * {atom(one.x)}"
     return f"{limit:.8g} {'-' if limit * slope < 0 else '+'} {linear}"
+
+
+@cause(None, "derivative divided by its coordinate, where that is zero")
+def derivative_over_coordinate(scene: Scene) -> Finding | None:
+    below, site = denominator(scene.birth), scene.site(scene.birth)
+    if below is None or value(below) != 0 or site is None or site.written.op != "div":
+        return None
+    line, (above, node) = site.line, site.written.arguments[:2]
+    product = next((each for each in line.operations if each.op == "mul" and site.node in each.arguments), None)
+    whole = site.node if product is None else product.node
+    names = [each for each in ast.walk(whole) if isinstance(each, ast.Name)]
+    found = [each for each in names if isinstance(node, ast.Name) and _is_derivative(each.id, node.id, scene)]
+    if not isinstance(node, ast.Name) or len(found) != 1 or site.node is not site.written.node:
+        return None
+    r, name, spelling = node.id, found[0].id, scene.spelling(site)
+    others = (each for each in assignments_before(scene.birth.place) if _by(each, r, of=name))
+    again = next((target for each in others for target in targets_of(each)), None)
+    second = again or f"{spelling.library}.autograd.grad({name}.sum(), {r}, create_graph=True)[0]"
+    outer = site.node if line.inside(found[0], site.node) else whole
+    edits: dict[ast.AST, str] = {site.node: line.text(above, {found[0]: second})}
+    limit = line.text(outer, edits if outer is site.node else {**edits, found[0]: second})
+    safe = line.text(outer, {node: spelling.where(f"{r} == 0", "1.0", r)})
+    chosen = spelling.where(f"{r} == 0", second, f"{name} / {spelling.where(f'{r} == 0', '1.0', r)}")
+    return Finding(
+        f"{name} is a derivative by {r}, and {r} is 0 here. Where the solution is the same on both sides of the axis, "
+        f"its derivative is 0 on it, and {name} / {r} tends to the second derivative: take that there. (What a network "
+        "gives as the derivative is not quite 0, and a small number in the place of 0 would make the quotient huge. To "
+        "leave the axis out of the points would do as well.)",
+        line.replaced({outer: spelling.where(f"{r} == 0", limit, safe)}),
+        f"y = {chosen}",
+    )
+
+
+def _is_derivative(name: str, by: str, scene: Scene) -> bool:
+    return any(_by(each, by) for each in assignments_to(name, scene.birth.place))
+
+
+def _by(statement: ast.Assign, coordinate: str, of: str | None = None) -> bool:
+    """Whether a statement computes a derivative by a coordinate: ``u_r = autograd.grad(u.sum(), r)[0]``."""
+    for call in ast.walk(statement.value):
+        name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and "grad" in name and len(call.args) > 1:
+            by = call.args[1].elts if isinstance(call.args[1], (ast.List, ast.Tuple)) else [call.args[1]]
+            is_by = len(by) == 1 and isinstance(by[0], ast.Name) and by[0].id == coordinate
+            if is_by and (of is None or names_in(call.args[0]) == {of}):
+                return True
+    return False
 
 
 _CHOOSING = ("where", "masked_fill", "nan_to_num")  # which may discard what has no value
@@ -366,4 +414,4 @@ def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
     return any(each is None or each.op not in _ELEMENTWISE for each in written)
 
 
-CAUSES = (direction_with_limit, removable_zero, limit_nearby)
+CAUSES = (direction_with_limit, derivative_over_coordinate, removable_zero, limit_nearby)

@@ -22,7 +22,9 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reading import logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import assignments_to
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -262,6 +264,8 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     text = _factor_as_written(site, scene.site(product), product, mask)
     if text is not None and text.replace(".", "").isdigit():
         return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
+    if relu_behind(decisive) is not None and not _is_chosen(mask, text, product):
+        return None  # data, as counts, that happen to be 0: the relu gives 0 elsewhere as well
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
     if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
@@ -460,6 +464,15 @@ _OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 def _named(mask: Operand) -> str:
     name = mask.leaf_name or mask.text
     return name if name and is_name(name) else "the factor"
+
+
+def _is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
+    """Whether a factor says where something counts: by its type, its name, or a comparison that made it."""
+    if "bool" in (factor.dtype or "") or "mask" in (text or _named(factor)).lower():
+        return True
+    written = [] if text is None else [expression_of(f"({text})")]
+    written += [each.value for each in assignments_to(factor.leaf_name or text or "", product.place)]
+    return any(isinstance(each, ast.Compare) for whole in written for each in ast.walk(whole))
 
 
 def _is_mask(operand: Operand, pole: Operation) -> bool:
