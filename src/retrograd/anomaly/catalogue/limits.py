@@ -22,7 +22,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_before, assignments_to, is_given_to, targets_of
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.catalogue.roots import smoothed
-from retrograd.anomaly.parsing import names_in
+from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # f(x) = x (1 + slope * x + ...) near 0
@@ -267,6 +267,8 @@ def limit_nearby(scene: Scene) -> Finding | None:
         return None
     pole = _pole(scene, site, node, below)
     is_whole = scene.op == "div" and value(first(scene.birth)) == 0
+    if is_whole and pole is not None and not _is_zero_with_it(site.line, site.written.argument(0, "input"), pole):
+        return None
     others = () if pole is None else _elsewhere(site, pole.node, node, is_whole=is_whole)
     if pole is None or not others:
         return None
@@ -286,16 +288,41 @@ def limit_nearby(scene: Scene) -> Finding | None:
     )
 
 
+def _is_zero_with_it(line: Line, above: ast.expr | None, pole: _Pole) -> bool:
+    """Whether what is divided may be 0 because of the pole: no term of it is another variable that is 0 by itself."""
+    written = line.operation_at(above)
+    if above is None or written is None or written.op not in ("add", "sub", "neg", "mul", "div"):
+        return True
+    if written.op in ("add", "sub"):
+        names = names_in(expression_of(pole.test))
+        return all(number_written(each) is not None or names & names_in(each) for each in written.arguments)
+    return all(_is_zero_with_it(line, each, pole) for each in written.arguments)
+
+
 def _has_limit(scene: Scene) -> bool:
     """Whether 0 is divided by 0, or the infinity comes to be a power of 1 or a multiple of 0."""
     if value(first(scene.birth)) == 0 and scene.op == "div":
         return True
-    used = next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
+    used = _user(scene)
     if used is None:
         return False
+    if used.op == "sub":  # of one infinity from the other
+        return all(_is_pole(each) for each in used.args[:2])
     others = [each for each in used.args[:2] if not _comes_from(each, scene.birth)]
     wanted, known = 1 if used.op == "pow" else 0, [value(each) for each in others]
     return used.op in ("pow", "mul") and any(each is None or each != each or each == wanted for each in known)
+
+
+def _user(scene: Scene) -> Operation | None:
+    """The first operation that does more with a quotient than to scale or shift it."""
+    return next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
+
+
+def _is_pole(operand: Operand) -> bool:
+    """Whether an operand is a quotient by 0, as far as is known."""
+    made = maker(unscaled(operand), "div", "reciprocal", "pow")
+    below = None if made is None else denominator(made)
+    return below is not None and value(below) in (0, None)
 
 
 def _has_number(operation: Operation) -> bool:
@@ -313,6 +340,8 @@ def _comes_from(operand: Operand, operation: Operation, depth: int = 3) -> bool:
 def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole | None:
     line = site.line
     step = "1e-5" if scene.double else "1e-1" if scene.half else "3e-3"
+    if (used := _user(scene)) is not None and used.op == "sub" and not scene.half:  # whose digits cancel
+        step = "1e-4" if scene.double else "1e-2"
     node = _zero_with(line, below)
     pair = None if node is None else _pair(line, node)
     if pair is not None:
@@ -387,16 +416,13 @@ def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -
     around = [
         each for each in site.line.operations if each.node is not site.node and site.line.inside(site.node, each.node)
     ]
-    outer = (
-        site.node
-        if is_whole
-        else next((each.node for each in reversed(around) if each.op in ("mul", "pow")), site.node)
-    )
+    used = None if is_whole else next((each for each in reversed(around) if each.op in ("mul", "pow", "sub")), None)
+    outer = site.node if used is None else used.node
     others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
     if any(_is_moved(site.line, each, outer) for each in others):
         return ()
     poles = (below, *alike(site.line, site.written))
-    kept = any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
+    kept = (used is not None and used.op == "sub") or any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
     return tuple(others) if kept else ()
 
 

@@ -39,6 +39,41 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
     return operand if known == 0 or (known is None and scene.kind in ("divide", "invalid")) else None
 
 
+@cause(None, "error relative to data that are zero")
+def relative_error(scene: Scene) -> Finding | None:
+    zero = _divided_by_zero(scene)
+    if zero is None or scene.op != "div" or scene.backward:
+        return None
+    size = maker(zero, "abs", "square")
+    data = euclidean(zero) or squared(zero) or (zero if size is None else first(size))
+    if data.requires_grad or not _is_error(first(scene.birth), data):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+
+    def endless(text: str) -> str:
+        return spelling.where(f"{atom(text)} == 0", f"{spelling.module}.inf", text)
+
+    name = scene.called(data, "target")
+    return Finding(
+        f"{name} is 0 here, and an error relative to it has no size: a small number in the place of that 0 would make "
+        "this one term larger than all others together. Leave such elements out; divided by infinity, they add nothing "
+        "to the sum, and nothing to the gradient.",
+        scene.replaced(site, 1, lambda text, _: endless(text), "other"),
+        f"y = (prediction - {name}) / {endless(name)}",
+    )
+
+
+def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
+    """Whether an operand is made of the difference of some data and a prediction of them."""
+    made = operand.producer
+    if made is None or not depth:
+        return False
+    if made.op == "sub" and any(same(each, data) for each in made.args[:2]):
+        return True
+    return any(_is_error(each, data, depth - 1) for each in made.args[:1])
+
+
 @cause(15, "cosine with a zero vector")
 def cosine(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
@@ -404,4 +439,7 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")
 
 
-CAUSES = (constant_row, angle_of_quotient, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)
+CAUSES = (
+    constant_row,
+    relative_error,
+    angle_of_quotient, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)

@@ -68,11 +68,15 @@ def _beginning_there(operation: Operation) -> int:
 
 
 def _inside(operation: Operation) -> int:
-    """How many runs of operations that begin at the same place its first operand was computed by, one after another."""
-    made = first(operation).producer
-    if made is None or (made.op, made.place, made.col) != (operation.op, operation.place, operation.col):
-        return 0
-    return _inside(made) + 1
+    """How many runs of operations that begin at the same place its first operand was computed by, one after another.
+
+    Between them there may be others that begin there: the difference in ``a + b - c + d``.
+    """
+    made, runs = first(operation).producer, 0
+    while made is not None and (made.place, made.col) == (operation.place, operation.col):
+        runs += made.op == operation.op
+        made = first(made).producer
+    return runs
 
 
 def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
