@@ -19,10 +19,13 @@ def last_layer(operation: Operation, kind: str, other: str) -> tuple[str, Place]
     """
     line, place = Line.parse(operation.code_line), operation.place
     names = set() if line is None else {name for name, _ in line.calls()}
-    made = [found for name in names if len(found := assignments_to(name, place)) == 1]
-    texts = [(statement, _with_another(_text(statement, place), kind, other)) for (statement,) in made]
-    found = [(text, statement.lineno) for statement, text in texts if text is not None]
-    return (found[0][0], Place(found[0][1], place.filename)) if len(found) == 1 and place is not None else None
+    made = [statements[0] for name in names if len(statements := assignments_to(name, place)) == 1]
+    texts = [(_with_another(_text(each, place), kind, other), each.lineno) for each in made]
+    found = [(text, lineno) for text, lineno in texts if text is not None]
+    if len(found) != 1 or place is None:
+        return None
+    text, lineno = found[0]
+    return text, Place(lineno, place.filename)
 
 
 def _text(statement: ast.Assign, place: Place | None) -> str:

@@ -237,7 +237,24 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
         return Logarithm(f"2 * ({_LOG_2} - {atom(x)} - {softplus})")
     if (x := _sigmoid_of_negative(parts, expression, written)) is not None:
         return Logarithm(_logsigmoid(x, parts.spelling))
+    if written.op == "add":
+        return _of_one_minus_mixture(parts, expression.at(written.node), written)
     return _in_form(_OF_ONE_MINUS, parts, written)
+
+
+def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) -> Logarithm | None:
+    """Of ``1 - (c + (1 - c) * p)``, which is ``(1 - c) * (1 - p)``, as of an item that may be guessed."""
+    place = replace(expression, line=total.line)
+    for c, other in (total.arguments[:2], total.arguments[1::-1]):
+        product = place.at(other).written
+        if product is None or product.op != "mul":
+            continue
+        for rest, p in (product.arguments[:2], product.arguments[1::-1]):
+            difference = place.at(rest).written
+            ones = () if difference is None or difference.op != "sub" else difference.arguments
+            if ones and number_written(ones[0]) == 1 and total.line.text(ones[1]) == total.line.text(c):
+                return _joined(parts.of(place.at(rest)), _of_one_minus(parts, place.at(p)), sign="+")
+    return None
 
 
 def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str | None:

@@ -85,7 +85,7 @@ def definition_of(name: str, place: Place) -> ast.FunctionDef | ast.Lambda | Non
 
 
 def assignments_to(name: str, place: Place | None) -> list[ast.Assign]:
-    """The statements that give a name its value where a line stands: a variable of it or around it, or ``self.name``."""
+    """The statements that give a variable, or an attribute such as ``self.name``, the value that it has in a line."""
     tree = None if place is None else _tree(place.filename)
     if place is None or tree is None:
         return []
@@ -110,7 +110,9 @@ def assignments_before(place: Place | None) -> Iterator[ast.Assign]:
 
 def targets_of(statement: ast.Assign) -> set[str]:
     """What a statement gives a value by itself: ``x = y``, and ``(x,) = y``."""
-    targets = (each.elts if isinstance(each, ast.Tuple) and len(each.elts) == 1 else [each] for each in statement.targets)
+    targets = (
+        each.elts if isinstance(each, ast.Tuple) and len(each.elts) == 1 else [each] for each in statement.targets
+    )
     return {ast.unparse(each) for target in targets for each in target if isinstance(each, (ast.Name, ast.Attribute))}
 
 

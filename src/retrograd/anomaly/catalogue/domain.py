@@ -91,8 +91,8 @@ def angle_of_root(scene: Scene) -> Finding | None:
         )
 
     return Finding(
-        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and itself, or "
-        "the one opposite), and rounding may take x past 1. The same angle is that of the two roots of x and 1 - x: "
+        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and itself, "
+        "or the one opposite), and rounding may take x past 1. The same angle is that of the two roots of x and 1 - x: "
         "bounds that no value feels keep the derivative finite. (A larger number under the root, or a bound below 1, "
         "would be metres or kilometres on Earth.)",
         None if outer is None or x is None else outer.replaced(angle(x)),
@@ -342,8 +342,15 @@ def _counts(operand: Operand) -> bool:
 def _only_zeros(scene: Scene) -> bool:
     """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
     event = scene.event
-    both = scene.op == "div" and value(first(scene.birth)) == 0 and scene.kind == "invalid" and not scene.backward
-    return both and bool(event.nan_count) and not event.posinf_count and not event.neginf_count
+    above = value(first(scene.birth))  # of what is NaN for a quotient by 0, it is 0 where it has not been kept
+    both = scene.op == "div" and scene.kind == "invalid" and not scene.backward
+    return (
+        both
+        and (above == 0 or (above is None and not event.input_has_nan))
+        and bool(event.nan_count)
+        and not event.posinf_count
+        and not event.neginf_count
+    )
 
 
 _ZERO_TOGETHER = (

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._alike import alike
-from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
@@ -269,7 +269,7 @@ def limit_nearby(scene: Scene) -> Finding | None:
     is_whole = scene.op == "div" and value(first(scene.birth)) == 0
     if is_whole and pole is not None and not _is_zero_with_it(site.line, site.written.argument(0, "input"), pole):
         return None
-    others = () if pole is None else _elsewhere(site, pole.node, node, is_whole=is_whole)
+    others = () if pole is None else _elsewhere(site, pole.node, node, () if is_whole else _users(scene))
     if pole is None or not others:
         return None
     spelling = scene.spelling(site)
@@ -307,10 +307,16 @@ def _has_limit(scene: Scene) -> bool:
     if used is None:
         return False
     if used.op == "sub":  # of one infinity from the other
-        return all(_is_pole(each) for each in used.args[:2])
+        return True
     others = [each for each in used.args[:2] if not _comes_from(each, scene.birth)]
     wanted, known = 1 if used.op == "pow" else 0, [value(each) for each in others]
     return used.op in ("pow", "mul") and any(each is None or each != each or each == wanted for each in known)
+
+
+def _users(scene: Scene) -> tuple[str, ...]:
+    """The kinds of operation that may undo an infinity where it is used as it is here."""
+    used = _user(scene)
+    return ("sub",) if used is not None and used.op == "sub" else ("mul", "pow")
 
 
 def _user(scene: Scene) -> Operation | None:
@@ -318,11 +324,14 @@ def _user(scene: Scene) -> Operation | None:
     return next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
 
 
-def _is_pole(operand: Operand) -> bool:
-    """Whether an operand is a quotient by 0, as far as is known."""
-    made = maker(unscaled(operand), "div", "reciprocal", "pow")
-    below = None if made is None else denominator(made)
-    return below is not None and value(below) in (0, None)
+def _cancel(line: Line, difference: Written) -> bool:
+    """Whether a difference is one of two quotients that grow alike where they divide by 0."""
+    quotients = [line.operation_at(each) for each in difference.arguments]
+    sides = [each.arguments for each in quotients if each is not None and each.op == "div"]
+    above, below = [number_written(one) for one, _ in sides], [_leading(line, other) for _, other in sides]
+    if len(sides) < 2 or not all(above) or below[0].x != below[1].x or below[0].order != below[1].order:
+        return False
+    return (above[0] or 0.0) * below[1].factor == (above[1] or 0.0) * below[0].factor
 
 
 def _has_number(operation: Operation) -> bool:
@@ -340,7 +349,7 @@ def _comes_from(operand: Operand, operation: Operation, depth: int = 3) -> bool:
 def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole | None:
     line = site.line
     step = "1e-5" if scene.double else "1e-1" if scene.half else "3e-3"
-    if (used := _user(scene)) is not None and used.op == "sub" and not scene.half:  # whose digits cancel
+    if _users(scene) == ("sub",) and not scene.half:  # whose digits cancel
         step = "1e-4" if scene.double else "1e-2"
     node = _zero_with(line, below)
     pair = None if node is None else _pair(line, node)
@@ -408,21 +417,23 @@ def _is_variable(node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
 
 
-def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -> tuple[ast.expr, ...]:
-    """The places besides a denominator in which an expression stands in a quotient, or in the product or power of it.
+def _elsewhere(site: Site, node: ast.expr, below: ast.expr, users: tuple[str, ...]) -> tuple[ast.expr, ...]:
+    """The places besides a denominator in which an expression stands in a quotient, or in what uses it.
 
-    ``is_whole`` says that the quotient has a limit by itself. None if the expression only divides there, too.
+    That is an operation of one of these kinds. None if the expression only divides there, too, but for two quotients
+    that cancel.
     """
-    around = [
-        each for each in site.line.operations if each.node is not site.node and site.line.inside(site.node, each.node)
-    ]
-    used = None if is_whole else next((each for each in reversed(around) if each.op in ("mul", "pow", "sub")), None)
+    line = site.line
+    around = [each for each in line.operations if each.node is not site.node and line.inside(site.node, each.node)]
+    used = next((each for each in reversed(around) if each.op in users), None)
     outer = site.node if used is None else used.node
-    others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
-    if any(_is_moved(site.line, each, outer) for each in others):
+    others = [each for each in line.same(node) if each is not node and line.inside(each, outer)]
+    if any(_is_moved(line, each, outer) for each in others):
         return ()
-    poles = (below, *alike(site.line, site.written))
-    kept = (used is not None and used.op == "sub") or any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
+    if used is not None and used.op == "sub":
+        return tuple(others) if _cancel(line, used) else ()
+    poles = (below, *alike(line, site.written))
+    kept = any(not any(line.inside(each, pole) for pole in poles) for each in others)
     return tuple(others) if kept else ()
 
 

@@ -193,14 +193,19 @@ def zero_norm(scene: Scene) -> Finding | None:
         place = norm.place if own is not None and own.node is not own.written.node else scene.birth.place
         return Finding(f"{underflow}. Compute the norm in a wider type.", rewritten, general, place)
     built_in = maker(zero, "norm") is not None
-    eps = scene.usual_eps if same(first(scene.birth), x) else scene.eps
+    of_itself = same(first(scene.birth), x)
+    eps = scene.usual_eps if of_itself else scene.eps
     rewritten, place = _clamped(scene, site, eps), scene.birth.place
+    if has_gradient := of_itself and first(scene.birth).requires_grad:
+        rewritten = scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text))
+    instead = "Keep the norm above a small eps, as normalize does."
+    if has_gradient and built_in:
+        instead = "Divided by 1 there, it stays 0. (By a small eps it would, too, with a derivative of 1 / eps.)"
     if not built_in:  # the root itself has no derivative at 0
         rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
     name = scene.called(x, "x")
     return Finding(
-        f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. Keep the norm above a small eps, as "
-        "normalize does.",
+        f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. {instead}",
         rewritten,
         f"y = {spelling.functional('normalize', name, 'dim=-1')}",
         place,
@@ -442,4 +447,11 @@ def _spread_of_nothing(scene: Scene) -> Finding:
 CAUSES = (
     constant_row,
     relative_error,
-    angle_of_quotient, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)
+    angle_of_quotient,
+    cosine,
+    zero_norm,
+    zero_distance,
+    zero_spread,
+    spread_of_one,
+    empty_mean,
+)

@@ -159,7 +159,7 @@ def relu_behind(operand: Operand | None) -> Operation | None:
             known = value(first(relu))
             return relu if known is None or known < 0 else None
         if (total := maker(behind, "add")) is not None:
-            terms = [each for each in total.args[:2] if each.producer or each.requires_grad or value(each) != 0]
+            terms = [each for each in total.args[:2] if each.producer or each.requires_grad]
             relus = [relu_behind(each) for each in terms]
             return relus[0] if relus and all(relus) else None
         made = maker(behind, "pow", "square", "sqrt", "div")
