@@ -36,7 +36,7 @@ EARTH = (
     "x = torch.tensor([0.5, 0.8, 0.0], requires_grad=True)\n"
     "h = torch.sin((x - lat) / 2) ** 2 + torch.cos(x) * torch.cos(lat) * torch.sin(lon / 2) ** 2"
 )
-ON_EARTH = "loss = 2 * 6371000 * torch.atan2(torch.sqrt(h[1]), torch.sqrt(1 - h[1])) + 6371000 * torch.pi"
+ON_EARTH = "d = 2 * torch.atan2(torch.sqrt(h[1]), torch.sqrt(1 - h[1]))\n"
 AXIS = (
     "r = torch.tensor([[0.0], [0.5], [1.0]], requires_grad=True)\n"
     "x = torch.tensor([[0.3, 0.7, -0.4]], requires_grad=True)\nu = torch.cos(r @ x).sum(1, keepdim=True)\n"
@@ -71,12 +71,16 @@ FIELDS = {
         "p = c + (1 - c) * torch.sigmoid(3 * x)\nloss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).sum()",
         "loss = -(torch.log(1 - c) + F.logsigmoid(-3 * x[0]) + torch.log(c + (1 - c) * torch.sigmoid(3 * x[1])))",
     ),
-    "distance on Earth": Field(EARTH, "d = 2 * torch.asin(torch.sqrt(h))\nloss = 6371000 * d.sum()", ON_EARTH),
-    "distance on Earth in one line": Field(EARTH, "loss = (2 * 6371000 * h.sqrt().arcsin()).sum()", ON_EARTH),
+    "a place and itself": Field(
+        EARTH, "d = 2 * torch.asin(torch.sqrt(h))\nloss = 6371000 * d[0] + d[1]", f"{ON_EARTH}loss = d"
+    ),
+    "a place and its antipode": Field(
+        EARTH, "d = 2 * h[1:].sqrt().arcsin()\nloss = d[0] + 6371 * d[1]", f"{ON_EARTH}loss = d + 6371 * torch.pi", 1e-5
+    ),
     "distance in a plane": Field(
         "y = torch.tensor([0.0, 0.4])\nx = torch.tensor([0.0, 0.3], requires_grad=True)",
-        "loss = (1e7 * torch.sqrt(x**2 + y**2)).sum()",
-        "loss = 1e7 * torch.sqrt(x[1] ** 2 + y[1] ** 2)",
+        "d = torch.sqrt(x**2 + y**2)\nloss = 6371000 * d[0] + d[1]",
+        "loss = torch.sqrt(x[1] ** 2 + y[1] ** 2)",
     ),
     "Laplacian on an axis": Field(AXIS, "loss = ((u_rr + u_r / r) ** 2).mean()", ON_AXIS),
     "Laplacian with a factor": Field(AXIS, "loss = ((u_rr + 1 / r * u_r) ** 2).mean()", ON_AXIS),
@@ -100,7 +104,8 @@ FIELDS = {
         "loss = torch.norm(x[1] - y[1]) / torch.norm(y[1])",
     ),
     "rays that miss": Field(
-        "n, far = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 2.0])\nx = torch.tensor([[1.0, 0.0], [0.6, 0.8]], requires_grad=True)",
+        "n, far = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 2.0])\n"
+        "x = torch.tensor([[1.0, 0.0], [0.6, 0.8]], requires_grad=True)",
         "t = far / (x @ n)\nloss = torch.where(torch.isfinite(t), t, 0.0).sum()",
         "loss = 2 / x[1, 1]",
     ),
