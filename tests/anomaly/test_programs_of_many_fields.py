@@ -98,6 +98,22 @@ FIELDS = {
         "loss = (torch.abs(x - y) / torch.abs(y)).sum()",
         "loss = (torch.abs(x - y)[1:] / torch.abs(y)[1:]).sum()",
     ),
+    "variance left unexplained": Field(
+        "y = torch.tensor([[2.0, 2.0], [1.0, 3.0]])\nx = torch.tensor([[1.0, 1.5], [1.0, 2.0]], requires_grad=True)",
+        "r = ((y - x) ** 2).sum(1) / ((y - y.mean(1, keepdim=True)) ** 2).sum(1)\nloss = r.sum()",
+        "loss = ((y - x)[1] ** 2).sum() / 2",
+    ),
+    "Tsallis' entropy": Field(
+        "p = torch.tensor([0.3, 0.7])\nx = torch.tensor(1.0, requires_grad=True)",
+        "loss = (1 - (p**x).sum()) / (x - 1)",
+        "loss = -(p * torch.log(p)).sum() - (x - 1) * (p * torch.log(p) ** 2).sum() / 2",
+        1e-2,
+    ),
+    "complementary logarithm": Field(
+        "y = torch.tensor([1.0, 0.0, 1.0])\nx = torch.tensor([-120.0, 5.0, 0.4], requires_grad=True)",
+        "p = 1 - torch.exp(-torch.exp(x))\nloss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).sum()",
+        "loss = -x[0] + torch.exp(x[1]) - torch.log(-torch.expm1(-torch.exp(x[2])))",
+    ),
     "relative norm": Field(
         "y = torch.tensor([[0.0, 0.0], [4.0, 1.0]])\nx = torch.tensor([[1.0, 2.0], [3.0, 1.5]], requires_grad=True)",
         "loss = (torch.norm(x - y, dim=1) / torch.norm(y, dim=1)).sum()",

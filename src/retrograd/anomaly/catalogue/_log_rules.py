@@ -231,7 +231,11 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
     if written is None or x is None:
         return None
     if written.op == "exp":
+        if (rate := _log_of_rate(parts, written)) is not None:
+            return rate
         return Logarithm(_of_negative_expm1(parts, x, is_zero=parts.is_zero(x)), signed=True)
+    if written.op == "sub" and number_written(written.arguments[0]) == 1:
+        return parts.of(replace(expression, node=written.arguments[1], line=written.line))
     if (x := _squared_tanh(parts, expression, written)) is not None:
         softplus = parts.spelling.functional("softplus", f"-2 * {atom(x)}")
         return Logarithm(f"2 * ({_LOG_2} - {atom(x)} - {softplus})")
@@ -255,6 +259,19 @@ def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) 
             if ones and number_written(ones[0]) == 1 and total.line.text(ones[1]) == total.line.text(c):
                 return _joined(parts.of(place.at(rest)), _of_one_minus(parts, place.at(p)), sign="+")
     return None
+
+
+def _log_of_rate(parts: Parts, exp: Written) -> Logarithm | None:
+    """``log(1 - exp(-exp(x)))``, as of an event by its rate: far below 0 it is ``x``."""
+    negative = exp.line.operation_at(exp.argument(0, "input"))
+    rate = None if negative is None or negative.op != "neg" else exp.line.operation_at(negative.arguments[0])
+    x = None if rate is None or rate.op != "exp" else rate.text(0, "input")
+    if x is None:
+        return None
+    low, spelling = "-10" if parts.half else "-40", parts.spelling
+    bounded = spelling.call("exp", replace(spelling, methods=False).clamp(x, low))
+    near = spelling.call("log", f"-{spelling.call('expm1', f'-{bounded}')}")
+    return Logarithm(spelling.where(f"{atom(x)} < {low}", x, near))
 
 
 def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str | None:

@@ -269,7 +269,11 @@ def limit_nearby(scene: Scene) -> Finding | None:
     is_whole = scene.op == "div" and value(first(scene.birth)) == 0
     if is_whole and pole is not None and not _is_zero_with_it(site.line, site.written.argument(0, "input"), pole):
         return None
-    others = () if pole is None else _elsewhere(site, pole.node, node, () if is_whole else _users(scene))
+    others = (
+        ()
+        if pole is None
+        else _elsewhere(site, pole.node, node, () if is_whole else _users(scene), is_single=below.shape == ())
+    )
     if pole is None or not others:
         return None
     spelling = scene.spelling(site)
@@ -417,18 +421,20 @@ def _is_variable(node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
 
 
-def _elsewhere(site: Site, node: ast.expr, below: ast.expr, users: tuple[str, ...]) -> tuple[ast.expr, ...]:
+def _elsewhere(
+    site: Site, node: ast.expr, below: ast.expr, users: tuple[str, ...], *, is_single: bool
+) -> tuple[ast.expr, ...]:
     """The places besides a denominator in which an expression stands in a quotient, or in what uses it.
 
-    That is an operation of one of these kinds. None if the expression only divides there, too, but for two quotients
-    that cancel.
+    That is an operation of one of the kinds ``users``. ``is_single`` says that the expression is one number for all
+    elements. None if it only divides there, too, but for two quotients that cancel.
     """
     line = site.line
     around = [each for each in line.operations if each.node is not site.node and line.inside(site.node, each.node)]
     used = next((each for each in reversed(around) if each.op in users), None)
     outer = site.node if used is None else used.node
     others = [each for each in line.same(node) if each is not node and line.inside(each, outer)]
-    if any(_is_moved(line, each, outer) for each in others):
+    if not is_single and any(_is_moved(line, each, outer) for each in others):
         return ()
     if used is not None and used.op == "sub":
         return tuple(others) if _cancel(line, used) else ()

@@ -292,7 +292,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     text = _factor_as_written(site, scene.site(product), product, mask)
     if text is not None and text.replace(".", "").isdigit():
         return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
-    if relu_behind(below) is not None and not _is_chosen(mask, text, product):
+    if relu_behind(below) is not None and not is_chosen(mask, text, product):
         return None  # data, as counts, that happen to be 0: the relu gives 0 elsewhere as well
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
@@ -497,7 +497,7 @@ def _named(mask: Operand) -> str:
     return name if name and is_name(name) else "the factor"
 
 
-def _is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
+def is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
     """Whether a factor says where something counts: by its type, its name, or a comparison that made it."""
     if "bool" in (factor.dtype or "") or "mask" in (text or _named(factor)).lower():
         return True

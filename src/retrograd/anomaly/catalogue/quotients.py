@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
@@ -26,6 +27,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.masks import is_chosen
 from retrograd.anomaly.catalogue.roots import DISTANCES, in_wider_type, underflowed_squares
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -44,9 +46,10 @@ def relative_error(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
     if zero is None or scene.op != "div" or scene.backward:
         return None
-    size = maker(zero, "abs", "square")
-    data = euclidean(zero) or squared(zero) or (zero if size is None else first(size))
-    if data.requires_grad or not _is_error(first(scene.birth), data):
+    if zero.requires_grad or not first(scene.birth).requires_grad:
+        return None
+    data = next((each for each in _made_of(zero) if _is_error(first(scene.birth), each)), None)
+    if data is None:
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -56,12 +59,19 @@ def relative_error(scene: Scene) -> Finding | None:
 
     name = scene.called(data, "target")
     return Finding(
-        f"{name} is 0 here, and an error relative to it has no size: a small number in the place of that 0 would make "
-        "this one term larger than all others together. Leave such elements out; divided by infinity, they add nothing "
-        "to the sum, and nothing to the gradient.",
+        f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a small "
+        "number in the place of that 0 would make this one term larger than all others together. Leave such elements "
+        "out; divided by infinity, they add nothing to the sum, and nothing to the gradient.",
         scene.replaced(site, 1, lambda text, _: endless(text), "other"),
         f"y = (prediction - {name}) / {endless(name)}",
     )
+
+
+def _made_of(operand: Operand, depth: int = 5) -> Iterator[Operand]:
+    """An operand and all that it was computed from."""
+    yield operand
+    for each in operand.producer.args if operand.producer is not None and depth else ():
+        yield from _made_of(each, depth - 1)
 
 
 def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
@@ -390,6 +400,14 @@ def empty_mean(scene: Scene) -> Finding | None:
     if (total is not None and _are_no_ones(first(total), scene)) or value(first(scene.birth)) not in (0, None):
         return None  # or the sum of something that is there
     site = scene.site(scene.birth)
+    if total is not None and not is_chosen(first(total), first(total).text, total):
+        spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
+        return Finding(
+            f"All of {weights} is 0, and a mean that is weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
+            "bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
+            scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
+            f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
+        )
     rewritten = (
         scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
         if zero.constant
