@@ -403,8 +403,8 @@ def empty_mean(scene: Scene) -> Finding | None:
     if total is not None and not is_chosen(first(total), first(total).text, total):
         spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
         return Finding(
-            f"All of {weights} is 0, and a mean that is weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
-            "bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
+            f"All of {weights} is 0, and a mean that is weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. "
+            "(A bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
             scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
             f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
         )
