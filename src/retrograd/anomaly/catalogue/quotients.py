@@ -60,8 +60,8 @@ def relative_error(scene: Scene) -> Finding | None:
     name = scene.called(data, "target")
     return Finding(
         f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a small "
-        "number in the place of that 0 would make this one term larger than all others together. Leave such elements "
-        "out; divided by infinity, they add nothing to the sum, and nothing to the gradient.",
+        "number in its place would make this one term larger than all others together. Leave such elements out; "
+        "divided by infinity, they add nothing to the sum, and nothing to the gradient.",
         scene.replaced(site, 1, lambda text, _: endless(text), "other"),
         f"y = (prediction - {name}) / {endless(name)}",
     )
