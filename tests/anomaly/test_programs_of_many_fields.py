@@ -114,6 +114,22 @@ FIELDS = {
         "p = 1 - torch.exp(-torch.exp(x))\nloss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).sum()",
         "loss = -x[0] + torch.exp(x[1]) - torch.log(-torch.expm1(-torch.exp(x[2])))",
     ),
+    "sticks that are broken": Field(
+        "x = torch.tensor([40.0, 0.3], requires_grad=True)",
+        "b = torch.sigmoid(x)\nrest = torch.cat([torch.ones(1), torch.cumprod(1 - b, 0)[:-1]])\n"
+        "loss = -torch.log(b * rest).sum()",
+        "loss = -F.logsigmoid(x).sum() + F.softplus(x[0])",
+    ),
+    "counts above zero": Field(
+        "y = torch.tensor([1.0, 3.0])\nx = torch.tensor([-130.0, 1.0], requires_grad=True)",
+        "r = torch.exp(x)\nloss = -(y * torch.log(r) - r - torch.log(1 - torch.exp(-r))).sum()",
+        "loss = -(3 * x[1] - torch.exp(x[1]) - torch.log(-torch.expm1(-torch.exp(x[1])))) + 0 * x[0]",
+    ),
+    "weights that add up to nothing": Field(
+        "w = torch.tensor([[0.0, 0.0], [0.1, 0.3]])\nx = torch.tensor([[1.0, 2.0], [1.0, 2.0]], requires_grad=True)",
+        "loss = ((w * x).sum(1) / w.sum(1)).sum()",
+        "loss = (w[1] * x[1]).sum() / w[1].sum()",
+    ),
     "relative norm": Field(
         "y = torch.tensor([[0.0, 0.0], [4.0, 1.0]])\nx = torch.tensor([[1.0, 2.0], [3.0, 1.5]], requires_grad=True)",
         "loss = (torch.norm(x - y, dim=1) / torch.norm(y, dim=1)).sum()",
@@ -199,7 +215,12 @@ m = net(x)
 loss = (-y * m ** -0.5 / -0.5 + m ** 0.5 / 0.5).mean()
 loss.backward()
 """
+GAMMA = NEGATIVE_BINOMIAL.replace("p = {}\n", "").replace(
+    "loss = -(p + r * torch.log(r / (r + m)) + y * torch.log(m / (r + m))).mean()",
+    "loss = (y / m + torch.log(m)).mean()",
+)
 POSITIVE = {
+    "means": (GAMMA, 6),
     "dispersions": (NEGATIVE_BINOMIAL.format("torch.lgamma(y + r) - torch.lgamma(r)"), 6),
     "rates": (NEGATIVE_BINOMIAL.format("0.0"), 6),
     "deviance": (TWEEDIE, 3),
@@ -271,6 +292,28 @@ loss.backward()
 @runs
 def test_several_sums_in_a_line_are_no_loop(library: str, steps: bool) -> None:
     assert "runs on its own result" not in (only_event(run(library, BETA, steps)).cause or "")
+
+
+PRUNING = """
+Q = torch.tensor([[0.7, 0.1], [0.1, 0.7]])
+x = torch.tensor(0.3, requires_grad=True)
+L = torch.ones(2)
+for _ in range(120):
+    L = (Q * x) @ L
+loss = -torch.log(L.sum() / 2)
+loss.backward()
+"""
+
+
+@libraries
+def test_a_likelihood_that_is_carried_up_a_tree_is_so_by_its_logarithm(library: str) -> None:
+    event = only_event(run(library, PRUNING, True))
+    text = PRUNING.replace("L = torch.ones(2)", "log_L = torch.zeros(2)").replace(
+        "L = (Q * x) @ L", (event.remedy or "").replace("rg.", "torch.")
+    )
+    text = text.replace("torch.log(L.sum() / 2)", "(torch.logsumexp(log_L, 0) - 0.6931471805599453)")
+    value, gradient = value_and_gradient(rg if library == "retrograd" else torch, text)
+    np.testing.assert_allclose([value, gradient], [-120 * np.log(0.8 * 0.3), -120 / 0.3], rtol=1e-4)
 
 
 WEIBULL = """

@@ -181,15 +181,15 @@ class Parts:
         edits: dict[ast.AST, str] = {}
         for item in items:
             each = expression.at(item)
-            if (all_alike := self._all_alike(each)) is not None:
-                edits[item] = f"{each.text} {'+' if all_alike else '-'} {_LARGE}"
+            if (fill := self.all_alike(each)) is not None:
+                edits[item] = f"{each.text} {'+' if fill else '-'} {_LARGE}"
             elif (found := self.argument_of(each, "sigmoid")) is not None:
                 edits[item] = found[0]
         if not items or len(edits) < len(items):
             return None
         return expression.line.text(expression.node, edits), "sigmoid"
 
-    def _all_alike(self, expression: Expression) -> int | None:
+    def all_alike(self, expression: Expression) -> int | None:
         """0 for what a function makes of zeros, 1 of ones."""
         made = self.spelled_out(expression)
         return None if made is None else next((n for n, name in enumerate(("zeros", "ones")) if name in made.op), None)

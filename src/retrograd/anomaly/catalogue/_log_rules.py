@@ -231,7 +231,7 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
     if written is None or x is None:
         return None
     if written.op == "exp":
-        if (rate := _log_of_rate(parts, written)) is not None:
+        if (rate := _log_of_rate(parts, expression, written)) is not None:
             return rate
         return Logarithm(_of_negative_expm1(parts, x, is_zero=parts.is_zero(x)), signed=True)
     if written.op == "sub" and number_written(written.arguments[0]) == 1:
@@ -261,14 +261,15 @@ def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) 
     return None
 
 
-def _log_of_rate(parts: Parts, exp: Written) -> Logarithm | None:
+def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarithm | None:
     """``log(1 - exp(-exp(x)))``, as of an event by its rate: far below 0 it is ``x``."""
     negative = exp.line.operation_at(exp.argument(0, "input"))
-    rate = None if negative is None or negative.op != "neg" else exp.line.operation_at(negative.arguments[0])
-    x = None if rate is None or rate.op != "exp" else rate.text(0, "input")
-    if x is None:
+    if negative is None or negative.op != "neg":
         return None
-    low, spelling = "-10" if parts.half else "-40", parts.spelling
+    found = parts.argument_of(replace(expression, node=negative.arguments[0], line=exp.line), "exp")
+    if found is None:
+        return None
+    x, spelling, low = found[0], parts.spelling, "-10" if parts.half else "-40"
     bounded = spelling.call("exp", replace(spelling, methods=False).clamp(x, low))
     near = spelling.call("log", f"-{spelling.call('expm1', f'-{bounded}')}")
     return Logarithm(spelling.where(f"{atom(x)} < {low}", x, near))
@@ -377,6 +378,20 @@ def _stack(parts: Parts, expression: Expression, written: Written, depth: int) -
     return Logarithm(expression.line.text(expression.node, {written.arguments[0]: tensors}))
 
 
+def _cat(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
+    """Of tensors that are joined, those of ones among them."""
+    joined = written.argument(0, "tensors")
+    items = list(joined.elts) if isinstance(joined, (ast.List, ast.Tuple)) else []
+    edits: dict[ast.AST, str] = {}
+    for item in items:
+        each = expression.at(item)
+        if parts.all_alike(each) == 1:
+            edits[item] = parts.spelling.tensor_call("zeros_like", each.text)
+        elif (found := parts.of(each, depth)) is not None and not found.signed:
+            edits[item] = found.whole
+    return Logarithm(expression.line.text(expression.node, edits)) if items and len(edits) == len(items) else None
+
+
 def _list(parts: Parts, expression: Expression, depth: int) -> str | None:
     """A list of the logarithms of what is in a list."""
     node = expression.node
@@ -428,6 +443,7 @@ RULES: Mapping[str, Rule] = {
     "cumsum": _cumsum,
     **dict.fromkeys(("matmul", "dot"), _matmul),
     "stack": _stack,
+    "cat": _cat,
     "where": _where,
 }
 """By the operation; what has none is taken as a whole."""

@@ -44,9 +44,7 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
 @cause(None, "error relative to data that are zero")
 def relative_error(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
-    if zero is None or scene.op != "div" or scene.backward:
-        return None
-    if zero.requires_grad or not first(scene.birth).requires_grad:
+    if zero is None or zero.requires_grad or scene.op != "div" or scene.backward:
         return None
     data = next((each for each in _made_of(zero) if _is_error(first(scene.birth), each)), None)
     if data is None:
@@ -59,8 +57,8 @@ def relative_error(scene: Scene) -> Finding | None:
 
     name = scene.called(data, "target")
     return Finding(
-        f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a small "
-        "number in its place would make this one term larger than all others together. Leave such elements out; "
+        f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a "
+        "small number in its place would make this one term larger than all others together. Leave such elements out; "
         "divided by infinity, they add nothing to the sum, and nothing to the gradient.",
         scene.replaced(site, 1, lambda text, _: endless(text), "other"),
         f"y = (prediction - {name}) / {endless(name)}",
@@ -79,7 +77,8 @@ def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
     made = operand.producer
     if made is None or not depth:
         return False
-    if made.op == "sub" and any(same(each, data) for each in made.args[:2]):
+    pairs = (made.args[:2], made.args[1::-1]) if made.op == "sub" and len(made.args) > 1 else ()
+    if any(same(one, data) and not any(same(each, data) for each in _made_of(other)) for one, other in pairs):
         return True
     return any(_is_error(each, data, depth - 1) for each in made.args[:1])
 
@@ -403,8 +402,8 @@ def empty_mean(scene: Scene) -> Finding | None:
     if total is not None and not is_chosen(first(total), first(total).text, total):
         spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
         return Finding(
-            f"All of {weights} is 0, and a mean that is weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. "
-            "(A bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
+            f"All of {weights} is 0, and a mean weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
+            "bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
             scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
             f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
         )

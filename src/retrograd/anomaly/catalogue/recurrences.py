@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue._expression import (
     same,
     size_of,
     source,
+    unscaled,
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
@@ -238,7 +239,7 @@ def many_factors(scene: Scene) -> Finding | None:
 @cause(None, "log of a likelihood that left its range factor by factor")
 def log_of_many_factors(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, through=(*_STEPS, "div", "sum", "mean")):
-        total = maker(first(log), "sum", "mean")
+        total = maker(unscaled(first(log)), "sum", "mean")
         product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
         if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
             product = scene.birth
