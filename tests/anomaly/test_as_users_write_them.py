@@ -272,7 +272,7 @@ h.clamp_(min=0)
 h.log_()  # born here
 loss = h.sum()
 """, x("[1.0, -1.0]", "v")),
-    Found("div", (0, 0), 14, "detach() == 0, 1.0", """
+    Found("div", (0, 0), 14, "h.norm(dim=1, keepdim=True).detach()", """
 h = v * 0
 h /= h.norm(dim=1, keepdim=True).detach()  # born here
 loss = h.sum()

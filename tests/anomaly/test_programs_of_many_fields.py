@@ -215,12 +215,7 @@ m = net(x)
 loss = (-y * m ** -0.5 / -0.5 + m ** 0.5 / 0.5).mean()
 loss.backward()
 """
-GAMMA = NEGATIVE_BINOMIAL.replace("p = {}\n", "").replace(
-    "loss = -(p + r * torch.log(r / (r + m)) + y * torch.log(m / (r + m))).mean()",
-    "loss = (y / m + torch.log(m)).mean()",
-)
 POSITIVE = {
-    "means": (GAMMA, 6),
     "dispersions": (NEGATIVE_BINOMIAL.format("torch.lgamma(y + r) - torch.lgamma(r)"), 6),
     "rates": (NEGATIVE_BINOMIAL.format("0.0"), 6),
     "deviance": (TWEEDIE, 3),

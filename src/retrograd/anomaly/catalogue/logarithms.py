@@ -330,8 +330,6 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     variance = unscaled(denominator(scene.birth)) if scene.op != "log" else first(scene.birth)
     if variance is None or not (scene.zero(variance) or abs(value(variance) or 1.0) < 1e-12):
         return None
-    if relu_behind(variance) is not None:
-        return None
     partner = ("div", "reciprocal", "pow") if scene.op == "log" else ("log",)
     log = scene.birth if scene.op == "log" else None
     for operation in scene.elementwise():
@@ -356,10 +354,16 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
     name = scene.called(variance, "var")
+    lost = (
+        ""
+        if relu_behind(variance) is None
+        else " It comes from a relu, which gives no gradient back to a negative number, so that behind a floor it "
+        "would stay there: put softplus in its place."
+    )
     return Finding(
         f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
         "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        "log-variance (or softplus plus a floor).",
+        f"log-variance (or softplus plus a floor).{lost}",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         place,
