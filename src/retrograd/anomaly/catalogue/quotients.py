@@ -399,7 +399,9 @@ def empty_mean(scene: Scene) -> Finding | None:
     if (total is not None and _are_no_ones(first(total), scene)) or value(first(scene.birth)) not in (0, None):
         return None  # or the sum of something that is there
     site = scene.site(scene.birth)
-    if total is not None and not is_chosen(first(total), first(total).text, total):
+    summed = made_from(first(scene.birth), "sum")
+    is_weighted = summed is not None and maker(first(summed), "mul") is not None
+    if is_weighted and total is not None and not is_chosen(first(total), first(total).text, total):
         spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
         return Finding(
             f"All of {weights} is 0, and a mean weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
