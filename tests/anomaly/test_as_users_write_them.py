@@ -140,7 +140,7 @@ loss = (r - 1.0).pow(2).sum()
 r = torch.cdist(pos, pos)
 loss = (1.0 / r).triu(1).sum()  # born here
 """, x("[[0.0, 0.0], [1.0, 1.0]]", "pos")),
-    Found("div", (0, 0), 14, "clamp", """
+    Found("div", (0, 0), 14, "norm(dim=-1, keepdim=True) == 0, 1.0", """
 unit = q / q.norm(dim=-1, keepdim=True)  # born here
 loss = unit.sum()
 """, x("[[0.0, 0.0, 0.0, 0.0]]", "q")),
@@ -172,7 +172,7 @@ for _ in range(3):
     v = 0.5 / (K.T @ u)
 loss = (u[:, None] * K * v).sum()
 """, x("[[0.0, 1.0], [1.0, 0.0]]", "cost")),
-    Found("div", (0,), 14, "clamp(v.norm()", """
+    Found("div", (0,), 14, "where(v.norm() == 0, 1.0, v.norm())", """
 v = torch.ones(2)
 for _ in range(3):
     v = A @ v
@@ -234,7 +234,7 @@ h = torch.randn(2, 3, 4)
 padding = torch.tensor([[False, False, True], [True, True, True]])
 loss = attention(h, h, h, key_padding_mask=padding)[0].sum()  # born here
 """),
-    Found("div", (), 18, "clamp(w.sum(), min=1)", """
+    Found("div", (), 18, "where(w.sum() == 0, 1.0, w.sum())", """
 w = torch.zeros(3)
 loss = (w * v).sum() / w.sum()  # born here
 """, x("[1.0, 2.0, 3.0]", "v")),
@@ -272,7 +272,7 @@ h.clamp_(min=0)
 h.log_()  # born here
 loss = h.sum()
 """, x("[1.0, -1.0]", "v")),
-    Found("div", (0, 0), 14, "clamp", """
+    Found("div", (0, 0), 14, "h.norm(dim=1, keepdim=True).detach()", """
 h = v * 0
 h /= h.norm(dim=1, keepdim=True).detach()  # born here
 loss = h.sum()

@@ -46,7 +46,7 @@ optimizer = torch.optim.Adam([a, logit_scale], lr=1e-3)
     logits = logit_scale.exp() * a @ b.T  # born here
     loss = F.cross_entropy(logits, torch.tensor([1, 2, 0]))
 """),
-    "radius": Program("div", "is infinite", "r == 0, 1e-6, r)", """\
+    "radius": Program("div", "tends to the second derivative", "2.0 / torch.where(r == 0, 1.0, r) * slope", """\
 net = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
 r = torch.linspace(0.0, 1.0, 5)[:, None].requires_grad_()
 optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)

@@ -28,7 +28,7 @@ BACKWARD = "\nloss.backward()"
             "def probability(x):\n    p = torch.sigmoid(x)\n    return p\n"
             "p = probability(2 * x)\nloss = -torch.log(p)[0]",
             7,
-            "logsigmoid(x)",
+            "logsigmoid(p_logits)",
         ),
     ],
 )

@@ -21,7 +21,7 @@ PROGRAMS = {
     "y = T.log(x)": "y = T.log(T.clamp(x, min=1e-12))",
     "y = T.lgamma(x)": "y = T.lgamma(T.clamp(x, min=1e-6))",
     "y = T.where(x > 0, T.sqrt(x), 0.0)": "y = T.where(x > 0, T.sqrt(T.where(x > 0, x, 1.0)), 0.0)",
-    "y = x / x.norm(dim=-1, keepdim=True)": "y = x / T.clamp(x.norm(dim=-1, keepdim=True), min=1e-12)",
+    "n = x.norm(dim=-1, keepdim=True)\ny = x / n": "y = x / T.where(n == 0, 1.0, n)",
     "y = T.log(func.softmax(x * 1e4, dim=-1))": "y = func.log_softmax(x * 1e4, dim=-1)",
     "y = x / la.vector_norm(x, dim=-1, keepdim=True)": None,
     "y = T.softmax(T.where(x > 0, x, -T.inf), dim=-1)": None,

@@ -331,8 +331,13 @@ class Line:
 
     def called_at(self, column: int) -> str | None:
         """The name of the function or layer whose call begins at a column, dots included."""
-        calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
-        return next((dotted(node.func) for node in calls if self.column(node) == column), None)
+        return next((name for name, node in self.calls() if self.column(node) == column), None)
+
+    def calls(self) -> Iterator[tuple[str, ast.Call]]:
+        """The calls of what has a name, dots included: ``self.act(x)``."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Call) and (name := dotted(node.func)) is not None:
+                yield name, node
 
     def used_by(self, node: ast.AST, op: str) -> bool:
         """Whether a node stands in the arguments of an operation."""

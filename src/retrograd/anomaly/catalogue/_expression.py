@@ -148,6 +148,17 @@ def squared(operand: Operand | None) -> Operand | None:
     return None
 
 
+def is_flat(operand: Operand | None, depth: int = _DEPTH) -> bool:
+    """Whether an operand is a square, a multiple of one or a sum of such: where it is 0, so is its derivative."""
+    if squared(operand) is not None:
+        return True
+    made = maker(operand, "add", "mul", "div", "sum", "mean")
+    if made is None or not depth:
+        return False
+    terms = [is_flat(each, depth - 1) for each in made.args[: 2 if made.op in ("add", "mul") else 1]]
+    return any(terms) if made.op == "mul" else bool(terms) and all(terms)
+
+
 def one_minus(operand: Operand | None) -> Operand | None:
     """What was subtracted from one to give an operand."""
     producer = maker(operand, "sub", "add")

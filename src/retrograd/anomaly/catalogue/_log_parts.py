@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, is_name, number_written
-from retrograd.anomaly.catalogue._expression import first, least, number, size_of
+from retrograd.anomaly.catalogue._expression import first, least, maker, number, size_of
 from retrograd.anomaly.catalogue._functions import inlined
 from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._scene import Scene
@@ -24,6 +24,7 @@ from retrograd.anomaly.surroundings import Operand, Operation, Place
 DEPTH = 12
 _MOVING = TRANSPARENT | {"gather", "take_along_dim", "movedim", "flip"}
 _SHIFTS = ("T", "mT")
+_LARGE = "1e4"  # whose sigmoid is 1 in any type
 _POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus", "ndtr", "erfc", "i0", "cosh"))
 _OF_TWO = ("add", "mul", "div")
 _OF_ONE = ("sum", "mean", "sqrt", "reciprocal", *_MOVING)
@@ -82,13 +83,23 @@ class Expression:
 class Parts:
     """The parts of what a logarithm is taken of, in the line of ``site``.
 
-    ``carried`` is a variable of which the logarithm is kept in its place, by the name ``log_`` and its own.
+    ``carried`` is a variable of which the logarithm is kept in its place, by the name ``log_`` and its own. With
+    ``asking``, what other functions have made variables of counts as given as well, by names in ``asked``.
     """
 
     def __init__(
-        self, scene: Scene, of: Operation, site: Site, rules: Mapping[str, Rule], carried: str | None = None
+        self,
+        scene: Scene,
+        of: Operation,
+        site: Site,
+        rules: Mapping[str, Rule],
+        carried: str | None = None,
+        *,
+        asking: bool = False,
     ) -> None:
         self._carried = carried
+        self._asking = asking
+        self.asked: dict[str, tuple[str, Operation]] = {}
         self.spelling, self.half, self.floor = scene.spelling(site), scene.half, scene.floor
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
@@ -138,6 +149,50 @@ class Parts:
             made = self._origin(expression)
             return None if made is None else self.spelled_out(made)
         return expression.written
+
+    def argument_of(self, expression: Expression, *ops: str, depth: int = DEPTH) -> tuple[str, str] | None:
+        """What one of these functions was called with, moved as its result is afterwards, and the function's name.
+
+        Of ``sigmoid(x)[:, 1:]`` that is ``x[:, 1:]``.
+        """
+        node, written = expression.node, expression.written
+        if isinstance(node, ast.Name):
+            made = self._origin(expression)
+            return None if made is None or not depth else self.argument_of(made, *ops, depth=depth - 1)
+        if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _SHIFTS):
+            inner: ast.expr | None = node.value
+        elif written is not None and written.op in ops:
+            x = written.text(0, "input")
+            return None if x is None else (x, written.op)
+        elif written is not None and written.op == "cat":
+            return self._argument_of_joined(expression, written) if "sigmoid" in ops and depth else None
+        else:
+            is_moved = written is not None and written.op in _MOVING and bool(written.arguments)
+            inner = written.arguments[0] if written is not None and is_moved else None
+        found = None if inner is None else self.argument_of(expression.at(inner), *ops, depth=depth)
+        if found is None or inner is None:
+            return None
+        return expression.line.text(node, {inner: atom(found[0])}), found[1]
+
+    def _argument_of_joined(self, expression: Expression, written: Written) -> tuple[str, str] | None:
+        """The same of probabilities that are joined with zeros and ones, which are sigmoids of large numbers."""
+        joined = written.argument(0, "tensors")
+        items = list(joined.elts) if isinstance(joined, (ast.List, ast.Tuple)) else []
+        edits: dict[ast.AST, str] = {}
+        for item in items:
+            each = expression.at(item)
+            if (fill := self.all_alike(each)) is not None:
+                edits[item] = f"{each.text} {'+' if fill else '-'} {_LARGE}"
+            elif (found := self.argument_of(each, "sigmoid")) is not None:
+                edits[item] = found[0]
+        if not items or len(edits) < len(items):
+            return None
+        return expression.line.text(expression.node, edits), "sigmoid"
+
+    def all_alike(self, expression: Expression) -> int | None:
+        """0 for what a function makes of zeros, 1 of ones."""
+        made = self.spelled_out(expression)
+        return None if made is None else next((n for n, name in enumerate(("zeros", "ones")) if name in made.op), None)
 
     # --- one expression -----------------------------------------------------------------------------------------------
 
@@ -195,11 +250,24 @@ class Parts:
     def _origin(self, expression: Expression) -> Expression | None:
         """What a name stands for, where that can be written in the line of the logarithm."""
         made = self._made.get(expression.text, [])
-        if len(made) != 1 or expression.text in expression.line.parameters():
-            return None
-        names = names_read(made[0].node)
-        kept = names_are_kept(names, made[0].place, self._site.place) and not names & made[0].line.written
-        return made[0] if kept else None
+        if len(made) == 1 and expression.text not in expression.line.parameters():
+            names = names_read(made[0].node)
+            if names_are_kept(names, made[0].place, self._site.place) and not names & made[0].line.written:
+                return made[0]
+        return self._asked_for(expression.text) if self._asking else None
+
+    def _asked_for(self, name: str) -> Expression | None:
+        """A sigmoid or an exponential that another function has made, by what it was made of, under a new name."""
+        for operand in self.known(name):
+            made = maker(operand, "sigmoid", "exp")
+            if made is None or made.place is None or self._site.place is None or self._site.place.sees(made.place):
+                continue
+            new = f"{name}_logits" if made.op == "sigmoid" else f"log_{name}"
+            line = Line.parse(f"{new}.{made.op}()")
+            if line is not None and line.value is not None:
+                self.asked[name] = (new, made)
+                return Expression(line.value, line, self._site.place)
+        return None
 
     def _moved(self, expression: Expression, inner: ast.expr, depth: int) -> Logarithm | None:
         """Of elements that are picked, or in another order: the same of their logarithms."""

@@ -190,18 +190,19 @@ def _sub(parts: Parts, expression: Expression, written: Written, depth: int) -> 
     left, right = (expression.at(each) for each in written.arguments[:2])
     if number_written(left.node) == 1:
         return _of_one_minus(parts, right)
-    one, other, less = parts.spelled_out(left), parts.spelled_out(right), number_written(right.node)
-    a = None if one is None or one.op not in ("exp", "sigmoid") else one.text(0, "input")
-    if one is None or a is None:
+    one, less = parts.argument_of(left, "exp", "sigmoid"), number_written(right.node)
+    if one is None:
         return None
-    if one.op == "exp" and less is not None:
+    a, op = one
+    if op == "exp" and less is not None:
         difference = f"-{atom(a)}" if less == 1 else f"{math.log(less)!r} - {atom(a)}" if less > 0 else None
         is_zero = less == 1 and parts.is_zero(a)
         return None if difference is None else _minus(parts, a, difference, is_zero=is_zero)
-    b = other.text(0, "input") if other is not None and other.op == one.op else None
-    if b is None:
+    other = parts.argument_of(right, op)
+    if other is None:
         return None
-    if one.op == "exp":
+    b = other[0]
+    if op == "exp":
         return _minus(parts, a, f"{_term(b)} - {atom(a)}", is_zero=parts.are_equal(a, b))
     slope = _of_negative_expm1(parts, f"{_term(b)} - {atom(a)}", is_zero=parts.are_equal(a, b))
     both = (_logsigmoid(each, parts.spelling) for each in (a, f"-{atom(b)}"))
@@ -230,13 +231,48 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
     if written is None or x is None:
         return None
     if written.op == "exp":
+        if (rate := _log_of_rate(parts, expression, written)) is not None:
+            return rate
         return Logarithm(_of_negative_expm1(parts, x, is_zero=parts.is_zero(x)), signed=True)
+    if written.op == "sub" and number_written(written.arguments[0]) == 1:
+        return parts.of(replace(expression, node=written.arguments[1], line=written.line))
     if (x := _squared_tanh(parts, expression, written)) is not None:
         softplus = parts.spelling.functional("softplus", f"-2 * {atom(x)}")
         return Logarithm(f"2 * ({_LOG_2} - {atom(x)} - {softplus})")
     if (x := _sigmoid_of_negative(parts, expression, written)) is not None:
         return Logarithm(_logsigmoid(x, parts.spelling))
+    if written.op == "add":
+        return _of_one_minus_mixture(parts, expression.at(written.node), written)
     return _in_form(_OF_ONE_MINUS, parts, written)
+
+
+def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) -> Logarithm | None:
+    """Of ``1 - (c + (1 - c) * p)``, which is ``(1 - c) * (1 - p)``, as of an item that may be guessed."""
+    place = replace(expression, line=total.line)
+    for c, other in (total.arguments[:2], total.arguments[1::-1]):
+        product = place.at(other).written
+        if product is None or product.op != "mul":
+            continue
+        for rest, p in (product.arguments[:2], product.arguments[1::-1]):
+            difference = place.at(rest).written
+            ones = () if difference is None or difference.op != "sub" else difference.arguments
+            if ones and number_written(ones[0]) == 1 and total.line.text(ones[1]) == total.line.text(c):
+                return _joined(parts.of(place.at(rest)), _of_one_minus(parts, place.at(p)), sign="+")
+    return None
+
+
+def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarithm | None:
+    """``log(1 - exp(-exp(x)))``, as of an event by its rate: far below 0 it is ``x``."""
+    negative = exp.line.operation_at(exp.argument(0, "input"))
+    if negative is None or negative.op != "neg":
+        return None
+    found = parts.argument_of(replace(expression, node=negative.arguments[0], line=exp.line), "exp")
+    if found is None:
+        return None
+    x, spelling, low = found[0], parts.spelling, "-10" if parts.half else "-40"
+    bounded = spelling.call("exp", replace(spelling, methods=False).clamp(x, low))
+    near = spelling.call("log", f"-{spelling.call('expm1', f'-{bounded}')}")
+    return Logarithm(spelling.where(f"{atom(x)} < {low}", x, near))
 
 
 def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str | None:
@@ -342,6 +378,20 @@ def _stack(parts: Parts, expression: Expression, written: Written, depth: int) -
     return Logarithm(expression.line.text(expression.node, {written.arguments[0]: tensors}))
 
 
+def _cat(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
+    """Of tensors that are joined, those of ones among them."""
+    joined = written.argument(0, "tensors")
+    items = list(joined.elts) if isinstance(joined, (ast.List, ast.Tuple)) else []
+    edits: dict[ast.AST, str] = {}
+    for item in items:
+        each = expression.at(item)
+        if parts.all_alike(each) == 1:
+            edits[item] = parts.spelling.tensor_call("zeros_like", each.text)
+        elif (found := parts.of(each, depth)) is not None and not found.signed:
+            edits[item] = found.whole
+    return Logarithm(expression.line.text(expression.node, edits)) if items and len(edits) == len(items) else None
+
+
 def _list(parts: Parts, expression: Expression, depth: int) -> str | None:
     """A list of the logarithms of what is in a list."""
     node = expression.node
@@ -393,6 +443,7 @@ RULES: Mapping[str, Rule] = {
     "cumsum": _cumsum,
     **dict.fromkeys(("matmul", "dot"), _matmul),
     "stack": _stack,
+    "cat": _cat,
     "where": _where,
 }
 """By the operation; what has none is taken as a whole."""

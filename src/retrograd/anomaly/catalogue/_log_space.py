@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._alike import complements
-from retrograd.anomaly.catalogue._code import Line, bare
-from retrograd.anomaly.catalogue._log_parts import Expression, Parts
+from retrograd.anomaly.catalogue._code import Line, Site, bare
+from retrograd.anomaly.catalogue._expression import first
+from retrograd.anomaly.catalogue._log_parts import Expression, Logarithm, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_read
@@ -19,20 +20,42 @@ from retrograd.anomaly.surroundings import Operation
 def in_log_space(scene: Scene, log: Operation) -> str | None:
     """The line of a logarithm with that of each part in its place; None where no part of it gains by that."""
     site = scene.site(log)
-    node = site.written.argument(0, "input") if site is not None else None
-    if site is None or node is None or log.op not in ("log", "log1p"):
+    known = _of(scene, log, site)
+    if site is None or known is None:
         return None
-    parts = Parts(scene, log, site, RULES)
-    expression = Expression(node, site.line, site.place)
-    found = of_one_plus(parts, expression) if log.op == "log1p" else parts.of(expression)
-    if found is None or not found.gained:
-        return None
+    found, parts = known
     edits = {site.node: found.whole}
     for other, argument in complements(site.line, site.written) if site.node is site.written.node else ():
-        beside = parts.of(expression.at(argument))
+        beside = parts.of(Expression(argument, site.line, site.place))
         if beside is not None and beside.gained:
             edits[other.node] = beside.whole
     return site.line.replaced(edits)
+
+
+def asking_for_logits(scene: Scene, log: Operation) -> tuple[str, str] | None:
+    """The same logarithm by what another function has made its parts of, as a form, and words that say what that is."""
+    known = _of(scene, log, scene.site(log), asking=True)
+    if known is None or not known[1].asked:
+        return None
+    found, parts = known
+    said = (_said(scene, name, new, made) for name, (new, made) in parts.asked.items())
+    return f"log_p = {found.whole}", " ".join(said)
+
+
+def _said(scene: Scene, name: str, new: str, made: Operation) -> str:
+    x, where = scene.called(first(made), "x"), scene.line_of(made)
+    return f"{name} is {made.op}({x}), computed in {where}: have {x} handed on as well, here under the name {new}."
+
+
+def _of(scene: Scene, log: Operation, site: Site | None, *, asking: bool = False) -> tuple[Logarithm, Parts] | None:
+    """The logarithm that is written at a site, if it gains by being taken part by part."""
+    node = site.written.argument(0, "input") if site is not None else None
+    if site is None or node is None or log.op not in ("log", "log1p"):
+        return None
+    parts = Parts(scene, log, site, RULES, asking=asking)
+    expression = Expression(node, site.line, site.place)
+    found = of_one_plus(parts, expression) if log.op == "log1p" else parts.of(expression)
+    return None if found is None or not found.gained else (found, parts)
 
 
 def step_in_log_space(scene: Scene, step: Operation) -> str | None:

@@ -144,14 +144,27 @@ def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
 
 
 def logarithm_written(text: str | None, user: Operation) -> Operation | None:
-    """The logarithm of 0 that an operand of an operation is, as its line has it: NumPy's, of an array."""
+    """The only logarithm in an operand of an operation, as its line has it: NumPy's, or torch's of data; taken of 0."""
     line = Line.parse(user.code_line)
-    written = [] if line is None else [w for w in line.operations if w.op in LOGS and line.text(w.node) == text]
-    if line is None or not written:
+    whole = [] if line is None or text is None else [w for w in line.operations if line.text(w.node) == text]
+    logs = [] if line is None or not whole else [w for w in line.operations if w.op in LOGS]
+    written = [w for w in logs if line is not None and line.inside(w.node, whole[0].node)]
+    if line is None or len(written) != 1:
         return None
     col = line.column(written[0].node) + indentation_of(user.code_line or "")
     argument = Operand(name="input", value=0.0, text=written[0].text(0))
     return replace(user, op=written[0].op, args=(argument,), col=col)
+
+
+def logarithm_behind(operand: Operand, depth: int = _DEPTH) -> Operation | None:
+    """The logarithm because of which an operand is infinite, where nothing but its line tells of it."""
+    made = operand.producer
+    for each in () if made is None or not depth else made.args:
+        known = each.value if isinstance(each.value, float) else 0.0
+        log = logarithm_written(each.text, made) if made is not None and math.isinf(known) else None
+        if log is not None or (log := logarithm_behind(each, depth - 1)) is not None:
+            return log
+    return None
 
 
 def _unmade(operand: Operand) -> bool:

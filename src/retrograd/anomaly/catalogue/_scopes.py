@@ -84,6 +84,38 @@ def definition_of(name: str, place: Place) -> ast.FunctionDef | ast.Lambda | Non
     return None
 
 
+def assignments_to(name: str, place: Place | None) -> list[ast.Assign]:
+    """The statements that give a variable, or an attribute such as ``self.name``, the value that it has in a line."""
+    tree = None if place is None else _tree(place.filename)
+    if place is None or tree is None:
+        return []
+    scopes: list[ast.AST] = [tree] if "." in name else list(_around(tree, place.lineno))
+    for scope in reversed(scopes):
+        every = ast.walk(scope) if "." in name else _inside(scope)
+        found = [each for each in every if isinstance(each, ast.Assign) and name in targets_of(each)]
+        if found or any(name in _names_bound(each, scope) for each in (scope, *_inside(scope))):
+            return found
+    return []
+
+
+def assignments_before(place: Place | None) -> Iterator[ast.Assign]:
+    """The assignments above a line in the function that it stands in, or in the program, nearest first."""
+    tree = None if place is None else _tree(place.filename)
+    if place is None or tree is None:
+        return
+    *_, scope = _around(tree, place.lineno)
+    found = [each for each in _inside(scope) if isinstance(each, ast.Assign) and each.lineno < place.lineno]
+    yield from sorted(found, key=lambda each: -each.lineno)
+
+
+def targets_of(statement: ast.Assign) -> set[str]:
+    """What a statement gives a value by itself: ``x = y``, and ``(x,) = y``."""
+    targets = (
+        each.elts if isinstance(each, ast.Tuple) and len(each.elts) == 1 else [each] for each in statement.targets
+    )
+    return {ast.unparse(each) for target in targets for each in target if isinstance(each, (ast.Name, ast.Attribute))}
+
+
 def is_global_at(name: str, place: Place) -> bool:
     """Whether a name means in a line what it does in the whole program: a module, a builtin or a global variable."""
     tree = _tree(place.filename)

@@ -10,6 +10,7 @@ from retrograd.anomaly.catalogue._expression import (
     LOGS,
     denominator,
     first,
+    is_flat,
     is_number,
     made_from,
     maker,
@@ -38,6 +39,11 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
     return f"y = {spelling.call(name, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
 
 
+def least_of_root(scene: Scene) -> str:
+    """A bound for what a root is taken of that no value feels."""
+    return scene.floor if scene.half else "1e-30"
+
+
 def _near_one(scene: Scene) -> str:
     near = {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2", "float64": "1e-12", "double": "1e-12"}
     return near.get(scene.dtype, "1e-6")
@@ -64,6 +70,35 @@ def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tup
     own = Site(found.written.line, found.written.node, found.written, made.place)
     rewritten = scene.replaced(own, 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
     return None if rewritten is None else (rewritten, made.place)
+
+
+@cause(None, "arcsine of a root at the end of its interval")
+def angle_of_root(scene: Scene) -> Finding | None:
+    asin = next((each for each in scene.chain[:2] if each.op == "asin"), None)
+    root = scene.birth if scene.op == "sqrt" else maker(first(scene.birth), "sqrt")
+    outer = None if asin is None else scene.site(asin)
+    inner = None if outer is None or root is None else scene.site(root, outer)
+    x = None if inner is None else inner.text(0, "input")
+    if asin is None or root is None or (scene.op == "sqrt" and not (scene.backward and scene.zero(first(root)))):
+        return None
+    if asin is scene.birth and (value(first(asin)) is None or not 1 <= (value(first(asin)) or 0.0) <= 1 + _EDGE):
+        return None
+    spelling, low = scene.spelling(outer), least_of_root(scene)
+
+    def angle(x: str) -> str:
+        return spelling.call(
+            "atan2", *(spelling.call("sqrt", spelling.clamp(each, low)) for each in (x, f"1 - {atom(x)}"))
+        )
+
+    return Finding(
+        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and itself, "
+        "or the one opposite), and rounding may take x past 1. The same angle is that of the two roots of x and 1 - x: "
+        "bounds that no value feels keep the derivative finite. (A larger number under the root, or a bound below 1, "
+        "would be metres or kilometres on Earth.)",
+        None if outer is None or x is None else outer.replaced(angle(x)),
+        f"y = {angle(scene.called(first(root), 'x'))}",
+        asin.place,
+    )
 
 
 @cause(25, "acos or asin of a cosine that rounding took past 1")
@@ -224,9 +259,17 @@ def root_at_zero(scene: Scene) -> Finding | None:
         return None
     eps = scene.floor
     spelling = scene.spelling()
+    happened = "The value sqrt(0) = 0 is fine, but its derivative 1/(2*sqrt(x)) is 1/(2*0) = inf."
+    if is_flat(first(scene.birth)) and scene.event.harmed != "loss":  # where it is differentiated only once
+        low = least_of_root(scene)
+        return Finding(
+            f"{happened} Of squares it is the root, whose derivative at 0 is taken to be 0, as that of a norm: a bound "
+            "under the root makes it so, and leaves the values as they are.",
+            clamped(scene, low),
+            general(scene, low),
+        )
     return Finding(
-        "The value sqrt(0) = 0 is fine, but its derivative 1/(2*sqrt(x)) is 1/(2*0) = inf. A small number under the "
-        "root keeps it finite.",
+        f"{happened} A small number under the root keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
     )
@@ -299,8 +342,15 @@ def _counts(operand: Operand) -> bool:
 def _only_zeros(scene: Scene) -> bool:
     """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
     event = scene.event
-    both = scene.op == "div" and value(first(scene.birth)) == 0 and scene.kind == "invalid" and not scene.backward
-    return both and bool(event.nan_count) and not event.posinf_count and not event.neginf_count
+    above = value(first(scene.birth))  # of what is NaN for a quotient by 0, it is 0 where it has not been kept
+    both = scene.op == "div" and scene.kind == "invalid" and not scene.backward
+    return (
+        both
+        and (above == 0 or (above is None and not event.input_has_nan))
+        and bool(event.nan_count)
+        and not event.posinf_count
+        and not event.neginf_count
+    )
 
 
 _ZERO_TOGETHER = (
@@ -482,6 +532,7 @@ def zero_logarithm(scene: Scene) -> Finding | None:
 
 
 CAUSES = (
+    angle_of_root,
     past_one,
     steep_edge,
     interval_end,

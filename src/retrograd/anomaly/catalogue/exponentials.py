@@ -306,7 +306,8 @@ def _summand(total: Operation | None, *, positive: bool = False) -> Operation | 
         return None if total is None else maker(first(total), "exp")
     for one, other in (product.args[:2], product.args[1::-1]):
         exp, lowest = maker(one, "exp"), least(other)
-        if exp is not None and (not positive or lowest is None or lowest > 0):
+        is_mask = "bool" in (other.dtype or "")
+        if exp is not None and (not positive or (lowest is None and not is_mask) or (lowest or 0.0) > 0):
             return exp
     return None
 

@@ -19,7 +19,7 @@ from retrograd.anomaly.catalogue._expression import (
     squared,
     value,
 )
-from retrograd.anomaly.catalogue._log_space import in_log_space, log_of_factors
+from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -72,6 +72,8 @@ def log_of_density(scene: Scene) -> Finding | None:
         exp = _factor(first(log), "exp")
         if exp is not None:
             return _log_of_one(scene, log, exp)
+        if asking_for_logits(scene, log) is not None:
+            return None
         exps = _added_densities(first(log))
         if exps:
             return _log_of_several(scene, log, exps)
@@ -127,12 +129,16 @@ def log_taken_too_late(scene: Scene) -> Finding | None:
             continue  # which have rows of their own
         happened = _lost_before(scene, log)
         rewritten = in_log_space(scene, log) if happened is not None else None
-        if rewritten is not None:
+        asked = asking_for_logits(scene, log) if happened is not None and rewritten is None else None
+        if rewritten is not None or asked is not None:
+            general, more = asked or (None, "")
             return Finding(
                 f"{happened} Taken part by part, the logarithm does not pass through it: of a product it is the sum of "
-                "the logarithms, of a sum logaddexp or logsumexp, of exp(x) it is x. A bound would leave no gradient.",
+                "the logarithms, of a sum logaddexp or logsumexp, of exp(x) it is x. A bound would leave no gradient. "
+                f"{more}".strip(),
                 rewritten,
-                place=log.place,
+                general,
+                log.place,
             )
     return None
 

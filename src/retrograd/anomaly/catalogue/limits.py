@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._alike import alike
-from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
@@ -19,9 +19,10 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._scopes import is_given_to
+from retrograd.anomaly.catalogue._scopes import assignments_before, assignments_to, is_given_to, targets_of
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.catalogue.roots import smoothed
+from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # f(x) = x (1 + slope * x + ...) near 0
@@ -194,6 +195,53 @@ def _limit(site: Site) -> str | None:
     return f"{limit:.8g} {'-' if limit * slope < 0 else '+'} {linear}"
 
 
+@cause(None, "derivative divided by its coordinate, where that is zero")
+def derivative_over_coordinate(scene: Scene) -> Finding | None:
+    below, site = denominator(scene.birth), scene.site(scene.birth)
+    if below is None or value(below) != 0 or site is None or site.written.op != "div":
+        return None
+    line, (above, node) = site.line, site.written.arguments[:2]
+    product = next((each for each in line.operations if each.op == "mul" and site.node in each.arguments), None)
+    whole = site.node if product is None else product.node
+    names = [each for each in ast.walk(whole) if isinstance(each, ast.Name)]
+    found = [each for each in names if isinstance(node, ast.Name) and _is_derivative(each.id, node.id, scene)]
+    if not isinstance(node, ast.Name) or len(found) != 1 or site.node is not site.written.node:
+        return None
+    r, name, spelling = node.id, found[0].id, scene.spelling(site)
+    others = (each for each in assignments_before(scene.birth.place) if _by(each, r, of=name))
+    again = next((target for each in others for target in targets_of(each)), None)
+    second = again or f"{spelling.library}.autograd.grad({name}.sum(), {r}, create_graph=True)[0]"
+    outer = site.node if line.inside(found[0], site.node) else whole
+    edits: dict[ast.AST, str] = {site.node: line.text(above, {found[0]: second})}
+    limit = line.text(outer, edits if outer is site.node else {**edits, found[0]: second})
+    safe = line.text(outer, {node: spelling.where(f"{r} == 0", "1.0", r)})
+    chosen = spelling.where(f"{r} == 0", second, f"{name} / {spelling.where(f'{r} == 0', '1.0', r)}")
+    return Finding(
+        f"{name} is a derivative by {r}, and {r} is 0 here. Where the solution is the same on both sides of the axis, "
+        f"its derivative is 0 on it, and {name} / {r} tends to the second derivative: take that there. (What a network "
+        "gives as the derivative is not quite 0, and a small number in the place of 0 would make the quotient huge. To "
+        "leave the axis out of the points would do as well.)",
+        line.replaced({outer: spelling.where(f"{r} == 0", limit, safe)}),
+        f"y = {chosen}",
+    )
+
+
+def _is_derivative(name: str, by: str, scene: Scene) -> bool:
+    return any(_by(each, by) for each in assignments_to(name, scene.birth.place))
+
+
+def _by(statement: ast.Assign, coordinate: str, of: str | None = None) -> bool:
+    """Whether a statement computes a derivative by a coordinate: ``u_r = autograd.grad(u.sum(), r)[0]``."""
+    for call in ast.walk(statement.value):
+        name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and "grad" in name and len(call.args) > 1:
+            by = call.args[1].elts if isinstance(call.args[1], (ast.List, ast.Tuple)) else [call.args[1]]
+            is_by = len(by) == 1 and isinstance(by[0], ast.Name) and by[0].id == coordinate
+            if is_by and (of is None or names_in(call.args[0]) == {of}):
+                return True
+    return False
+
+
 _CHOOSING = ("where", "masked_fill", "nan_to_num")  # which may discard what has no value
 
 
@@ -219,7 +267,13 @@ def limit_nearby(scene: Scene) -> Finding | None:
         return None
     pole = _pole(scene, site, node, below)
     is_whole = scene.op == "div" and value(first(scene.birth)) == 0
-    others = () if pole is None else _elsewhere(site, pole.node, node, is_whole=is_whole)
+    if is_whole and pole is not None and not _is_zero_with_it(site.line, site.written.argument(0, "input"), pole):
+        return None
+    others = (
+        ()
+        if pole is None
+        else _elsewhere(site, pole.node, node, () if is_whole else _users(scene), is_single=below.shape == ())
+    )
     if pole is None or not others:
         return None
     spelling = scene.spelling(site)
@@ -238,16 +292,50 @@ def limit_nearby(scene: Scene) -> Finding | None:
     )
 
 
+def _is_zero_with_it(line: Line, above: ast.expr | None, pole: _Pole) -> bool:
+    """Whether what is divided may be 0 because of the pole: no term of it is another variable that is 0 by itself."""
+    written = line.operation_at(above)
+    if above is None or written is None or written.op not in ("add", "sub", "neg", "mul", "div"):
+        return True
+    if written.op in ("add", "sub"):
+        names = names_in(expression_of(pole.test))
+        return all(number_written(each) is not None or names & names_in(each) for each in written.arguments)
+    return all(_is_zero_with_it(line, each, pole) for each in written.arguments)
+
+
 def _has_limit(scene: Scene) -> bool:
     """Whether 0 is divided by 0, or the infinity comes to be a power of 1 or a multiple of 0."""
     if value(first(scene.birth)) == 0 and scene.op == "div":
         return True
-    used = next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
+    used = _user(scene)
     if used is None:
         return False
+    if used.op == "sub":  # of one infinity from the other
+        return True
     others = [each for each in used.args[:2] if not _comes_from(each, scene.birth)]
     wanted, known = 1 if used.op == "pow" else 0, [value(each) for each in others]
     return used.op in ("pow", "mul") and any(each is None or each != each or each == wanted for each in known)
+
+
+def _users(scene: Scene) -> tuple[str, ...]:
+    """The kinds of operation that may undo an infinity where it is used as it is here."""
+    used = _user(scene)
+    return ("sub",) if used is not None and used.op == "sub" else ("mul", "pow")
+
+
+def _user(scene: Scene) -> Operation | None:
+    """The first operation that does more with a quotient than to scale or shift it."""
+    return next((each for each in scene.chain[1:4] if each.op != "neg" and not _has_number(each)), None)
+
+
+def _cancel(line: Line, difference: Written) -> bool:
+    """Whether a difference is one of two quotients that grow alike where they divide by 0."""
+    quotients = [line.operation_at(each) for each in difference.arguments]
+    sides = [each.arguments for each in quotients if each is not None and each.op == "div"]
+    above, below = [number_written(one) for one, _ in sides], [_leading(line, other) for _, other in sides]
+    if len(sides) < 2 or not all(above) or below[0].x != below[1].x or below[0].order != below[1].order:
+        return False
+    return (above[0] or 0.0) * below[1].factor == (above[1] or 0.0) * below[0].factor
 
 
 def _has_number(operation: Operation) -> bool:
@@ -265,6 +353,8 @@ def _comes_from(operand: Operand, operation: Operation, depth: int = 3) -> bool:
 def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole | None:
     line = site.line
     step = "1e-5" if scene.double else "1e-1" if scene.half else "3e-3"
+    if _users(scene) == ("sub",) and not scene.half:  # whose digits cancel
+        step = "1e-4" if scene.double else "1e-2"
     node = _zero_with(line, below)
     pair = None if node is None else _pair(line, node)
     if pair is not None:
@@ -331,24 +421,25 @@ def _is_variable(node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
 
 
-def _elsewhere(site: Site, node: ast.expr, below: ast.expr, *, is_whole: bool) -> tuple[ast.expr, ...]:
-    """The places besides a denominator in which an expression stands in a quotient, or in the product or power of it.
+def _elsewhere(
+    site: Site, node: ast.expr, below: ast.expr, users: tuple[str, ...], *, is_single: bool
+) -> tuple[ast.expr, ...]:
+    """The places besides a denominator in which an expression stands in a quotient, or in what uses it.
 
-    ``is_whole`` says that the quotient has a limit by itself. None if the expression only divides there, too.
+    That is an operation of one of the kinds ``users``. ``is_single`` says that the expression is one number for all
+    elements. None if it only divides there, too, but for two quotients that cancel.
     """
-    around = [
-        each for each in site.line.operations if each.node is not site.node and site.line.inside(site.node, each.node)
-    ]
-    outer = (
-        site.node
-        if is_whole
-        else next((each.node for each in reversed(around) if each.op in ("mul", "pow")), site.node)
-    )
-    others = [each for each in site.line.same(node) if each is not node and site.line.inside(each, outer)]
-    if any(_is_moved(site.line, each, outer) for each in others):
+    line = site.line
+    around = [each for each in line.operations if each.node is not site.node and line.inside(site.node, each.node)]
+    used = next((each for each in reversed(around) if each.op in users), None)
+    outer = site.node if used is None else used.node
+    others = [each for each in line.same(node) if each is not node and line.inside(each, outer)]
+    if not is_single and any(_is_moved(line, each, outer) for each in others):
         return ()
-    poles = (below, *alike(site.line, site.written))
-    kept = any(not any(site.line.inside(each, pole) for pole in poles) for each in others)
+    if used is not None and used.op == "sub":
+        return tuple(others) if _cancel(line, used) else ()
+    poles = (below, *alike(line, site.written))
+    kept = any(not any(line.inside(each, pole) for pole in poles) for each in others)
     return tuple(others) if kept else ()
 
 
@@ -366,4 +457,4 @@ def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
     return any(each is None or each.op not in _ELEMENTWISE for each in written)
 
 
-CAUSES = (direction_with_limit, removable_zero, limit_nearby)
+CAUSES = (direction_with_limit, derivative_over_coordinate, removable_zero, limit_nearby)

@@ -20,7 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
-from retrograd.anomaly.catalogue._log_space import in_log_space
+from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -162,16 +162,23 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
         if sigmoid is None and exp is not None and scene.zero(first(log)):
             return _log_of_written_out_sigmoid(scene, log, exp, complement=True)
         if sigmoid is not None:
-            spelling = scene.spelling(scene.site(log))
-            return Finding(
+            return _of_sigmoid(
+                scene,
+                log,
                 f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log "
                 "-inf. log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
                 "binary_cross_entropy_with_logits.",
-                in_log_space(scene, log),
-                f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'logits'))}",
-                log.place,
+                "-" + scene.taken(sigmoid, "logits"),
             )
     return None
+
+
+def _of_sigmoid(scene: Scene, log: Operation, happened: str, logits: str) -> Finding:
+    rewritten = in_log_space(scene, log)
+    asked = asking_for_logits(scene, log) if rewritten is None else None
+    usual = f"y = {scene.spelling(scene.site(log)).functional('logsigmoid', logits)}"
+    general, more = asked or (usual, "")
+    return Finding(f"{happened} {more}".strip(), rewritten, general, log.place)
 
 
 @cause(7, "log of a sigmoid")
@@ -181,13 +188,12 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
         if sigmoid is None and exp is not None and scene.zero(first(log)):
             return _log_of_written_out_sigmoid(scene, log, exp, complement=False)
         if sigmoid is not None:
-            spelling = scene.spelling(scene.site(log))
-            return Finding(
+            return _of_sigmoid(
+                scene,
+                log,
                 f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
                 "computes the same number without passing through zero.",
-                in_log_space(scene, log),
-                f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'logits'))}",
-                log.place,
+                scene.taken(sigmoid, "logits"),
             )
     return None
 
@@ -293,6 +299,8 @@ def _both(quotient: Site | None) -> tuple[str, str] | None:
 def divergence(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("div",)):
         ratio = maker(first(log), "div")
+        if ratio is not None and relu_behind(second(ratio)) is not None:
+            return None  # no distribution
         place = scene.chain.index(log) + 1
         product = next((operation for operation in scene.chain[place:] if operation.op in ("mul", "sum", "mean")), None)
         if ratio is None or product is None or product.op != "mul" or (value(first(log)) or 0.0) < 0:

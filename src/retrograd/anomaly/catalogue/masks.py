@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._alike import alike
+from retrograd.anomaly.catalogue._alike import alike, decisive
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
+    DIVISIONS,
     LOGS,
     denominator,
     first,
@@ -20,9 +21,11 @@ from retrograd.anomaly.catalogue._expression import (
     second,
     value,
 )
-from retrograd.anomaly.catalogue._reading import logarithm_written
+from retrograd.anomaly.catalogue._reading import logarithm_behind, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import assignments_to
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -69,6 +72,11 @@ class Mask:
         if condition is None:
             return None
         return spelling.where(condition, x, safe) if position == 1 else spelling.where(condition, safe, x)
+
+    def condition(self, site: Site) -> str | None:
+        """The condition, as the user has written it."""
+        position = 1 if site.written.form == "method" or site.written.op == "masked_fill" else 0
+        return self._condition(site, site.written.argument(position, "condition", "mask"))
 
     def _condition(self, site: Site, node: ast.expr | None) -> str | None:
         """The condition as written; spelled out where its name comes from a line of its own."""
@@ -176,10 +184,32 @@ def masked_division(scene: Scene) -> Finding | None:
 
 def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, call: str) -> Finding:
     """The double where; the operation's own remedy, if the condition is not known yet where the operation stands."""
+    if (kept := _still_discarded(scene, mask)) is not None:
+        return Finding(
+            f"{happened}, and write what is not finite there, without a gradient, for the condition to find.",
+            kept,
+        )
     rewritten = _guarded(scene, mask)
     if rewritten is not None and not scene.may_stand(rewritten, scene.birth.place):
         return Finding(f"{happened}.", birth=scene.birth)
     return Finding(f"{happened}, by the same condition (the double where).", rewritten, _general(scene, name, call))
+
+
+def _still_discarded(scene: Scene, mask: Mask) -> str | None:
+    """The line with the argument made safe and the infinity or NaN written in, where a mask tests for just that."""
+    around, site = scene.site(mask.operation), scene.site(scene.birth)
+    line = None if site is None else site.line
+    node = None if site is None or site.node is not site.written.node else decisive(site.written)
+    if around is None or line is None or site is None or node is None:
+        return None
+    if not any(name in (mask.condition(around) or "") for name in ("isfinite", "isnan", "isinf")):
+        return None
+    if scene.op not in (*DIVISIONS, "reciprocal", *LOGS):
+        return None
+    spelling, x, tests = scene.spelling(site), line.text(node), mask.condition(around) or ""
+    test = f"{atom(x)} {'<=' if scene.op in LOGS else '=='} 0"
+    safe = line.text(site.node, {node: spelling.where(test, "1.0", x)})
+    return site.replaced(spelling.where(test, f"{spelling.module}.{'inf' if 'isinf' in tests else 'nan'}", safe))
 
 
 @cause(11, "where around a function outside its safe domain")
@@ -247,7 +277,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     pole, products = _multiplied_pole(scene)
     if pole is None:
         return None
-    decisive = denominator(pole) or first(pole)
+    below = denominator(pole) or first(pole)
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in (*LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
@@ -262,6 +292,8 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     text = _factor_as_written(site, scene.site(product), product, mask)
     if text is not None and text.replace(".", "").isdigit():
         return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
+    if relu_behind(below) is not None and not is_chosen(mask, text, product):
+        return None  # data, as counts, that happen to be 0: the relu gives 0 elsewhere as well
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
     if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
@@ -271,7 +303,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         condition = f"{atom(text)} != 0"
         within = scene.site(product)
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
-    elif value(decisive) == 0 and pole.op not in _ROOTS:  # tells by itself where it is to be made safe
+    elif value(below) == 0 and pole.op not in _ROOTS:  # tells by itself where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
@@ -350,7 +382,10 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
             why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
         elif factors[0].shape == () and not scene.backward:  # no mask: it will be another number in the next step
             pole = logarithm_written(factors[1].text, scene.birth)
-            why = why if pole is None else f"It is -inf where {first(pole).text} is 0: keep that above a small number."
+        elif not scene.backward:
+            pole = logarithm_behind(factors[1])
+        if pole is not None:
+            why = f"It is -inf where {first(pole).text} is 0: keep that above a small number."
         chosen = spelling.where(condition, factors[1].text or "x", "0.0")
         general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
         sides = site.written.arguments if site is not None else ()
@@ -460,6 +495,15 @@ _OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 def _named(mask: Operand) -> str:
     name = mask.leaf_name or mask.text
     return name if name and is_name(name) else "the factor"
+
+
+def is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
+    """Whether a factor says where something counts: by its type, its name, or a comparison that made it."""
+    if "bool" in (factor.dtype or "") or "mask" in (text or _named(factor)).lower():
+        return True
+    written = [] if text is None else [expression_of(f"({text})")]
+    written += [each.value for each in assignments_to(factor.leaf_name or text or "", product.place)]
+    return any(isinstance(each, ast.Compare) for whole in written for each in ast.walk(whole))
 
 
 def _is_mask(operand: Operand, pole: Operation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
@@ -26,6 +27,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.masks import is_chosen
 from retrograd.anomaly.catalogue.roots import DISTANCES, in_wider_type, underflowed_squares
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -37,6 +39,48 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
         return None
     known = value(operand)
     return operand if known == 0 or (known is None and scene.kind in ("divide", "invalid")) else None
+
+
+@cause(32, "error relative to data that are zero")
+def relative_error(scene: Scene) -> Finding | None:
+    zero = _divided_by_zero(scene)
+    if zero is None or zero.requires_grad or scene.op != "div" or scene.backward:
+        return None
+    data = next((each for each in _made_of(zero) if _is_error(first(scene.birth), each)), None)
+    if data is None:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+
+    def endless(text: str) -> str:
+        return spelling.where(f"{atom(text)} == 0", f"{spelling.module}.inf", text)
+
+    name = scene.called(data, "target")
+    return Finding(
+        f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a "
+        "small number in its place would make this one term larger than all others together. Leave such elements out; "
+        "divided by infinity, they add nothing to the sum, and nothing to the gradient.",
+        scene.replaced(site, 1, lambda text, _: endless(text), "other"),
+        f"y = (prediction - {name}) / {endless(name)}",
+    )
+
+
+def _made_of(operand: Operand, depth: int = 5) -> Iterator[Operand]:
+    """An operand and all that it was computed from."""
+    yield operand
+    for each in operand.producer.args if operand.producer is not None and depth else ():
+        yield from _made_of(each, depth - 1)
+
+
+def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
+    """Whether an operand is made of the difference of some data and a prediction of them."""
+    made = operand.producer
+    if made is None or not depth:
+        return False
+    pairs = (made.args[:2], made.args[1::-1]) if made.op == "sub" and len(made.args) > 1 else ()
+    if any(same(one, data) and not any(same(each, data) for each in _made_of(other)) for one, other in pairs):
+        return True
+    return any(_is_error(each, data, depth - 1) for each in made.args[:1])
 
 
 @cause(15, "cosine with a zero vector")
@@ -158,14 +202,19 @@ def zero_norm(scene: Scene) -> Finding | None:
         place = norm.place if own is not None and own.node is not own.written.node else scene.birth.place
         return Finding(f"{underflow}. Compute the norm in a wider type.", rewritten, general, place)
     built_in = maker(zero, "norm") is not None
-    eps = scene.usual_eps if same(first(scene.birth), x) else scene.eps
+    of_itself = same(first(scene.birth), x)
+    eps = scene.usual_eps if of_itself else scene.eps
     rewritten, place = _clamped(scene, site, eps), scene.birth.place
+    if has_gradient := of_itself and first(scene.birth).requires_grad:
+        rewritten = scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text))
+    instead = "Keep the norm above a small eps, as normalize does."
+    if has_gradient and built_in:
+        instead = "Divided by 1 there, it stays 0. (By a small eps it would, too, with a derivative of 1 / eps.)"
     if not built_in:  # the root itself has no derivative at 0
         rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
     name = scene.called(x, "x")
     return Finding(
-        f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. Keep the norm above a small eps, as "
-        "normalize does.",
+        f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. {instead}",
         rewritten,
         f"y = {spelling.functional('normalize', name, 'dim=-1')}",
         place,
@@ -350,6 +399,16 @@ def empty_mean(scene: Scene) -> Finding | None:
     if (total is not None and _are_no_ones(first(total), scene)) or value(first(scene.birth)) not in (0, None):
         return None  # or the sum of something that is there
     site = scene.site(scene.birth)
+    summed = made_from(first(scene.birth), "sum")
+    is_weighted = summed is not None and maker(first(summed), "mul") is not None
+    if is_weighted and total is not None and not is_chosen(first(total), first(total).text, total):
+        spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
+        return Finding(
+            f"All of {weights} is 0, and a mean weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
+            "bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
+            scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
+            f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
+        )
     rewritten = (
         scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
         if zero.constant
@@ -404,4 +463,14 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")
 
 
-CAUSES = (constant_row, angle_of_quotient, cosine, zero_norm, zero_distance, zero_spread, spread_of_one, empty_mean)
+CAUSES = (
+    constant_row,
+    relative_error,
+    angle_of_quotient,
+    cosine,
+    zero_norm,
+    zero_distance,
+    zero_spread,
+    spread_of_one,
+    empty_mean,
+)

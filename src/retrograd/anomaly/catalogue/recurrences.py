@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue._expression import (
     same,
     size_of,
     source,
+    unscaled,
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
@@ -68,11 +69,15 @@ def _beginning_there(operation: Operation) -> int:
 
 
 def _inside(operation: Operation) -> int:
-    """How many runs of operations that begin at the same place its first operand was computed by, one after another."""
-    made = first(operation).producer
-    if made is None or (made.op, made.place, made.col) != (operation.op, operation.place, operation.col):
-        return 0
-    return _inside(made) + 1
+    """How many runs of operations that begin at the same place its first operand was computed by, one after another.
+
+    Between them there may be others that begin there: the difference in ``a + b - c + d``.
+    """
+    made, runs = first(operation).producer, 0
+    while made is not None and (made.place, made.col) == (operation.place, operation.col):
+        runs += made.op == operation.op
+        made = first(made).producer
+    return runs
 
 
 def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
@@ -234,7 +239,7 @@ def many_factors(scene: Scene) -> Finding | None:
 @cause(None, "log of a likelihood that left its range factor by factor")
 def log_of_many_factors(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, through=(*_STEPS, "div", "sum", "mean")):
-        total = maker(first(log), "sum", "mean")
+        total = maker(unscaled(first(log)), "sum", "mean")
         product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
         if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
             product = scene.birth

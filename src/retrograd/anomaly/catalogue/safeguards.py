@@ -19,6 +19,7 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._layers import last_layer
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -111,7 +112,7 @@ def added_eps(node: ast.AST | None) -> Iterator[str]:
 
 @cause(None, "relu where a number above zero is needed")
 def relu_for_positive(scene: Scene) -> Finding | None:
-    below = first(scene.birth) if scene.op in (*LOGS, "rsqrt") else denominator(scene.birth)
+    below = first(scene.birth) if scene.op in (*LOGS, "rsqrt", *_GAMMAS) else denominator(scene.birth)
     if below is None or not scene.zero(below):
         return None
     relu = relu_behind(below)
@@ -128,7 +129,9 @@ def relu_for_positive(scene: Scene) -> Finding | None:
     if site is not None and text is not None:
         rewritten = site.written.line.replaced({site.written.node: positive(text)})
         place = site.place if site.made is None else site.made
-    of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt") else "a division by 0"
+    elif (layer := last_layer(relu, "ReLU", "Softplus")) is not None:
+        rewritten, place = layer
+    of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt", *_GAMMAS) else "a division by 0"
     return Finding(
         f"relu({scene.at(first(relu), 'x')}) is 0, as it is for every negative number, and what follows is {of}. No "
         "gradient comes back to such a number, so that a bound behind the relu would leave it there for good. A "
@@ -141,13 +144,24 @@ def relu_for_positive(scene: Scene) -> Finding | None:
     )
 
 
-def relu_behind(operand: Operand) -> Operation | None:
-    """The relu that an operand is a multiple, a share, a power or a root of, if it was given a negative number."""
-    behind: Operand | None = operand
+_GAMMAS = ("lgamma", "digamma")
+
+
+def relu_behind(operand: Operand | None) -> Operation | None:
+    """The relu that an operand which is 0 is a multiple, a share, a power or a root of; None if it was given a 0.
+
+    Of a sum, one whose terms are all such, or data that are 0.
+    """
+    behind = operand
     for _ in range(_STEPS):
         behind = unscaled(behind)
         if (relu := maker(behind, "relu")) is not None:
-            return relu if (value(first(relu)) or 0.0) < 0 else None
+            known = value(first(relu))
+            return relu if known is None or known < 0 else None
+        if (total := maker(behind, "add")) is not None:
+            terms = [each for each in total.args[:2] if each.producer or each.requires_grad]
+            relus = [relu_behind(each) for each in terms]
+            return relus[0] if relus and all(relus) else None
         made = maker(behind, "pow", "square", "sqrt", "div")
         if made is not None and made.op == "div" and value(first(made)) != 0:
             return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._expression import value
+from retrograd.anomaly.catalogue._expression import first, value
+from retrograd.anomaly.catalogue._reading import logarithm_behind, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.roots import smoothed
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -96,6 +97,10 @@ def unkept_operand(scene: Scene) -> Finding | None:
             blame = f"{values} here, so that {name} was not finite already: {scene.op} has only passed it on."
         else:
             blame = f"So {name} was not finite already, or lies outside of what {scene.op} is defined for."
+    is_one = len(unknown) == 1 and scene.event.born != "NaN"
+    log = logarithm_written(unknown[0].text, scene.birth) or logarithm_behind(unknown[0]) if is_one else None
+    if log is not None:
+        return Finding(f"{nothing}. {blame} It is where {first(log).text} is 0: keep that above 0.", birth=log)
     makers = "log(0), atanh(1), an exponential" if infinite else "the log or the root of something negative"
     return Finding(
         f"{nothing}. {blame} Look at how {name} is made{_where(scene, unknown)}: {makers}, a division by zero, a "

@@ -1,0 +1,45 @@
+"""Where a program makes the layers that one of its lines calls."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.surroundings import Operation, Place
+
+_OF_SHAPES = frozenset(("Dropout", "Flatten", "Identity", "Unflatten"))
+
+
+def last_layer(operation: Operation, kind: str, other: str) -> tuple[str, Place] | None:
+    """The statement that makes the layer which has called an operation, with a layer of another kind in its place.
+
+    Of layers in a row that is the last one. None unless it is found, and is of the ``kind``.
+    """
+    line, place = Line.parse(operation.code_line), operation.place
+    names = set() if line is None else {name for name, _ in line.calls()}
+    made = [statements[0] for name in names if len(statements := assignments_to(name, place)) == 1]
+    texts = [(_with_another(_text(each, place), kind, other), each.lineno) for each in made]
+    found = [(text, lineno) for text, lineno in texts if text is not None]
+    if len(found) != 1 or place is None:
+        return None
+    text, lineno = found[0]
+    return text, Place(lineno, place.filename)
+
+
+def _text(statement: ast.Assign, place: Place | None) -> str:
+    """A statement as it is written, of several lines in one."""
+    if place is None or place.filename is None or statement.end_lineno != statement.lineno:
+        return ast.unparse(statement)
+    return linecache.getline(place.filename, statement.lineno).strip()
+
+
+def _with_another(text: str, kind: str, other: str) -> str | None:
+    line = Line.parse(text)
+    calls = [] if line is None else sorted(line.calls(), key=lambda each: line.column(each[1]))
+    layers = [each for each in calls if each[0].rpartition(".")[2] not in _OF_SHAPES]
+    if line is None or not layers or layers[-1][0].rpartition(".")[2] != kind:
+        return None
+    name, node = layers[-1]
+    return line.replaced({node: f"{name.removesuffix(kind)}{other}()"})
