@@ -183,7 +183,7 @@ class TorchMonitor:
         self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
-        self.agreement.prepare(self.model, self.now.optimizer)
+        self.agreement.prepare(self.model, lambda: leaves_behind(roots))
         if not self._losses_finite(roots):
             self.sites.begin_anew()
             return
@@ -312,7 +312,7 @@ class TorchMonitor:
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Look at gradients and say whether they may be applied."""
-        if expected.depth or not gradients or not self.is_due():
+        if expected.depth or not (gradients or self.agreement.sharded) or not self.is_due():
             return True
         began = time.perf_counter()
         waiting, self.now.waiting = self.now.waiting, []
@@ -369,6 +369,7 @@ class TorchMonitor:
             self._by_hand.no_steps()
             self._formulas.see(optimizer)
             self._models.meet(optimizer, steps=True)
+            self.agreement.share(optimizer)
         self.scaling.stepped()
         if kwargs.get("closure") is not None:
             return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
