@@ -380,7 +380,8 @@ class TorchMonitor:
 
     def _model_begins(self) -> bool:
         """Before a model's first call: what its buffers hold was not written by a step. Say whether it is followed."""
-        self._buffers.update()
+        with self.at_work():
+            self._buffers.update()
         return self.model is not None or not self.watch.replaying  # else each step can be run again
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
