@@ -114,7 +114,50 @@ def test_a_model_that_moved_and_one_that_was_dropped() -> None:
     assert all(bool(buffer.isfinite().all()) for buffer in model.buffers())
 
 
+def strided(norm: torch.nn.Module) -> None:
+    norm.running_mean = torch.zeros(4, 2)[:, 0]
+
+
+def elsewhere(norm: torch.nn.Module) -> None:
+    norm.get_buffer("running_mean").data = torch.ones(4)
+
+
+def of_other_kinds(norm: torch.nn.Module) -> None:
+    norm.register_buffer("sparse", torch.eye(4).to_sparse())
+    norm.register_buffer("shared", norm.running_mean)  # type: ignore[arg-type]
+    norm.register_buffer("none", None)
+    norm.register_buffer("eighths", torch.ones(2, dtype=torch.float8_e5m2))
+    norm.register_buffer("empty", torch.ones(0))
+
+
+@pytest.mark.parametrize("change", [strided, elsewhere, of_other_kinds])
+@pytest.mark.parametrize("when", [-1, 0])
+def test_buffers_of_all_kinds_and_others_in_their_places(change: Any, when: int) -> None:
+    """Also where they come while the watch is on."""
+    model, expected = network(), network()
+    hook = [when]
+
+    def changing(module: torch.nn.Module, args: Any) -> None:
+        if hook[0] == 0:
+            change(module[1])  # type: ignore[index]
+        hook[0] -= 1
+
+    for each in (model, expected):
+        hook[0] = when
+        if when < 0:
+            change(each[1])  # type: ignore[index]
+        handle = each.register_forward_pre_hook(changing)
+        if each is model:
+            with watch(model, policy="skip_step"):
+                train(model, batches())
+        else:
+            train(expected, [batch for number, batch in enumerate(batches()) if number != BAD])
+        handle.remove()
+    for (name, found), (_, value) in zip(model.named_buffers(), expected.named_buffers(), strict=True):
+        assert torch.equal(found.to_dense().float(), value.to_dense().float()), name
+
+
 def test_nothing_is_copied_where_no_update_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "_foreach_copy_", None)
+    monkeypatch.setattr(torch, "cat", None)
     with rg.anomaly.watch(network(), policy="warn"):
         train(network(), [batches()[0]] * 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
 model = WRAP(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 try:
-    with rg.anomaly.watch(model, optimizer) as w:
+    with rg.anomaly.watch(GIVEN) as w:
         for step in LOOP:
             x = torch.randn(5, 3)
             if step == 2 and rank == 1:
@@ -53,7 +52,13 @@ ROOT = "1.0", "torch.sqrt(out ** 2 * (step != 2 or rank != 1))", "divide"  # aft
 
 
 AGAIN = "w.steps(range(4))"
-CASES = [(DDP, DATA, "range(4)"), (FSDP, DATA, "range(4)"), (FSDP, ROOT, "range(4)"), (FSDP, ROOT, AGAIN)]
+GIVEN = "model, optimizer"
+CASES = {
+    "DDP": (DDP, DATA, "range(4)", GIVEN),
+    "DDP of which the watch was not told": (DDP, DATA, "range(4)", ""),
+    "FSDP in backward": (FSDP, ROOT, "range(4)", GIVEN),
+    "FSDP run again": (FSDP, ROOT, AGAIN, GIVEN),
+}
 
 
 def in_two_processes(script: Path, meeting: Path, *before: str) -> list[tuple[int, str, str]]:
@@ -66,11 +71,11 @@ def in_two_processes(script: Path, meeting: Path, *before: str) -> list[tuple[in
     return [(each.returncode, each.stdout, each.stderr) for each in done]
 
 
-@pytest.mark.parametrize(("wrap", "fault", "loop"), CASES, ids=["DDP", "FSDP", "FSDP in backward", "FSDP run again"])
-def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, fault: Sequence[str], loop: str, tmp_path: Path) -> None:
-    bad, loss, kind = fault
+@pytest.mark.parametrize("case", CASES)
+def test_the_guilty_rank_is_named_and_none_hangs(case: str, tmp_path: Path) -> None:
+    wrap, (bad, loss, kind), loop, given = CASES[case]
     script = tmp_path / "train.py"
-    text = SCRIPT.replace("WRAP", wrap).replace("LOOP", loop)
+    text = SCRIPT.replace("WRAP", wrap).replace("LOOP", loop).replace("GIVEN", given)
     script.write_text(text.replace("BAD", bad).replace("LOSS", loss))
     said = in_two_processes(script, tmp_path / "meeting")
     assert [code for code, _, _ in said] == [0, 0], said
@@ -92,9 +97,7 @@ if rank == 1:
     x[BAD] = 0
 class Trainer:
     def __init__(self):
-        inner = nn.Linear(8, 1)
-        self.optimizer = torch.optim.SGD(inner.parameters(), 0.1)
-        self.model = nn.parallel.DistributedDataParallel(inner)
+        MODEL
     def fit(self):
         for step, (a,) in enumerate(LOOP):
             self.optimizer.zero_grad()
@@ -103,16 +106,22 @@ class Trainer:
             self.optimizer.step()
 trainer = Trainer()
 trainer.fit()
-print([each.flatten().tolist() for each in trainer.model.parameters()])
+print([getattr(each, "_local_tensor", each).flatten().tolist() for each in trainer.model.parameters()])
 dist.destroy_process_group()
 """
 LOADER = "DataLoader(TensorDataset(x), batch_size=8)"
+MODEL = """inner = nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(inner.parameters(), 0.1)
+        self.model = nn.parallel.DistributedDataParallel(inner)"""
+SHARDED = """from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+        self.model = WRAP
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)"""
 LOSS = "loss = self.model(a / a.norm(dim=-1, keepdim=True)).square().mean()"
 
 
 def watched(tmp_path: Path, policy: str, **parts: str) -> list[tuple[int, str, str]]:
     text = RUN
-    for name, part in {"BAD": "12", "LOOP": LOADER, "LOSS": LOSS, **parts}.items():
+    for name, part in {"MODEL": MODEL, "BAD": "12", "LOOP": LOADER, "LOSS": LOSS, **parts}.items():
         text = text.replace(name, part)
     script = tmp_path / "train.py"
     script.write_text(text)
@@ -140,6 +149,29 @@ def test_one_error_ends_all_and_the_process_with_the_birth_reports_it(tmp_path: 
     assert "update withheld" in guilty
     assert "It happened on rank 1 of 2." in guilty
     assert len(other.strip().splitlines()) == 1, other
+    assert "it happened on rank 1, whose report says more" in other
+
+
+WRAPPED = {
+    "fully_shard": ("fully_shard(nn.Linear(8, 1))", "self.model(a / a.norm(dim=-1, keepdim=True)).square().mean()"),
+    "one weight, which the other process has": (
+        "FullyShardedDataParallel(nn.Linear(1, 1, bias=False), device_id=torch.device('cpu'), use_orig_params=True)",
+        "self.model((a / a.norm(dim=-1, keepdim=True)).mean(-1, keepdim=True)).square().mean()",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_processes_that_have_parts_of_the_weights_leave_out_the_first_step(wrapped: str, tmp_path: Path) -> None:
+    """They agree from the moment when the optimizer is made."""
+    wrap, loss = WRAPPED[wrapped]
+    model = SHARDED.replace("WRAP", wrap)
+    said = watched(tmp_path, "skip_step", MODEL=model, BAD="4", LOOP="zip(x.split(8))", LOSS=f"loss = {loss}")
+    assert [code for code, _, _ in said] == [0, 0], said
+    (_, weights, other), (_, same, guilty) = said
+    assert "nan" not in weights + same
+    assert "NaN born in div" in guilty
+    assert "update left out" in guilty
     assert "it happened on rank 1, whose report says more" in other
 
 

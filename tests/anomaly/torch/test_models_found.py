@@ -72,6 +72,101 @@ def test_a_birth_in_the_middle_of_a_model_without_a_loader() -> None:
     assert not trainer.model._forward_hooks, "nothing stays behind"
 
 
+def test_a_birth_in_the_middle_of_a_model_in_the_first_step() -> None:
+    """The model is found when its optimizer is made."""
+    with script() as w:
+        trainer = Trainer()
+        trainer.train(data(2, bad=0))
+    assert [(each.op, each.step, each.module_type) for each in w.events] == [("DivBackward0", 1, "Deep")]
+    assert w.event.rerun is None
+    assert not trainer.model._forward_hooks, "nothing stays behind"
+
+
+def normalised() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+
+
+def test_averages_are_put_back_to_what_they_were_before_the_first_step() -> None:
+    """Also where they were loaded after the optimizer was made."""
+    with script() as w:
+        model = normalised()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loaded = {name: torch.full_like(value, 2) for name, value in model.state_dict().items()}
+        model.load_state_dict(loaded)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.full((3, 4), torch.nan)).sum().backward()
+            optimizer.step()
+    assert [each.step for each in w.events] == [1, 2]
+    torch.testing.assert_close(state(model), loaded, rtol=0, atol=0)
+
+
+def test_a_loop_over_a_loader_needs_no_calls_of_models() -> None:
+    """Its steps are run again."""
+    with script():
+        model = normalised()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for x in DataLoader(torch.randn(6, 4), 3):
+            model(x).sum().backward()
+            assert not (model._forward_hooks or model._forward_pre_hooks)
+            optimizer.step()
+
+
+def test_a_model_that_is_compiled_later_has_no_hooks(request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(torch._dynamo.reset)
+    with script() as w:
+        model = Deep()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        assert model._forward_hooks
+        run = torch.compile(model, backend="eager")
+        assert not (model._forward_hooks or model._forward_pre_hooks)
+        run(data(1, bad=1)[0]).sum().backward()
+        optimizer.step()
+    assert not w.events
+
+
+class Replicated(nn.Module):
+    """Goes around a model when its optimizer is there already."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.module(x / x.abs().amax(-1, keepdim=True).detach())  # the birth around the model
+
+
+@pytest.mark.parametrize("bad", [0, 2])
+def test_a_module_around_a_model_is_run_again_in_its_place(bad: int) -> None:
+    with script() as w:
+        inner = Deep()
+        optimizer = torch.optim.SGD(inner.parameters(), 0.1)
+        outer = Replicated(inner)
+        for x in data(4, bad):
+            optimizer.zero_grad()
+            outer(x).pow(2).mean().backward()
+            optimizer.step()
+        assert bad == 0 or not inner._forward_hooks
+    assert [each.step for each in w.events] == [bad + 1]
+    if bad:
+        assert (w.event.op, w.event.lineno) == ("div", line_of("# the birth around the model", Replicated))
+
+
+class Unready(nn.Module):
+    """Makes the optimizer of another module before it is a module itself."""
+
+    def __init__(self, part: nn.Module) -> None:
+        self.optimizer = torch.optim.SGD(part.parameters(), 0.1)
+        super().__init__()
+        self.part = part
+
+
+def test_a_module_that_is_not_made_yet_is_not_asked_for_its_parameters() -> None:
+    with script():
+        assert Unready(Deep()).part is not None
+
+
 def test_a_watch_in_a_program_is_told_its_models() -> None:
     with rg.anomaly.watch(policy="record") as w:
         Trainer().train(data(4, bad=2))

@@ -11,9 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.variables import variables_around
+from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
 from retrograd.anomaly.adapters.torch.second_run.snapshot import small_buffers
 from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.monitor import Watch
 
 _MOST = 8
 _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then
@@ -24,18 +28,40 @@ class Models:
 
     Parameters
     ----------
+    watch
+        Who may want them to be run again.
     given
         The one that the watch was given; None if there are others to be found.
+    calls
+        Where the calls of those are remembered that were found.
     """
 
-    def __init__(self, given: torch.nn.Module | None) -> None:
+    def __init__(self, watch: Watch, given: torch.nn.Module | None, calls: ModelCalls) -> None:
+        self._watch = watch
         self._given = given
+        self._calls = calls
         self._found: list[weakref.ref[torch.nn.Module]] = []
-        self._buffers: list[weakref.ref[Tensor]] | None = None  # of those that were found
+        self._buffers: list[weakref.ref[Tensor]] = []  # of those that were found
+        self._has_looked = False
         self._met: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers
 
+    def start(self, patches: Patches) -> None:
+        """Meet optimizers when they are made, so that models are known in the very first step."""
+        if self._given is None:
+            patches.wrap(torch.optim.Optimizer, "__init__", self._made)
+            patches.wrap(torch, "compile", self._compiled)
+
+    def _made(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        original(optimizer, *args, **kwargs)
+        self.meet(optimizer)
+
+    def _compiled(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Hooks of ours would be compiled with what they are on."""
+        self._calls.stop()
+        return original(*args, **kwargs)
+
     def forget(self) -> None:
-        self._found, self._buffers = [], None
+        self._found, self._buffers, self._has_looked = [], [], False
         self._met.clear()
 
     def present(self) -> list[torch.nn.Module]:
@@ -45,7 +71,8 @@ class Models:
         """
         if self._given is not None:
             return [self._given]
-        if self._buffers is None:
+        if not self._has_looked:
+            self._has_looked = True
             self._add(_outermost(_modules(user_frame(sys._getframe(1)))))
         return [each for found in self._found if (each := found()) is not None]
 
@@ -54,20 +81,27 @@ class Models:
         present = self.present()
         if self._given is not None:
             return [each for model in present for each in small_buffers(model)]
-        return [each for known in self._buffers or () if (each := known()) is not None]
+        return [each for known in self._buffers if (each := known()) is not None]
 
-    def find(self, frame: FrameType | None, optimizer: Any) -> list[torch.nn.Module]:
-        """The models whose parameters an optimizer updates, none of them a part of another.
+    def meet(self, optimizer: Any, steps: bool = False) -> None:
+        """Find the models whose parameters an optimizer updates, and remember their calls, so that they can be run
+        again where the graph will be gone.
 
-        There are none if one was given, or if the optimizer has been met before.
+        When it ``steps`` first, variables may hold what they did not when it was made, as a model around another one.
         """
         if self._given is not None or optimizer in self._met:
-            return []
-        self._met.add(optimizer)
+            return
+        if not (self._watch.rerun_loaders or self._watch.lag or is_on_device(optimizer)):
+            return
+        if steps:
+            self._met.add(optimizer)
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
-        holding = [each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters()))]
+        modules = _modules(user_frame(sys._getframe(1)))
+        holding = [each for each in modules if not updated.isdisjoint(map(id, each.parameters()))]
         self._add(_outermost_to_follow(holding))  # with what averages a model's weights, for its buffers
-        return _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
+        called = _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
+        for model in called if not (self._watch.replaying or in_use()) else ():
+            self._calls.follow(model)
 
     def _add(self, models: list[torch.nn.Module]) -> None:
         known = [each for found in self._found if (each := found()) is not None]  # others were dropped
@@ -86,9 +120,12 @@ def is_on_device(optimizer: Any) -> bool:
 
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
-    """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
+    """The modules among the variables of the user's frames, from one outwards, and in what these variables hold.
+
+    One that is being made, and is none yet, cannot be asked for its parts.
+    """
     variables = variables_around(frame)
-    return (value for _, value in variables if isinstance(value, torch.nn.Module))
+    return (value for _, value in variables if isinstance(value, torch.nn.Module) and hasattr(value, "_modules"))
 
 
 def adds_nothing(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:

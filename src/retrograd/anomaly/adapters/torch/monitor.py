@@ -45,7 +45,7 @@ from retrograd.anomaly.adapters.torch.looks.gradients import (
 )
 from retrograd.anomaly.adapters.torch.looks.growth import Growth
 from retrograd.anomaly.adapters.torch.looks.lagging import Lag, LateStep
-from retrograd.anomaly.adapters.torch.models import Models, is_on_device
+from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.records.backward import Backward
@@ -55,7 +55,6 @@ from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
-from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
 from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
@@ -107,8 +106,8 @@ class TorchMonitor:
         self._patches = Patches()
         self._handles: list[Any] = []
         self.sites = SiteLog((1 - LOOKS) * watch.budget)
-        self.calls = ModelCalls()
-        self._models = Models(self.model)
+        self.calls = ModelCalls(weakly(self._model_begins))
+        self._models = Models(watch, self.model, self.calls)
         self._buffers = Buffers(watch, self._models)
         self.scaling = Scaling(weakly(self._bad_scale), weakly(self._step_is_over), weakly(self._rehearsing))
         self.agreement = Agreement()
@@ -140,6 +139,7 @@ class TorchMonitor:
         self._handles.append(register_optimizer_step_pre_hook(self._before_step))
         self._handles.append(register_optimizer_step_post_hook(self._after_step))
         point_at_callers(self._patches, self._handles)
+        self._models.start(self._patches)
         if self.model is not None:
             self.calls.follow(self.model)
             self._buffers.update()
@@ -183,7 +183,7 @@ class TorchMonitor:
         self.watch.goes_on()
         self.sites.backward_begins()
         self.now.backward_begins()
-        self.agreement.prepare(self.model, self.now.optimizer)
+        self.agreement.prepare(self.model, lambda: leaves_behind(roots))
         if not self._losses_finite(roots):
             self.sites.begin_anew()
             return
@@ -312,7 +312,7 @@ class TorchMonitor:
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Look at gradients and say whether they may be applied."""
-        if expected.depth or not gradients or not self.is_due():
+        if expected.depth or not (gradients or self.agreement.sharded) or not self.is_due():
             return True
         began = time.perf_counter()
         waiting, self.now.waiting = self.now.waiting, []
@@ -368,8 +368,8 @@ class TorchMonitor:
             self.now.optimizer = optimizer
             self._by_hand.no_steps()
             self._formulas.see(optimizer)
-            if self.watch.rerun_loaders or self.watch.lag or is_on_device(optimizer):  # the graph will be gone
-                self._meet(optimizer)
+            self._models.meet(optimizer, steps=True)
+            self.agreement.share(optimizer)
         self.scaling.stepped()
         if kwargs.get("closure") is not None:
             return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
@@ -378,11 +378,11 @@ class TorchMonitor:
         self._settle(optimizer)
         return None
 
-    def _meet(self, optimizer: Any) -> None:
-        """Find the models that an optimizer updates, where the watch was given none: so that they can be run again."""
-        for model in self._models.find(user_frame(sys._getframe(1)), optimizer):
-            if not self.watch.replaying and not in_use():
-                self.calls.follow(model)
+    def _model_begins(self) -> bool:
+        """Before a model's first call: what its buffers hold was not written by a step. Say whether it is followed."""
+        with self.at_work():
+            self._buffers.update()
+        return self.model is not None or not self.watch.replaying  # else each step can be run again
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
         """A closure computes loss and gradients within the optimizer's step: look when it returns."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from typing import Any
 from weakref import ref
 
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.looks.norms import NARROW
 from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad
 from retrograd.anomaly.adapters.torch.second_run.snapshot import is_small
@@ -21,22 +24,37 @@ STAYS = (
 )
 _SHOWN = 3
 _MOST_UNCOUNTED = 1 << 13  # elements
+_JOINED = frozenset((*NARROW, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool))  # types
 
 
 @dataclass
 class _Kept:
-    """What a buffer held at a version."""
+    """What a buffer held at a version; of a small one None, as a batch norm writes to it without being counted."""
 
     buffer: ref[Tensor]
-    version: int
+    version: int | None
     copy: Tensor
 
-    def is_of(self, buffer: Tensor) -> bool:
-        return self.buffer() is buffer
-
     def is_outdated(self, buffer: Tensor) -> bool:
-        """Whether a buffer may have been written to since; a batch norm does it without being counted."""
-        return self.version != buffer._version or (buffer.is_floating_point() and buffer.numel() <= _MOST_UNCOUNTED)
+        """Whether a buffer may have been written to since."""
+        return self.version is None or self.version != buffer._version
+
+
+class _Together:
+    """Small buffers of one type on one device, which are copied in one go."""
+
+    def __init__(self, buffers: Sequence[Tensor]) -> None:
+        self._parts = [each.detach().view(-1) for each in buffers]
+        self._copy = torch.cat(self._parts)
+
+    def update(self) -> None:
+        torch.cat(self._parts, out=self._copy)
+
+    def kept(self, buffers: Sequence[Tensor]) -> dict[int, _Kept]:
+        """What they held, one by one."""
+        copies = self._copy.split([each.numel() for each in buffers])
+        pairs = zip(buffers, copies, strict=True)
+        return {id(buffer): _Kept(ref(buffer), None, copy.view(buffer.shape)) for buffer, copy in pairs}
 
 
 class Buffers:
@@ -57,25 +75,51 @@ class Buffers:
         self._looked_at: list[ref[torch.nn.Module]] = []
         self._places: list[tuple[ref[torch.nn.Module], str]] = []  # modules, and the names of buffers in these
         self._kept: dict[int, _Kept] = {}
+        self._together: list[_Together] = []
+        self._alone: list[_Kept] = []
+        self._known: list[int] = []  # the buffers, and where in memory those lie that are copied together
+        self._are_together: list[bool] = []
 
     @torch.no_grad()
     def update(self) -> None:
         """What was written to them so far was good: copy it."""
         if not self._watch.must_not_pass or self._watch.replaying or self._watch.lag:
             return
-        old: list[Tensor] = []
-        new: list[Tensor] = []
-        for buffer in self._present():
-            known = self._kept.get(id(buffer))
-            if known is None or not known.is_of(buffer):
-                self._kept = {key: each for key, each in self._kept.items() if each.buffer() is not None}
-                self._kept[id(buffer)] = _Kept(ref(buffer), buffer._version, buffer.detach().clone())
-            elif known.is_outdated(buffer):
-                known.version = buffer._version
-                old.append(known.copy)
-                new.append(buffer.detach())
-        if new:
-            torch._foreach_copy_(old, new)
+        present = self._present()
+        if self._known != self._identities(present):
+            self._begin_anew(present)
+            return
+        for group in self._together:
+            group.update()
+        for each in self._alone:
+            buffer = each.buffer()
+            if buffer is not None and each.is_outdated(buffer):
+                each.version = _version(buffer)
+                each.copy.copy_(buffer.detach())
+
+    def _identities(self, present: Sequence[Tensor]) -> list[int]:
+        return [*map(id, present), *map(Tensor.data_ptr, compress(present, self._are_together))]
+
+    def _begin_anew(self, present: Sequence[Tensor]) -> None:
+        """Copy what is there now, as some of it was not there before."""
+        counted = [each for each in dict.fromkeys(present) if _counts(each)]
+        groups: dict[Any, list[Tensor]] = {}
+        for each in filter(_is_plain, counted):
+            groups.setdefault((each.device, each.dtype), []).append(each)
+        self._together = [_Together(buffers) for buffers in groups.values()]
+        kept: dict[int, _Kept] = {}
+        for together, buffers in zip(self._together, groups.values(), strict=True):
+            kept |= together.kept(buffers)
+        self._alone = [self._kept_alone(each) for each in counted if id(each) not in kept]
+        self._are_together = [id(each) in kept for each in present]
+        self._known = self._identities(present)
+        self._kept = kept | {id(each.buffer()): each for each in self._alone}
+
+    def _kept_alone(self, buffer: Tensor) -> _Kept:
+        known = self._kept.get(id(buffer))
+        if known is None or known.buffer() is not buffer or known.is_outdated(buffer):
+            return _Kept(ref(buffer), _version(buffer), buffer.detach().clone())
+        return known
 
     @torch.no_grad()
     def put_back(self, kind: str, event: NaNEvent) -> NaNEvent:
@@ -99,22 +143,31 @@ class Buffers:
                 if _counts(buffer) and is_written and has_nan(buffer):
                     yield name
 
-    def _present(self) -> Iterator[Tensor]:
+    def _present(self) -> list[Tensor]:
         models = self._models.present()
         if [each() for each in self._looked_at] != models:
             self._looked_at = [ref(each) for each in models]
             modules = dict.fromkeys(module for model in models for module in model.modules())
             self._places = [(ref(each), name) for each in modules for name in each._buffers]
-        for known, name in self._places:
-            module = known()
-            buffer = None if module is None else module._buffers.get(name)
-            if buffer is not None and _counts(buffer):
-                yield buffer
+        modules_now = ((known(), name) for known, name in self._places)
+        found = (module._buffers.get(name) for module, name in modules_now if module is not None)
+        return [buffer for buffer in found if buffer is not None]
 
 
 def _counts(buffer: Tensor) -> bool:
     """Whether a buffer is small, and counts what is written to it."""
     return type(buffer) is Tensor and is_small(buffer) and not buffer.is_inference()
+
+
+def _version(buffer: Tensor) -> int | None:
+    return buffer._version if buffer.numel() > _MOST_UNCOUNTED else None
+
+
+def _is_plain(buffer: Tensor) -> bool:
+    """Whether a buffer can be copied together with others: where it is a row of few numbers in memory."""
+    if buffer.dtype not in _JOINED or buffer.layout != torch.strided or buffer.is_neg():
+        return False
+    return buffer.numel() <= _MOST_UNCOUNTED and buffer.is_contiguous()
 
 
 def _listed(names: list[str]) -> str:

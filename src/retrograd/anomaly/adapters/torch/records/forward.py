@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -93,21 +93,34 @@ class ModelCalls:
     """Remembers how models were called since the last update, and runs them again.
 
     One hook before and one after its own call are all that is put on a model.
+
+    Parameters
+    ----------
+    begins
+        Called before the first call of each model; says whether its calls are to be remembered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begins: Callable[[], bool]) -> None:
+        self._begins = begins
+        self._new: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._followed: list[tuple[weakref.ref[torch.nn.Module], list[Any]]] = []  # with the handles of their hooks
         self._here = _Here()
 
     def follow(self, model: torch.nn.Module) -> None:
-        """Remember the calls of a model from here on, until :meth:`stop`."""
-        if not any(model is each for known in self._models for each in known.modules()):
-            self._followed = [each for each in self._followed if each[0]() is not None]  # others were dropped
-            handles: list[Any] = []
-            self._followed.append((weakref.ref(model), handles))
-            # before the user's hooks, which change the inputs again when the call is run again
-            handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True))
-            handles.append(model.register_forward_hook(Hook(self._after)))
+        """Remember the calls of a model from here on, until :meth:`stop`, and no more those of its parts."""
+        if any(model is each for known in self._models for each in known.modules()):
+            return
+        obsolete = {None, *model.modules()}  # None stands for those that were dropped
+        for known, handles in self._followed:
+            if known() in obsolete:
+                _remove(handles)
+        self._followed = [each for each in self._followed if each[0]() not in obsolete]
+        handles = []
+        self._followed.append((weakref.ref(model), handles))
+        self._new.add(model)
+        # before the user's hooks, which change the inputs again when the call is run again
+        handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True))
+        handles.append(model.register_forward_hook(Hook(self._after)))
 
     @property
     def _models(self) -> list[torch.nn.Module]:
@@ -116,9 +129,9 @@ class ModelCalls:
 
     def stop(self) -> None:
         for _, handles in self._followed:
-            for handle in handles:
-                handle.remove()
+            _remove(handles)
         self._followed = []
+        self._new.clear()
         self._here.calls.clear()
 
     def kept(self) -> list[ModelCall]:
@@ -149,12 +162,22 @@ class ModelCalls:
             self._here.calls = present
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._is_heard():
+        if self._is_heard() and self._is_wanted(module):
             self._here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
         if self._is_heard() and self._here.calls:
             self._here.calls[-1].observe(output)
+
+    def _is_wanted(self, module: Any) -> bool:
+        """Whether a call is to be remembered; asked before the first one of a model."""
+        if module not in self._new:
+            return True
+        self._new.discard(module)
+        wanted = self._begins()
+        if not wanted:
+            self.stop()
+        return wanted
 
     def _is_heard(self) -> bool:
         """Whether this is a call of the program's own: no second one, no trace, of which a look would be a part, and
@@ -228,6 +251,11 @@ class ModelCalls:
         with recorder, Backward(recorder, outputs):
             torch.autograd.backward(outputs, gradients)
         return recorder.harmed_leaves()
+
+
+def _remove(handles: Iterable[Any]) -> None:
+    for handle in handles:
+        handle.remove()
 
 
 def _cut_off(value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -17,11 +18,6 @@ from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_not
 from retrograd.anomaly.libraries import depth_of_user
 
 _PATIENCE = timedelta(minutes=3)  # with processes that do not answer: a hang would be worse than one name not known
-_ALONE = (
-    "This program trains in {} processes, and the watches of these do not know of each other: one may leave out a step "
-    "that the others take, and they may wait for each other. Put the watch into the script and give it the model: "
-    "`with retrograd.anomaly.watch(model, optimizer) as w:`."
-)
 UNSHARED = "Only this process knows of it, and the gradients are good: the update was made here as in the others."
 _SILENT = (
     "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
@@ -37,6 +33,24 @@ def is_sharded(model: torch.nn.Module) -> bool:
     )
 
 
+def _are_several() -> bool:
+    """Whether this process is one of several."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _ranks_with_parts(parameter: Any) -> Iterable[int]:
+    """The processes that have parts of a parameter; none if this one has all of it."""
+    if hasattr(parameter, "to_local"):  # a DTensor
+        return parameter.device_mesh.mesh.flatten().tolist()
+    is_flattened = hasattr(parameter, "_fsdp_flattened") or type(parameter).__name__ == "FlatParameter"
+    return range(dist.get_world_size()) if is_flattened else ()
+
+
+def _replicated_models() -> list[DistributedDataParallel]:
+    """The replicated models that there are, which torch keeps no list of."""
+    return [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
+
+
 def is_replicated(model: torch.nn.Module) -> bool:
     """Whether each process has all of the weights, and gradients are averaged in backward."""
     return isinstance(model, DistributedDataParallel)
@@ -49,28 +63,34 @@ class Agreement:
     then do they speak. With sharded parameters a process may have the bad elements alone, so that each step costs one
     number.
 
-    The group is made where all processes are at the same point: where a ``DistributedDataParallel`` is made, or before
-    the first backward pass if the watch was given the model. It is not looked for among variables, where one process
-    may find what another does not, and would then wait for it.
+    The group is made where all processes are at the same point: where a ``DistributedDataParallel`` is made, or an
+    optimizer of sharded parameters, and before the first backward pass of a model that was there already. That is not
+    looked for among variables, where one process may find what another does not, and would then wait for it.
     """
 
     def __init__(self) -> None:
         self._group: Any = None
         self._world: Any = None  # in which the group was made; a program may begin another
         self._asked = False
+        self._earlier: weakref.WeakSet[torch.nn.Module] | None = None  # made before the watch began
         self._models: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._silent = False  # the others would not answer
         self.sharded = False
 
     def start(self, patches: Patches) -> None:
-        """Notice models that are replicated from here on: all processes make theirs together."""
+        """Notice models that are replicated from here on, and optimizers: all processes make theirs together."""
         if dist.is_available():
             patches.wrap(DistributedDataParallel, "__init__", self._replicated)
+            patches.wrap(torch.optim.Optimizer, "__init__", self._made)
 
     def _replicated(self, original: Any, model: Any, *args: Any, **kwargs: Any) -> None:
         original(model, *args, **kwargs)
         if not self.sharded:
-            self._join(model)
+            self._join_replicated(model)
+
+    def _made(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        original(optimizer, *args, **kwargs)
+        self.share(optimizer)
 
     @property
     def active(self) -> bool:
@@ -82,28 +102,52 @@ class Agreement:
         """Whether the others would say the same of the present gradients, or be asked: not within ``no_sync()``."""
         return not self.active or self.sharded or all(each.require_backward_grad_sync for each in self._models)
 
-    def prepare(self, model: Any, optimizer: Any) -> None:
-        """Find out, before a backward pass, whether the given model is shared; all processes do so at that point.
+    def prepare(self, model: Any, leaves: Callable[[], Iterable[torch.Tensor]]) -> None:
+        """Find out, before a backward pass, whether the model is shared; all processes do so at that point.
 
-        Where there is none, nothing can be agreed on: if the parameters of the optimizer are sharded, that is said.
+        Parameters
+        ----------
+        model
+            The given one. Where there is none, it is a replicated one that was made before the watch began.
+        leaves
+            Says what this backward pass goes to.
         """
-        if self._asked or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:
+        if self._asked or not _are_several():
             return
         if model is not None:
             self._asked = True
-            self.sharded = is_sharded(model)
-            if self.sharded or is_replicated(model):
-                self._join(model)
-        elif optimizer is not None:
-            self._asked = True
-            if any(hasattr(each, "to_local") for group in optimizer.param_groups for each in group["params"]):
-                warnings.warn(_ALONE.format(dist.get_world_size()), stacklevel=depth_of_user())
-
-    def _join(self, model: Any) -> None:
-        """Make a group of the processes that have the model, if there is none."""
-        ranks = dist.get_process_group_ranks(model.process_group if is_replicated(model) else dist.group.WORLD)
-        if len(ranks) < 2:
+            if is_sharded(model):
+                self.sharded = self._join(range(dist.get_world_size()))
+            elif is_replicated(model):
+                self._join_replicated(model)
             return
+        if self._earlier is None:
+            self._earlier = weakref.WeakSet(each for each in _replicated_models() if each not in self._models)
+        reached = {id(each) for each in leaves()} if self._earlier else set()
+        for each in list(self._earlier):
+            if not self.sharded and not reached.isdisjoint(map(id, each.parameters())):
+                self._join_replicated(each)
+                self._earlier.discard(each)
+        self._asked = not self._earlier
+
+    def share(self, optimizer: Any) -> None:
+        """Find out whether others have parts of what an optimizer updates: when it is made, or steps first."""
+        if self.active or not _are_several():
+            return
+        params = (each for group in optimizer.param_groups for each in group["params"])
+        ranks = {rank for each in params for rank in _ranks_with_parts(each)}
+        if ranks:
+            self.sharded = self._join(sorted(ranks))
+
+    def _join_replicated(self, model: Any) -> None:
+        if self._join(dist.get_process_group_ranks(model.process_group)):
+            self._models.add(model)
+
+    def _join(self, processes: Iterable[int]) -> bool:
+        """Make a group of the processes that have a model, if there is none; whether they can speak then."""
+        ranks = list(processes)
+        if len(ranks) < 2:
+            return False
         if self.active and self._world is dist.group.WORLD:
             self._silent |= dist.get_process_group_ranks(self._group) != ranks
         else:
@@ -111,9 +155,9 @@ class Agreement:
                 self._group = dist.new_group(ranks, _PATIENCE, backend="gloo", use_local_synchronization=True)
             except (RuntimeError, ValueError) as error:  # gloo is not built in, or finds no network
                 warnings.warn(_SILENT.format(len(ranks), error), stacklevel=depth_of_user())
-                return
+                return False
             self._world, self._silent = dist.group.WORLD, False
-        self._models.add(model)
+        return True
 
     def everywhere(self, fine: bool) -> bool:
         """Whether all processes say that their part is fine."""
