@@ -6,7 +6,6 @@ import copy
 import io
 import pickle
 import pickletools
-import sys
 import zipfile
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.utils.data import DataLoader
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch.models import Models, adds_copies
+from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
 from tests.anomaly.torch.training import line_of, state
 
 
@@ -451,19 +451,29 @@ def test_the_model_is_run_again_and_not_what_averages_its_weights(holder: type[H
     assert (w.event.op, w.event.lineno) == ("DivBackward0", line_of("# the birth in the middle", Deep))
 
 
+def met(optimizer: torch.optim.Optimizer) -> tuple[Models, list[nn.Module]]:
+    """The models that are known once an optimizer has been met, and those among them whose calls are remembered."""
+    calls = ModelCalls(lambda: True)
+    models = Models(script(), None, calls)
+    models.meet(optimizer, steps=True)
+    followed = list(calls._models)
+    calls.stop()
+    return models, followed
+
+
 def test_a_model_of_two_towers_is_run_again_as_a_whole() -> None:
     """It holds what looks like a copy of one that a variable has, but all of it learns."""
     one, other = nn.Linear(4, 4), nn.Linear(4, 4)
     towers = nn.ModuleList([one, other])
     optimizer = torch.optim.SGD(towers.parameters(), 0.1)
     assert adds_copies(towers, [one], set())
-    assert Models(None).find(sys._getframe(), optimizer) == [towers]
+    assert met(optimizer)[1] == [towers]
 
 
 def test_what_averages_the_weights_has_its_buffers_put_back() -> None:
     model = nn.Linear(4, 4)
     average = Average(model)
     average.register_buffer("updates", torch.tensor(0))
-    models, optimizer = Models(None), torch.optim.SGD(model.parameters(), 0.1)
-    assert models.find(sys._getframe(), optimizer) == [model]
+    models, followed = met(torch.optim.SGD(model.parameters(), 0.1))
+    assert followed == [model]
     assert any(each is average.updates for each in models.buffers())
