@@ -72,3 +72,17 @@ def test_torch_and_model_are_as_before(kind: str) -> None:
         assert not training.hooks(), name_of(place)
         for weight in training.model.parameters():
             assert bool(weight.isfinite().all()), name_of(place)
+
+
+def test_a_watch_in_which_nothing_happens() -> None:
+    """Which is so short that every place in its beginning and its end can be tried."""
+
+    def run() -> None:
+        with rg.anomaly.watch():
+            pass
+
+    run()
+    before = surroundings()
+    for place in places_in(run, 1000):
+        interrupted(run, place)
+        assert surroundings() == before, name_of(place)

@@ -162,8 +162,9 @@ class TorchMonitor:
         self._growth.stop()
         self.calls.stop()
         self._models.forget()
-        while self._handles:
-            self._handles.pop().remove()
+        for handle in self._handles:  # which are kept until all is done: it may be interrupted, and begun anew
+            handle.remove()
+        self._handles = []
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
         self._formulas.stop()
