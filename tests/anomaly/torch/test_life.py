@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 import retrograd as rg
 from retrograd.anomaly.adapters import adapters_for
@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 from tests.test_cli import forked
+from tests.threads import in_threads
 
 OPTIMIZER = sys.modules["torch.optim.optimizer"]
 
@@ -177,6 +178,57 @@ def test_a_watch_that_is_over_says_so() -> None:
     with pytest.raises(RuntimeError, match=r"this watch does not observe: put the loop in `with w:`"):
         next(w.steps(batches(1)))
     w.stop()  # again, which does nothing
+
+
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_policy_that_stops_its_watch(again: bool, fault: Any) -> None:
+    """In the middle of a step, which goes on unwatched."""
+
+    def stop(event: Any) -> str:
+        w.stop()
+        return "skip_step"
+
+    before = surroundings()
+    net = Net(fault)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, stop).start()
+    train(net, optimizer, w.steps(batches(1)) if again else batches(1))
+    assert len(w.events) == 1
+    assert surroundings() == before
+
+
+@pytest.mark.parametrize("from_step", [1, None])
+def test_what_another_thread_stops_does_nothing_any_more_here(from_step: int | None) -> None:
+    """This thread's modes cannot be taken from there."""
+    before = surroundings()
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, from_step=from_step).start()
+    train(net, optimizer, batches(1))
+    try:
+        assert not in_threads(w.stop)
+        train(net, optimizer, batches(2))
+        for left in _get_current_dispatch_mode_stack():
+            assert not left.calls  # type: ignore[attr-defined]
+        for left in _get_current_function_mode_stack():
+            assert not left.noted  # type: ignore[attr-defined]
+        with rg.anomaly.watch(net, optimizer):
+            train(net, optimizer, batches(1))
+        assert not _get_current_function_mode_stack()
+    finally:
+        while _get_current_dispatch_mode_stack():
+            _pop_mode()
+    assert surroundings() == before
+
+
+def test_threads_that_start_a_watch_at_once() -> None:
+    before = surroundings()
+    w = rg.anomaly.watch()
+    refused = in_threads(*[w.start] * 4)
+    w.stop()
+    assert [type(each) for each in refused] == [RuntimeError] * 3
+    assert surroundings() == before
 
 
 def test_which_adapters() -> None:

@@ -197,5 +197,8 @@ class Recordings:
         if self.recorder in _get_current_dispatch_mode_stack():
             with above(self.recorder):
                 self.recorder.__exit__(None, None, None)
+        elif self.recorder is not None:  # another thread has it among its modes, from which it cannot be taken here
+            self.recorder.paused = True
+            self.recorder.forget(self.recorder.next_order())
         self.recorder = None
         self.rehearsing = False
