@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -23,6 +24,7 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.core import observer
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 from tests.test_cli import forked
 from tests.threads import in_threads
@@ -196,6 +198,20 @@ def test_a_policy_that_stops_its_watch(again: bool, fault: Any) -> None:
     train(net, optimizer, w.steps(batches(1)) if again else batches(1))
     assert len(w.events) == 1
     assert surroundings() == before
+
+
+@pytest.mark.parametrize("from_step", [1, None])
+@pytest.mark.parametrize("library", [torch, rg])
+def test_a_hook_that_stops_a_watch_within_backward(library: Any, from_step: int | None) -> None:
+    before = surroundings(), observer.active(), np.geterr()
+    x = library.ones(2).requires_grad_()
+    optimizer = library.optim.SGD([x], 0.1)
+    w = rg.anomaly.watch(from_step=from_step).start()
+    x.register_hook(lambda gradient: w.stop())
+    x.sum().backward()
+    optimizer.step()
+    (x * 2).sum()
+    assert (surroundings(), observer.active(), np.geterr()) == before
 
 
 @pytest.mark.parametrize("from_step", [1, None])
