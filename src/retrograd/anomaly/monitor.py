@@ -161,11 +161,6 @@ class Watch:
         RuntimeError
             If it observes already.
         """
-        with self._lock:  # several threads may ask for it at once
-            self._start()
-        return self
-
-    def _start(self) -> None:
         if self in _stack:
             raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
         from retrograd.anomaly.adapters import adapters_for
@@ -183,6 +178,7 @@ class Watch:
         except BaseException:
             self._end()
             raise
+        return self
 
     def stop(self) -> None:
         """Stop observing and leave everything as it was before. A watch may be started again."""

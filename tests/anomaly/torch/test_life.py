@@ -238,15 +238,6 @@ def test_what_another_thread_stops_does_nothing_any_more_here(from_step: int | N
     assert surroundings() == before
 
 
-def test_threads_that_start_a_watch_at_once() -> None:
-    before = surroundings()
-    w = rg.anomaly.watch()
-    refused = in_threads(*[w.start] * 4)
-    w.stop()
-    assert [type(each) for each in refused] == [RuntimeError] * 3
-    assert surroundings() == before
-
-
 def test_which_adapters() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
