@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.core import observer
+from tests.threads import in_threads
 
 
 def train(from_step: int | None, policy: str = "record") -> tuple[Any, Any]:
@@ -57,3 +59,17 @@ def test_a_second_run_before_it_and_a_record_after_it() -> None:
             x.grad = None
             (rg.sqrt(x) if number in (0, 3) else x * 1).sum().backward()
     assert [(each.step, each.reproducible) for each in w.events] == [(1, True), (4, None)]
+
+
+def test_threads_other_than_the_one_that_started_it() -> None:
+    """One of them trains, another one stops the watch, and nothing is recorded from then on."""
+    w = rg.anomaly.watch(policy="record", from_step=1)
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    assert not in_threads(w.start)
+    for _ in range(2):
+        rg.log(x).sum().backward()
+    assert [each.harmed for each in w.events] == ["loss"] * 2
+    assert w.events[1].op == "log"
+    assert not in_threads(w.stop)
+    rg.log(x).sum().backward()
+    assert not observer.active()

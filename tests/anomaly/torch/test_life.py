@@ -12,10 +12,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 import retrograd as rg
 from retrograd.anomaly.adapters import adapters_for
@@ -23,8 +24,10 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.core import observer
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 from tests.test_cli import forked
+from tests.threads import in_threads
 
 OPTIMIZER = sys.modules["torch.optim.optimizer"]
 
@@ -177,6 +180,62 @@ def test_a_watch_that_is_over_says_so() -> None:
     with pytest.raises(RuntimeError, match=r"this watch does not observe: put the loop in `with w:`"):
         next(w.steps(batches(1)))
     w.stop()  # again, which does nothing
+
+
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_policy_that_stops_its_watch(again: bool, fault: Any) -> None:
+    """In the middle of a step, which goes on unwatched."""
+
+    def stop(event: Any) -> str:
+        w.stop()
+        return "skip_step"
+
+    before = surroundings()
+    net = Net(fault)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, stop).start()
+    train(net, optimizer, w.steps(batches(1)) if again else batches(1))
+    assert len(w.events) == 1
+    assert surroundings() == before
+
+
+@pytest.mark.parametrize("from_step", [1, None])
+@pytest.mark.parametrize("library", [torch, rg])
+def test_a_hook_that_stops_a_watch_within_backward(library: Any, from_step: int | None) -> None:
+    before = surroundings(), observer.active(), np.geterr()
+    x = library.ones(2).requires_grad_()
+    optimizer = library.optim.SGD([x], 0.1)
+    w = rg.anomaly.watch(from_step=from_step).start()
+    x.register_hook(lambda gradient: w.stop())
+    x.sum().backward()
+    optimizer.step()
+    (x * 2).sum()
+    assert (surroundings(), observer.active(), np.geterr()) == before
+
+
+@pytest.mark.parametrize("from_step", [1, None])
+def test_what_another_thread_stops_does_nothing_any_more_here(from_step: int | None) -> None:
+    """This thread's modes cannot be taken from there."""
+    before = surroundings()
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, from_step=from_step).start()
+    train(net, optimizer, batches(1))
+    try:
+        assert not in_threads(w.stop)
+        train(net, optimizer, batches(2))
+        for left in _get_current_dispatch_mode_stack():
+            assert not left.calls  # type: ignore[attr-defined]
+        for left in _get_current_function_mode_stack():
+            assert not left.noted  # type: ignore[attr-defined]
+        with rg.anomaly.watch(net, optimizer):
+            train(net, optimizer, batches(1))
+        assert not _get_current_function_mode_stack()
+    finally:
+        while _get_current_dispatch_mode_stack():
+            _pop_mode()
+    assert surroundings() == before
 
 
 def test_which_adapters() -> None:

@@ -555,14 +555,13 @@ class RetrogradMonitor(Monitor):
         self._rehearsing = False
         self._standing_still.undo()
         if self._recorder is not None:
-            with contextlib.suppress(RuntimeError):  # it was started in another thread
-                observer.pop(self._recorder)
+            self._recorder.leave()
             self._recorder = None
 
     def _record(self) -> None:
         """Record every operation from here on, and nothing of what was recorded before."""
         if self._recorder is not None:
-            observer.pop(self._recorder)
+            self._recorder.leave()
         self._recorder = Recorder(self.excuses, self.looks)
         observer.push(self._recorder)
 

@@ -41,12 +41,11 @@ class RecordedMonitor(RetrogradMonitor):
 
     def _record_if_due(self) -> None:
         ended = self.watch.step
-        if not self._rehearsing and ended + 1 >= self._from_step and ended != self._last_recorded:
+        if self._running and not self._rehearsing and ended + 1 >= self._from_step and ended != self._last_recorded:
             self._last_recorded = ended
             self._record()
 
     def stop_recording(self) -> None:
         super().stop_recording()
         self._last_recorded = -1
-        if self._running:  # a second run has ended, and not the watch
-            self._record_if_due()
+        self._record_if_due()  # where a second run has ended, and not the watch

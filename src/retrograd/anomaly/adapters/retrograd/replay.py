@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -35,7 +36,7 @@ from retrograd.anomaly.libraries import Position, callers_of, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
-from retrograd.core.observer import Observer
+from retrograd.core.observer import Observer, pop
 from retrograd.core.op import Op
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -227,6 +228,7 @@ class Recorder(Observer):
 
     def __init__(self, excuses: Callable[[Birth], bool], looks: bool = False) -> None:
         self.births: list[Birth] = []
+        self._is_over = False
         self._looks = looks
         self._excuses = excuses
         self.calls: list[Call] = []
@@ -239,6 +241,12 @@ class Recorder(Observer):
         self._knowing: dict[int, list[Call | Birth]] = {}
         self._writers: dict[int, tuple[Any, Call]] = {}  # by the identity of memory: it, and who last wrote to it
         self._originals: dict[int, tuple[ndarray, ndarray]] = {}  # by the identity of a copy, both of them
+
+    def leave(self) -> None:
+        """Record nothing more; where another thread is recorded, that is left with its next operation."""
+        self._is_over = True
+        with suppress(RuntimeError):
+            pop(self)
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
@@ -285,6 +293,9 @@ class Recorder(Observer):
 
     def forward_end(self, token: Any, made: Any) -> None:
         call = self._under_way.pop()
+        if self._is_over:
+            self.leave()
+            return
         tensors = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(each, Tensor)]
         call.results = [as_array(tensor) for tensor in tensors]
         call.hidden = hidden_axes(data_of(tensors))

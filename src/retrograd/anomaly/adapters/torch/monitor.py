@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
@@ -54,6 +53,7 @@ from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.adapters.torch.runtime.around_steps import call_around_steps
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
@@ -136,8 +136,7 @@ class TorchMonitor:
         if self.watch.rerun_loaders:
             self._patches.wrap(torch.utils.data.DataLoader, "__iter__", rerun(self.watch, self._rehearsing))
         self.scaling.start(self._patches)
-        self._handles.append(register_optimizer_step_pre_hook(self._before_step))
-        self._handles.append(register_optimizer_step_post_hook(self._after_step))
+        call_around_steps(self._patches, self._handles, self._before_step, self._after_step)
         point_at_callers(self._patches, self._handles)
         self._models.start(self._patches)
         if self.model is not None:

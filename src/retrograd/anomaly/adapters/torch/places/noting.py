@@ -41,8 +41,11 @@ class FunctionNotes(TorchFunctionMode):
         self._count = 0
         self._end = 0  # of what is known
         self.on = False  # on the stack of modes
+        self._is_over = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._is_over:  # where another thread has stopped it, which cannot take it from this one's modes
+            return func(*args, **kwargs or {})
         before = next_seq()
         result = func(*args, **kwargs) if kwargs else func(*args)
         self._count += 1
@@ -62,16 +65,13 @@ class FunctionNotes(TorchFunctionMode):
 
     def start(self) -> None:
         self.clear()
+        present = _get_current_function_mode_stack()
+        _take_off(*(each for each in present if isinstance(each, FunctionNotes) and each._is_over))
 
     def stop(self) -> None:
         """Leave the stack of modes, from under those of others as well."""
-        while self in _get_current_function_mode_stack():
-            above = []
-            while (mode := _pop_mode()) is not self:
-                above.append(mode)
-            for mode in reversed(above):
-                _push_mode(mode)
-        self.on = False
+        _take_off(self)
+        self.on, self._is_over = False, True
         self.clear()
 
     def enter(self) -> None:
@@ -92,3 +92,13 @@ class FunctionNotes(TorchFunctionMode):
         self.noted = []
         self._count = 0
         self._end = next_seq()
+
+
+def _take_off(*modes: TorchFunctionMode) -> None:
+    """Take modes from the stack of this thread, from under those of others as well."""
+    while modes and not set(modes).isdisjoint(_get_current_function_mode_stack()):
+        above = []
+        while (mode := _pop_mode()) not in modes:
+            above.append(mode)
+        for mode in reversed(above):
+            _push_mode(mode)

@@ -170,6 +170,7 @@ class SiteLog:
 
     def stop(self) -> None:
         self._notes.stop()
+        self._thread = 0  # it may be stopped in the middle of a step, by a policy or a hook
         self._noted = []
         self._places.clear()
         self._derivatives.clear()

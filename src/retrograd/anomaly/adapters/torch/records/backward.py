@@ -67,6 +67,8 @@ class Backward:
         for handle in self._handles:  # the hooks hold this object, which holds the nodes
             handle.remove()
         self._nodes, self._handles, self._arriving = [], [], {}
+        if self._recorder.is_over:
+            self._recorder.end()
 
     def _at_leaf(self, number: int) -> Any:
         @_unrecorded

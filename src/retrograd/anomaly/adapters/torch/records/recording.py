@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode
 
 from retrograd.anomaly.adapters.program.variables import name_of, variables_at
 from retrograd.anomaly.adapters.torch.places.elsewhere import place_of, present_place
@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.torch.records.graph import is_python
 from retrograd.anomaly.adapters.torch.records.parts import Part, writes_to_part
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.frames import frame_in_backward, landmarks
+from retrograd.anomaly.adapters.torch.runtime.modes import above
 from retrograd.anomaly.libraries import Position, callers_of, position_of
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
@@ -53,6 +54,8 @@ class Recorder(TorchDispatchMode):
         What came in bad, with what the program called it then: the functions that did so may have ended since.
     paused
         Whether nothing is written down for the time being.
+    is_over
+        Whether nothing is written down any more.
     thread
         The one that computes.
     """
@@ -74,7 +77,7 @@ class Recorder(TorchDispatchMode):
         self._in_backward = 0
         self._spared: list[Call] = []  # no longer among the calls, but with what they made, which was bad
         self.born_inside: Call | None = None
-        self.paused = False
+        self.paused = self.is_over = False
         self.thread = threading.current_thread()
         # Where a model is run again for a call of long ago: the user's frame now, and the line that called it then.
         self.called_from: tuple[FrameType | None, Position] | None = None
@@ -89,11 +92,26 @@ class Recorder(TorchDispatchMode):
         self.thread = threading.current_thread()
         return super().__enter__()
 
+    def end(self) -> None:
+        """Write down nothing more, and leave the modes of this thread; where it is another's, its own stay as they are.
+
+        In a hook the modes are those of the backward pass, after which it is called again.
+        """
+        is_again, self.is_over = self.is_over, True
+        if self in _get_current_dispatch_mode_stack():
+            with above(self):
+                if is_again:
+                    _pop_mode()
+                else:
+                    self.__exit__(None, None, None)
+        elif threading.current_thread() is not self.thread:
+            self.forget(self.next_order())
+
     # --- forward --------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _NEW or self.paused or _only_asks(func) or capturing():
+        if func is _NEW or self.paused or self.is_over or _only_asks(func) or capturing():
             return func(*args, **kwargs)
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.optim.swa_utils import AveragedModel
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.standing_still import stand_still
@@ -50,6 +49,7 @@ class Recordings:
         self.recorder: Recorder | None = None
         self.rehearsing = False
         self.attempted = False
+        self._is_on = False  # between start and stop, which may come in the middle of a step
         self._rehearsed = False  # the second run has begun
         self._still_to_come = False  # the update of what the first run has gathered
         self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
@@ -67,6 +67,7 @@ class Recordings:
 
     def stop(self) -> None:
         """Record no more, and let go of everything."""
+        self._is_on = False
         self._leave()
         self._leaves, self._put_away = [], []
 
@@ -74,6 +75,7 @@ class Recordings:
 
     def start(self, patches: Patches) -> None:
         """Prepare to record from the step on that the watch asks for; nothing is done if it asks for none."""
+        self._is_on = True
         if self._watch.from_step is not None:
             patches.wrap(torch.autograd, "backward", self._backward)
             patches.wrap(torch, "compile", self._compile)
@@ -101,7 +103,7 @@ class Recordings:
     def begin_if_due(self, step: int) -> None:
         """Record from here on if that is asked for from the step on that follows on this one."""
         from_step = self._watch.from_step
-        if from_step is not None and self.recorder is None and step + 1 >= from_step:
+        if from_step is not None and self._is_on and self.recorder is None and step + 1 >= from_step:
             self._begin()
 
     def _begin(self) -> None:
@@ -194,8 +196,7 @@ class Recordings:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        if self.recorder in _get_current_dispatch_mode_stack():
-            with above(self.recorder):
-                self.recorder.__exit__(None, None, None)
+        if self.recorder is not None:
+            self.recorder.end()
         self.recorder = None
         self.rehearsing = False
