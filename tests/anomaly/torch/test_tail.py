@@ -118,7 +118,7 @@ def test_operands_and_remedy() -> None:
     event = w.event
     assert event is not None
     assert event.operands == {"input": 0.0}
-    assert event.remedy == "return torch.sqrt(((out - out.detach()) ** 2).mean() + 1e-12)  # rmse"
+    assert event.remedy == "return torch.sqrt(torch.clamp(((out - out.detach()) ** 2).mean(), min=1e-30))  # rmse"
 
 
 def test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss() -> None:

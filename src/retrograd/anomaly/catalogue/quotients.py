@@ -41,7 +41,7 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
     return operand if known == 0 or (known is None and scene.kind in ("divide", "invalid")) else None
 
 
-@cause(32, "error relative to data that are zero")
+@cause(None, "error relative to data that are zero")
 def relative_error(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div" or scene.backward:

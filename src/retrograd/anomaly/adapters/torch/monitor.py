@@ -49,7 +49,7 @@ from retrograd.anomaly.adapters.torch.places.sites import SiteLog
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.records.backward import Backward
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad, roots_of
-from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.records.forward import ModelCalls, remove_all
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
@@ -161,9 +161,8 @@ class TorchMonitor:
         self._growth.stop()
         self.calls.stop()
         self._models.forget()
-        for handle in self._handles:  # which are kept until all is done: it may be interrupted, and begun anew
-            handle.remove()
-        self._handles = []
+        remove_all(self._handles)
+        self._handles = []  # not before: it may be interrupted, and begun anew
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
         self._formulas.stop()
@@ -380,8 +379,9 @@ class TorchMonitor:
 
     def _model_begins(self) -> bool:
         """Before a model's first call: what its buffers hold was not written by a step. Say whether it is followed."""
-        with self.at_work():
-            self._buffers.update()
+        if not self.now.at_work:
+            with self.at_work():
+                self._buffers.update()
         return self.model is not None or not self.watch.replaying  # else each step can be run again
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
@@ -592,9 +592,9 @@ class TorchMonitor:
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Our own work is neither watched nor recorded."""
-        self.now.at_work = True
+        before, self.now.at_work = self.now.at_work, True
         try:
             with torch.no_grad(), unseen():
                 yield
         finally:
-            self.now.at_work = False
+            self.now.at_work = before

@@ -113,7 +113,7 @@ class ModelCalls:
         obsolete = {None, *model.modules()}  # None stands for those that were dropped
         for known, handles in self._followed:
             if known() in obsolete:
-                _remove(handles)
+                remove_all(handles)
         self._followed = [each for each in self._followed if each[0]() not in obsolete]
         handles = []
         self._followed.append((weakref.ref(model), handles))
@@ -129,7 +129,7 @@ class ModelCalls:
 
     def stop(self) -> None:
         for _, handles in self._followed:
-            _remove(handles)
+            remove_all(handles)
         self._followed = []
         self._new.clear()
         self._here.calls.clear()
@@ -253,7 +253,8 @@ class ModelCalls:
         return recorder.harmed_leaves()
 
 
-def _remove(handles: Iterable[Any]) -> None:
+def remove_all(handles: Iterable[Any]) -> None:
+    """Take hooks away."""
     for handle in handles:
         handle.remove()
 
