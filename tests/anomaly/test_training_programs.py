@@ -134,7 +134,7 @@ mask = (tokens != 0).float()
 pooled = (embedding(tokens) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)  # born here
 pooled.pow(2).sum().backward()
 """),
-    "coefficient of determination of a constant": Fault("div", (), 32, "== 0", """
+    "coefficient of determination of a constant": Fault("div", (), "error relative to data that are zero", "== 0", """
 y = torch.tensor([1.0, 2.0], requires_grad=True)
 target = torch.tensor([2.0, 2.0])
 loss = ((y - target) ** 2).sum() / ((target - target.mean()) ** 2).sum()  # born here
