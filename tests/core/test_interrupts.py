@@ -67,13 +67,20 @@ def packed() -> None:
     (leaf() * 2).exp()
 
 
+def blocks() -> None:
+    with rg.no_grad(), rg.enable_grad(), rg.set_grad_enabled(False), rg.inference_mode():
+        leaf()
+    with rg.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x), rg.autograd.graph.save_on_cpu():
+        leaf()
+
+
 def modes() -> dict[str, Any]:
     fields = [name for name in vars(state._Local) if not name.startswith("_") and name not in ("outside", "within")]
     return {name: getattr(state.local, name) for name in fields} | {"floating point": np.geterr()}
 
 
 @pytest.mark.parametrize(
-    "run", [plain_backward, double_backward, function, view_written_to, forward_mode, batched, packed]
+    "run", [plain_backward, double_backward, function, view_written_to, forward_mode, batched, packed, blocks]
 )
 def test_modes_are_as_before(run: Callable[[], None]) -> None:
     hooks = rg.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x)

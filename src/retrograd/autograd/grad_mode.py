@@ -52,7 +52,20 @@ class _Mode:
         return cls
 
 
-class _DecoratesWithoutCall(_Mode):
+class _GradMode(_Mode):
+    """Switches recording for a block."""
+
+    def _switch(self, enabled: bool) -> None:
+        self._mode = state.local.mode
+        self._previous = state.set_grad_enabled(enabled)
+
+    def __exit__(self, *exc: object) -> None:
+        # stores first, as an interrupt can only come where something is called
+        state.local.grad_enabled, state.local.mode = self._previous and not state.local.inference, self._mode
+        state.refresh()  # the block may have left another mode on, or ended one
+
+
+class _DecoratesWithoutCall(_GradMode):
     """Lets ``@no_grad`` mean ``@no_grad()``."""
 
     @overload
@@ -74,10 +87,7 @@ class no_grad(_DecoratesWithoutCall):  # noqa: N801 (torch's name)
     """
 
     def __enter__(self) -> None:
-        self._previous = state.set_grad_enabled(False)
-
-    def __exit__(self, *exc: object) -> None:
-        state.set_grad_enabled(self._previous)
+        self._switch(False)
 
 
 class enable_grad(_DecoratesWithoutCall):  # noqa: N801 (torch's name)
@@ -87,13 +97,10 @@ class enable_grad(_DecoratesWithoutCall):  # noqa: N801 (torch's name)
     """
 
     def __enter__(self) -> None:
-        self._previous = state.set_grad_enabled(True)
-
-    def __exit__(self, *exc: object) -> None:
-        state.set_grad_enabled(self._previous)
+        self._switch(True)
 
 
-class set_grad_enabled(_Mode):  # noqa: N801 (torch's name)
+class set_grad_enabled(_GradMode):  # noqa: N801 (torch's name)
     """Switch recording by a flag: at once as a plain call, for a block as a context manager, or as a decorator."""
 
     def __init__(self, mode: bool) -> None:
@@ -102,7 +109,7 @@ class set_grad_enabled(_Mode):  # noqa: N801 (torch's name)
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.mode = mode
-        self._previous = state.set_grad_enabled(mode)
+        self._switch(mode)
 
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)
@@ -113,9 +120,6 @@ class set_grad_enabled(_Mode):  # noqa: N801 (torch's name)
 
     def __enter__(self) -> None:
         state.set_grad_enabled(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        state.set_grad_enabled(self._previous)
 
 
 class inference_mode(_Mode):  # noqa: N801 (torch's name)
@@ -142,13 +146,17 @@ class inference_mode(_Mode):  # noqa: N801 (torch's name)
 
     def __enter__(self) -> None:
         local = state.local
-        self._previous = local.inference, local.grad_enabled
-        local.inference = self.mode
-        local.grad_enabled = not self.mode
-        state.refresh()
+        self._previous = local.inference, local.grad_enabled, local.mode
+        try:
+            local.inference, local.grad_enabled = self.mode, not self.mode
+            state.refresh()
+        except BaseException:  # an interrupt
+            local.inference, local.grad_enabled, local.mode = self._previous
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        state.local.inference, state.local.grad_enabled = self._previous
+        local = state.local
+        local.inference, local.grad_enabled, local.mode = self._previous
         state.refresh()
 
 

@@ -80,6 +80,11 @@ def refresh() -> None:
     """Recompute ``local.mode`` after one of the other fields has changed."""
     if local.dual_level is not None:
         local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
+    local.mode = _mode(local.grad_enabled)
+
+
+def _mode(grad_enabled: bool) -> int:
+    """What an operation is called in, by the other fields."""
     watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
     if (
         local.inference
@@ -88,11 +93,10 @@ def refresh() -> None:
         or local.lift is not None
         or (monitor is not None and monitor.looks)
     ):
-        local.mode = WATCHED
-    elif not local.grad_enabled:
-        local.mode = NO_GRAD
-    else:
-        local.mode = RECORD if monitor is None and local.anomaly is None else SITES
+        return WATCHED
+    if not grad_enabled:
+        return NO_GRAD
+    return RECORD if monitor is None and local.anomaly is None else SITES
 
 
 def set_monitor(new: Any) -> Any:
@@ -110,8 +114,9 @@ def set_monitor(new: Any) -> Any:
 def set_grad_enabled(mode: bool) -> bool:
     """Switch recording on or off in this thread and return what it was before; inference mode keeps it off."""
     previous = local.grad_enabled
-    local.grad_enabled = mode and not local.inference
-    refresh()
+    enabled = mode and not local.inference
+    # both at last, as an interrupt can only come where something is called
+    local.mode, local.grad_enabled = _mode(enabled), enabled
     return previous
 
 

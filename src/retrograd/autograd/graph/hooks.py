@@ -66,8 +66,8 @@ class saved_tensors_hooks:  # noqa: N801 (torch's name)
                 raise TypeError(f"saved_tensors_hooks: a hook must be callable, but got {type(hook).__name__}")
         if local.saved_hooks_disabled is not None:
             raise RuntimeError(local.saved_hooks_disabled)
-        local.saved_hooks = (*(local.saved_hooks or ()), (self.pack_hook, self.unpack_hook))
-        state.refresh()
+        hooks = *(local.saved_hooks or ()), (self.pack_hook, self.unpack_hook)
+        local.saved_hooks, local.mode = hooks, state.WATCHED  # by no call, in which an interrupt may come
 
     def __exit__(self, *exc: object) -> None:
         local = state.local
