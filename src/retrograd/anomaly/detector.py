@@ -127,18 +127,19 @@ class NaNDetector:
 
     def attach(self) -> NaNDetector:
         """Begin to look, with a clean slate, and return the detector. If it is attached, nothing happens."""
-        with self._lock:
-            if self._handles:
-                return self
-            self._forget()
-            try:
-                self._listen()
-                self._hook_layers()
-                if self._later is not None:
-                    self._handles.extend(self._later.follow(self._settle))
-            except BaseException:
-                self.detach()
-                raise
+        if self._handles:
+            return self
+        try:
+            with self._lock:
+                if not self._handles:  # another thread may have been faster
+                    self._forget()
+                    self._listen()
+                    self._hook_layers()
+                    if self._later is not None:
+                        self._handles.extend(self._later.follow(self._settle))
+        except BaseException:
+            self.detach()
+            raise
         return self
 
     def detach(self) -> None:
