@@ -48,7 +48,7 @@ def test_what_overflows_is_told_as_of_few_numbers() -> None:
     for n in (_fourier._MANY // 2, _fourier._MANY * 2):
         with rg.anomaly.watch():
             x = rg.full((n,), 3e38, requires_grad=True)
-            with pytest.raises(AnomalyError, match="born in fft_fft at .*test_large_transforms"):
+            with pytest.raises(AnomalyError, match="born in fft_fft at"):
                 rg.fft.fft(x * 1.0).abs().sum().backward()
 
 
