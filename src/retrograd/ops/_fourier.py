@@ -37,20 +37,11 @@ def _transform(name: str) -> Callable[..., Any]:
         if not many or (scipy := _scipy()) is None:
             return getattr(np.fft, name)(x, *args, **kwargs)
         result = getattr(scipy, name)(x, *args, **kwargs)
-        if state.monitor is not None and not np.isfinite(result).all():
-            _flag(x, result)
+        if state.monitor is not None and not np.isfinite(result).all():  # it hears the flags of NumPy's
+            return getattr(np.fft, name)(x, *args, **kwargs)
         return result
 
     return transform
-
-
-def _flag(x: np.ndarray, result: np.ndarray) -> None:
-    """Tell a monitor what NumPy would have flagged."""
-    assert state.monitor is not None
-    if np.isfinite(x).all():
-        state.monitor.flag("overflow")
-    if np.isnan(result).any() and not np.isnan(x).any():
-        state.monitor.flag("invalid")
 
 
 fft, ifft, rfft, irfft, hfft, ihfft = map(_transform, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
