@@ -147,3 +147,30 @@ def test_index_by_negative_and_positive_numbers_of_the_same_rows() -> None:
         x[t.tensor(numbers)].backward(t.tensor(g))
         found.append(x.grad.numpy())
     np.testing.assert_allclose(*found, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "complex64"])
+@pytest.mark.parametrize("shape", [(12, 1), (12, 7), (1200, 7), (12, 3, 7), (12, 5), (0, 7)])
+def test_an_index_expanded_from_one_for_each_row(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    width = (3, 7) if len(shape) == 3 else (7,)
+    given, added = (rng.integers(-5, 5, (count, *width)).astype(dtype) for count in (9, shape[0] + 2))
+    numbers = rng.integers(0, 9, (shape[0], *(1,) * (len(shape) - 1)))
+    found = []
+    for library, expanded in ((rg, True), (rg, False), (torch, True)):
+        target, source = (library.from_numpy(x.copy()) for x in (given, added))
+        index = library.from_numpy(numbers).expand(*shape)
+        if not expanded:
+            index = index.clone(memory_format=rg.contiguous_format)
+        leaves = [target.requires_grad_()] if dtype in ("float32", "complex64") else []
+        results = [target.scatter_add(0, index, source), target.gather(0, index)]
+        for result in results if leaves else ():
+            results = [*results, *library.autograd.grad((result * result).sum().abs(), leaves)]
+        source = source[: shape[0], ..., : shape[-1]].contiguous()
+        if leaves and source.shape == index.shape:
+            result = target.scatter_add(0, index, source.requires_grad_())
+            results += library.autograd.grad((result * result).sum().abs(), source)
+        found.append([result.detach().numpy() for result in results])
+    for of_rows, of_elements, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(of_rows, theirs, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(of_elements, theirs, rtol=1e-4, atol=1e-4)

@@ -115,6 +115,22 @@ def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> Non
 _SEVERAL = 512
 
 
+def add_along(target: Any, index: Any, dim: int, values: Any) -> None:
+    """Add ``values[i, j]`` to ``target[i, index[i, j]]``, for ``dim`` 1, also where an index is repeated, in place."""
+    rows = index_of_rows(index, target.shape, dim)
+    if rows is None:
+        combine_at(np.add, target, along_dim(index, target.shape, dim), values)
+    else:
+        add_picked(target, (rows,), values)
+
+
+def index_of_rows(index: Any, shape: Sequence[int], dim: int) -> Any:
+    """An index with an entry for each element as a vector, if it was expanded from one for each row; else None."""
+    if dim != 0 or type(index) is not np.ndarray or index.ndim < 2 or any(index.strides[1:]) or not index.size:
+        return None
+    return index[(slice(None), *(0,) * (index.ndim - 1))] if index.shape[1:] == tuple(shape[1:]) else None
+
+
 def add_picked(target: Any, indices: Sequence[Any], values: Any) -> None:
     """Add ``values`` to ``target`` at ``indices``, as :func:`of_index` has them, also repeated ones, in place."""
     plain = type(target) is type(values) is np.ndarray and target.dtype != HALF
