@@ -29,7 +29,7 @@ def for_all_sizes(patch: pytest.MonkeyPatch, library: str) -> None:
     for limit in ("_WIDE", "_MANY", "_NARROW", "_SOME"):
         patch.setattr(_positions, limit, 1)
     if library == "numpy":
-        patch.setattr(_positions, "_sparse", lambda: None)
+        patch.setattr(_positions, "installed", lambda name: None)
     else:
         pytest.importorskip("scipy.sparse")
         patch.setattr(_positions, "_SPREAD", 10**6)

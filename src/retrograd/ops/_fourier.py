@@ -6,27 +6,16 @@ little.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from retrograd.core import state
+from retrograd.ops._scipy import installed
 
 # Numbers from which on it takes half of the time or less (measured); it is imported only for so many.
 _MANY = 1 << 10
-
-
-@functools.cache
-def _scipy() -> ModuleType | None:
-    """``scipy.fft``, if it is installed."""
-    try:
-        import scipy.fft
-    except ModuleNotFoundError:
-        return None
-    return scipy.fft
 
 
 def _transform(name: str) -> Callable[..., Any]:
@@ -34,7 +23,7 @@ def _transform(name: str) -> Callable[..., Any]:
 
     def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
         many = type(x) is np.ndarray and x.size >= _MANY and x.dtype.char in "fF"
-        if not many or (scipy := _scipy()) is None:
+        if not many or (scipy := installed("scipy.fft")) is None:
             return getattr(np.fft, name)(x, *args, **kwargs)
         result = getattr(scipy, name)(x, *args, **kwargs)
         if state.monitor is not None and not np.isfinite(result).all():  # it hears the flags of NumPy's

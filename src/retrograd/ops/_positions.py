@@ -9,7 +9,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.half import HALF, single
 from retrograd.core.views import shares_memory
+from retrograd.ops._scipy import installed
 
 ALL = slice(None)
 
@@ -128,7 +128,8 @@ def index_of_rows(index: Any, shape: Sequence[int], dim: int) -> Any:
     """An index with an entry for each element as a vector, if it was expanded from one for each row; else None."""
     if dim != 0 or type(index) is not np.ndarray or index.ndim < 2 or any(index.strides[1:]) or not index.size:
         return None
-    return index[(slice(None), *(0,) * (index.ndim - 1))] if index.shape[1:] == tuple(shape[1:]) else None
+    first: Any = (ALL, *(0,) * (index.ndim - 1))
+    return index[first] if index.shape[1:] == tuple(shape[1:]) else None
 
 
 def add_picked(target: Any, indices: Sequence[Any], values: Any) -> None:
@@ -203,19 +204,9 @@ def _sums_of_rows(count: int, numbers: Any, rows: Any) -> Any:
 
     None if that would take longer than it saves, or SciPy is not installed.
     """
-    if rows.dtype.char not in "fdFD" or count > _SPREAD * len(rows) or (sparse := _sparse()) is None:
+    if rows.dtype.char not in "fdFD" or count > _SPREAD * len(rows) or (sparse := installed("scipy.sparse")) is None:
         return None
     ones, ends = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
     sums = sparse.csc_array((ones, numbers, ends), shape=(count, len(rows))) @ rows
     # a monitor hears the flags of NumPy's sums
     return None if state.monitor is not None and not np.isfinite(sums).all() else sums
-
-
-@functools.cache
-def _sparse() -> ModuleType | None:
-    """``scipy.sparse``, if it is installed."""
-    try:
-        import scipy.sparse
-    except ModuleNotFoundError:
-        return None
-    return scipy.sparse
