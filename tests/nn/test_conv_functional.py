@@ -423,3 +423,29 @@ def overflows_in_the_last_image() -> Any:
 def test_a_birth_is_found_where_it_was(compute: Any, name: str) -> None:
     with pytest.raises(rg.anomaly.AnomalyError, match=f"Inf born in {name} at"), rg.anomaly.watch():
         compute().sum().backward()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "out", "groups"),
+    [((5, 6, 3, 4), 8, 2), ((3, 4, 50), 6, 1), ((2, 6, 1, 1), 40, 1), ((4, 64, 32, 33), 64, 1), ((0, 3, 2, 2), 4, 1)],
+)
+def test_windows_of_one_element(shape: tuple[int, ...], out: int, groups: int, threads: int) -> None:
+    rng = np.random.default_rng(0)
+    x, g = rng.normal(size=shape), rng.normal(size=(shape[0], out, *shape[2:]))
+    weight, bias = rng.normal(size=(out, shape[1] // groups, *(1,) * (len(shape) - 2))), rng.normal(size=out)
+    before = rg.get_num_threads()
+    rg.set_num_threads(threads)
+    try:
+        found = []
+        for library in (rg, torch):
+            leaves = [library.tensor(each, requires_grad=True) for each in (x, weight, bias)]
+            convolve = getattr(library.nn.functional, f"conv{len(shape) - 2}d")
+            for input in (leaves[0], leaves[0].transpose(0, -1).contiguous().transpose(0, -1)):
+                result = convolve(input, *leaves[1:], groups=groups)
+                found.append([result, *library.autograd.grad(result, leaves, library.tensor(g))])
+    finally:
+        rg.set_num_threads(before)
+    for ours, theirs in zip(found[:2], found[2:], strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-9)

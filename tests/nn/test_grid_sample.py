@@ -150,3 +150,32 @@ def test_distances_of_order_0_have_zero_gradients(m: Any) -> Any:
     pairs, between = m.pdist(x, 0), m.cdist(x, y, 0)
     (pairs.sum() + between.sum()).backward()
     return [[repr(d) for d in pairs.tolist()], repr(between.tolist()), x.grad, y.grad]
+
+
+@pytest.mark.parametrize("size", [3, 40, 90])  # all images in one block, several in each, and one in each
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_many_places_in_blocks_of_images(size: int, mode: str) -> None:
+    rng = np.random.default_rng(2)
+    x, places = rng.normal(size=(5, 2, 7, 6)), rng.uniform(-1.3, 1.3, (5, size, size, 2))
+    g = rng.normal(size=(5, 2, size, size))
+    found = []
+    for library in (rg, torch):
+        leaves = [library.tensor(each, requires_grad=True) for each in (x, places)]
+        sampled = library.nn.functional.grid_sample(*leaves, mode=mode, align_corners=False)
+        found.append([sampled, *library.autograd.grad(sampled, leaves, library.tensor(g), retain_graph=True)])
+        if library is rg:  # the gradients that have a history are composed of operations
+            found.append([sampled, *rg.autograd.grad(sampled, leaves, rg.tensor(g), create_graph=True)])
+    for ours, composed, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours.detach().numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(composed.detach().numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_half_precision_is_computed_in_single() -> None:
+    rng = np.random.default_rng(3)
+    x, grid = rng.normal(size=(2, 3, 9, 9)).astype(np.float16), rng.uniform(-1, 1, (2, 4, 4, 2)).astype(np.float16)
+    half, single = ([rg.tensor(each.astype(dtype), requires_grad=True) for each in (x, grid)] for dtype in "ef")
+    results = [F.grid_sample(*leaves, align_corners=True) for leaves in (half, single)]
+    gradients = [rg.autograd.grad(y.float().sum(), leaves) for y, leaves in zip(results, (half, single), strict=True)]
+    for ours, exact in zip([results[0], *gradients[0]], [results[1], *gradients[1]], strict=True):
+        assert ours.dtype == rg.float16
+        np.testing.assert_array_equal(ours.detach().numpy(), exact.detach().numpy().astype(np.float16))

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
+from retrograd.ops.ctc import NEVER, _any_of
 from tests.parity import attempt, check_both_refuse, check_message, parity
 
 F = rg.nn.functional
@@ -294,3 +295,34 @@ def test_ctc_can_be_differentiated_twice() -> None:
 
     assert rg.autograd.gradcheck(loss, x)
     assert rg.autograd.gradgradcheck(loss, x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_ctc_probabilities_that_may_be_zero(dtype: str) -> None:
+    values = np.array([0, -1, -30, -700, 2, NEVER, 2 * NEVER, -np.inf], dtype)
+    parts = np.array(np.meshgrid(values, values, values)).reshape(3, 32, 16)
+    with np.errstate(all="raise", under="ignore"):  # a flag would be taken for a birth
+        ours = _any_of(*parts)
+    expected = np.logaddexp(np.logaddexp(parts[0], parts[1]), parts[2])
+    np.testing.assert_allclose(np.maximum(ours, NEVER), np.maximum(expected, NEVER), rtol=3e-7, atol=3e-7)
+
+
+def test_ctc_loss_of_classes_without_probability() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 16, 6)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = -np.inf
+    targets, target_lengths, lengths = rng.integers(1, 6, (16, 9)), rng.integers(0, 10, 16), rng.integers(20, 41, 16)
+    found = []
+    for library in (rg, torch):
+        leaf = library.tensor(x, requires_grad=True)
+        log_probs = library.log_softmax(leaf, -1)
+        losses = library.nn.functional.ctc_loss(
+            log_probs, *map(library.tensor, (targets, lengths, target_lengths)), reduction="none", zero_infinity=True
+        )
+        losses.sum().backward()
+        found.append((losses.detach().numpy(), leaf.grad.numpy()))
+    (losses, gradient), (expected, expected_gradient) = found
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert np.isfinite(gradient).all()  # torch's is NaN in frames in which a label cannot be
+    known = np.isfinite(expected_gradient)
+    np.testing.assert_allclose(gradient[known], expected_gradient[known], rtol=1e-4, atol=1e-5)

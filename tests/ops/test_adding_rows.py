@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retrograd as rg
+from retrograd.anomaly import AnomalyError
 from retrograd.ops import _positions
 from retrograd.ops._positions import ALL, add_picked, add_rows
 
@@ -23,17 +24,25 @@ DRAWS = {
 }
 
 
-@pytest.fixture
-def for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_positions, "_WIDE", 1)
-    monkeypatch.setattr(_positions, "_MANY", 1)
+def for_all_sizes(patch: pytest.MonkeyPatch, library: str) -> None:
+    """Rows are added whole, however few and short, by SciPy or by NumPy alone."""
+    for limit in ("_WIDE", "_MANY", "_NARROW", "_SOME"):
+        patch.setattr(_positions, limit, 1)
+    if library == "numpy":
+        patch.setattr(_positions, "installed", lambda name: None)
+    else:
+        pytest.importorskip("scipy.sparse")
+        patch.setattr(_positions, "_SPREAD", 10**6)
 
 
-@pytest.mark.usefixtures("for_all_sizes")
+@pytest.mark.parametrize("library", ["numpy", "scipy"])
 @pytest.mark.parametrize("width", [(16,), (128,), (3, 5, 2)])
 @pytest.mark.parametrize("length", [1, 40, 1000])
 @pytest.mark.parametrize("draw", DRAWS)
-def test_is_what_numpy_adds(draw: str, length: int, width: tuple[int, ...]) -> None:
+def test_is_what_numpy_adds(
+    draw: str, length: int, width: tuple[int, ...], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_all_sizes(monkeypatch, library)
     rng = np.random.default_rng(length)
     index = DRAWS[draw](rng, length, 1500)
     rows = rng.standard_normal((1500, *width))
@@ -44,19 +53,48 @@ def test_is_what_numpy_adds(draw: str, length: int, width: tuple[int, ...]) -> N
     np.testing.assert_allclose(target, expected, rtol=1e-10, atol=1e-10)
 
 
-@given(st.lists(st.integers(-9, 8), max_size=60), st.integers(0, 40))
-def test_all_ways_from_many_to_few(numbers: list[int], few: int) -> None:
+@pytest.mark.parametrize("library", ["numpy", "scipy"])
+@given(numbers=st.lists(st.integers(-9, 8), max_size=60), few=st.integers(0, 40))
+def test_all_ways_from_many_to_few(library: str, numbers: list[int], few: int) -> None:
     index = np.array(numbers, int).reshape(-1)
     rows = np.arange(len(numbers) * 16.0).reshape(-1, 16) ** 2
     expected, target = np.zeros((2, 9, 16))
     np.add.at(expected, index, rows)
     with pytest.MonkeyPatch.context() as patch:
+        for_all_sizes(patch, library)
         patch.setattr(_positions, "_FEW", few)
-        patch.setattr(_positions, "_WIDE", 1)
-        patch.setattr(_positions, "_MANY", 1)
         done = add_rows(target, index, rows)
     assert done == bool(numbers)
     np.testing.assert_array_equal(target, expected if done else 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex128", "int32"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_many_rows_of_every_dtype_and_layout(dtype: str, dim: int) -> None:
+    rng = np.random.default_rng(0)
+    given, added = (rng.integers(-9, 9, (count, 70)).astype(dtype) for count in (9, 2000))
+    index = rng.integers(0, 9, 2000)
+    expected = given.astype("complex128" if dtype == "complex128" else "float64")
+    np.add.at(expected, index, added)
+    ours = rg.from_numpy(given.copy())
+    if dim:  # lies the other way
+        ours = ours.T
+    ours.index_add_(dim, rg.from_numpy(index), rg.from_numpy(added if not dim else added.T))
+    np.testing.assert_array_equal((ours.T if dim else ours).numpy(), expected.astype(dtype))
+
+
+def test_what_overflows_is_told() -> None:
+    index = np.repeat([0, 1], 500)
+    for big in (1.0, 1e38):
+        with rg.anomaly.watch() as watch:
+            rows = rg.full((1000, 16), big, requires_grad=True)
+            total = rg.zeros(2, 16).index_add(0, rg.from_numpy(index), rows).sum()
+            if big == 1.0:
+                total.backward()
+                assert not watch.events
+            else:
+                with pytest.raises(AnomalyError, match="Inf born in index_add at"):
+                    total.backward()
 
 
 PICKED: dict[str, tuple[Any, ...]] = {
@@ -109,3 +147,30 @@ def test_index_by_negative_and_positive_numbers_of_the_same_rows() -> None:
         x[t.tensor(numbers)].backward(t.tensor(g))
         found.append(x.grad.numpy())
     np.testing.assert_allclose(*found, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "complex64"])
+@pytest.mark.parametrize("shape", [(12, 1), (12, 7), (1200, 7), (12, 3, 7), (12, 5), (0, 7)])
+def test_an_index_expanded_from_one_for_each_row(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    width = (3, 7) if len(shape) == 3 else (7,)
+    given, added = (rng.integers(-5, 5, (count, *width)).astype(dtype) for count in (9, shape[0] + 2))
+    numbers = rng.integers(0, 9, (shape[0], *(1,) * (len(shape) - 1)))
+    found = []
+    for library, expanded in ((rg, True), (rg, False), (torch, True)):
+        target, source = (library.from_numpy(x.copy()) for x in (given, added))
+        index = library.from_numpy(numbers).expand(*shape)
+        if not expanded:
+            index = index.clone(memory_format=rg.contiguous_format)
+        leaves = [target.requires_grad_()] if dtype in ("float32", "complex64") else []
+        results = [target.scatter_add(0, index, source), target.gather(0, index)]
+        for result in results if leaves else ():
+            results = [*results, *library.autograd.grad((result * result).sum().abs(), leaves)]
+        source = source[: shape[0], ..., : shape[-1]].contiguous()
+        if leaves and source.shape == index.shape:
+            result = target.scatter_add(0, index, source.requires_grad_())
+            results += library.autograd.grad((result * result).sum().abs(), source)
+        found.append([result.detach().numpy() for result in results])
+    for of_rows, of_elements, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(of_rows, theirs, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(of_elements, theirs, rtol=1e-4, atol=1e-4)

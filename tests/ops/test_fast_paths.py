@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import retrograd as rg
+from retrograd.anomaly import AnomalyError
+from retrograd.core import reducing
 from retrograd.ops import special
 from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._zeta import zeta_of_order
@@ -219,3 +221,37 @@ def test_derivatives_of_digamma_of_large_arrays(n: int) -> None:
     assert_same(first, torch.polygamma(1, theirs), 10)
     (second,) = rg.autograd.grad(first.sum(), ours)
     assert_same(second, torch.polygamma(2, theirs.detach()), 10)
+
+
+@pytest.mark.parametrize("length", [16, 17, 49, reducing.LONGEST, reducing.LONGEST + 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_over_the_last_dimensions(length: int, dtype: str) -> None:
+    x = np.random.default_rng(0).normal(size=(70, 2, length)).astype(dtype)
+    x[1, 0, 3], x[2, 1, 4], x[3, 1, 5:7] = np.inf, np.nan, (np.inf, -np.inf)
+    ours, theirs = rg.from_numpy(x), torch.from_numpy(x)
+    for dim in (-1, 2, (1, 2), (2, 1), (0, 1, 2), (0, 2)):
+        for keepdim in (False, True):
+            assert_same(ours.sum(dim, keepdim), theirs.sum(dim, keepdim), 10, what=f"over {dim}")
+    assert_same(ours.amax((1, 2)), theirs.amax((1, 2)))
+
+
+def test_sums_of_rows_are_precise_and_their_overflow_is_heard() -> None:
+    x = np.random.default_rng(0).uniform(1, 2, size=(4, reducing.LONGEST)).astype(np.float32)
+    np.testing.assert_allclose(rg.from_numpy(x).sum(1).numpy(), x.astype(np.float64).sum(1), rtol=3e-7)
+    with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):
+        rg.full((40, 100), 3e38, requires_grad=True).sum(1).mean().backward()
+
+
+@pytest.mark.parametrize("length", [100, reducing.LONGEST + 1])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_gradients_of_softmax_over_short_and_long_rows(name: str, length: int) -> None:
+    rng = np.random.default_rng(0)
+    x, g = rng.normal(size=(50, length)), rng.normal(size=(50, length))
+    found = []
+    for library in (rg, torch):
+        leaf = library.from_numpy(x).requires_grad_()
+        result = getattr(library, name)(leaf, -1)
+        found += [library.autograd.grad(result, leaf, library.from_numpy(g), retain_graph=True)[0]]
+        found += [library.autograd.grad(result.sum(), leaf)[0]]
+    for ours, theirs in zip(found[:2], found[2:], strict=True):
+        assert_same(ours, theirs, 10)

@@ -60,3 +60,19 @@ def test_extremes_that_change_everywhere_or_never(x: Any) -> None:
     last = np.arange(3000)
     assert rg.cummax(rg.tensor(x), 0).indices.tolist() == (last if x[-1] >= 0 else 0 * last).tolist()
     assert rg.cummin(rg.tensor(x), 0).indices.tolist() == (last if x[-1] <= 0 else 0 * last).tolist()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"])
+@pytest.mark.parametrize("size", [3, 300, 20000])
+def test_a_dimension_that_is_not_there_is_told_whatever_the_size(name: str, size: int) -> None:
+    with pytest.raises(IndexError, match=rf"{name}\(\): Dimension out of range .*\[-1, 0\], but got 3"):
+        getattr(rg, name)(rg.ones(size), 3)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((9, 200), 0), ((5, 4, 130), 1), ((5, 4, 3, 50), -3), ((4, 3, 127), 1)])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_whole_slices_and_single_elements(name: str, shape: tuple[int, ...], dim: int) -> None:
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    expected = getattr(np, name)(x.astype(np.float64), dim).astype(np.float32)
+    for each in (x, np.asfortranarray(x)):
+        np.testing.assert_array_equal(getattr(rg.from_numpy(each), name)(dim).numpy(), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,6 +12,10 @@ from retrograd.core.layout import row_major
 
 # the length to which short innermost loops are brought, and what counts as short
 LONG, SHORT, VERY_SHORT = 512, 128, 16
+
+# up to which length rows are summed up by products: longer ones may run in threads, whose floating-point flags
+# would be lost, and round more
+LONGEST = 1 << 12
 
 # from how many summands on sums in single precision are made of parts
 MANY = 4 * LONG
@@ -33,9 +38,15 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
         if ordered and axis in (0, -x.ndim) and x.size <= SHORT * shape[0]:
             result = _reduce_rows(ufunc, x.reshape(shape[0], -1), dtype)
             return result.reshape((1, *shape[1:]) if keepdims else shape[1:])
-        if ordered and axis in (-1, x.ndim - 1) and shape[-1] <= VERY_SHORT:
-            columns = np.ascontiguousarray(x.reshape(-1, shape[-1]).T)
-            return ufunc.reduce(columns, 0, dtype).reshape((*shape[:-1], 1) if keepdims else shape[:-1])
+        kept = _in_front(axis, x.ndim) if ordered else x.ndim
+        if kept < x.ndim:
+            length = math.prod(shape[kept:])
+            left = (*shape[:kept], *(1,) * (x.ndim - kept)) if keepdims else shape[:kept]
+            if length <= VERY_SHORT:
+                columns = np.ascontiguousarray(x.reshape(-1, length).T)
+                return ufunc.reduce(columns, 0, dtype).reshape(left)
+            if ufunc is np.add and dtype is None and length <= LONGEST and x.dtype.char in "fd":
+                return _row_sums(x.reshape(-1, length)).reshape(left)
         inner = ordered and x.ndim > 2 and _within(axis, shape)
         if inner:
             return _reduce_blocks(ufunc, x, inner, dtype, keepdims)
@@ -46,6 +57,25 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
                 return result if keepdims else np.squeeze(result, tuple(axes))
     result = ufunc.reduce(x, axis, dtype, None, keepdims)
     return result if ordered else row_major(result)
+
+
+def _row_sums(rows: np.ndarray) -> Any:
+    """The sums of rows that are not too long: as products with ones they take a third to two thirds of the time."""
+    return np.vecdot(rows, ones(rows.shape[1], rows.dtype))
+
+
+@functools.lru_cache(16)
+def ones(length: int, dtype: Any) -> Any:
+    """A vector of ones, which nobody writes to."""
+    return np.ones(length, dtype)
+
+
+def _in_front(axis: Any, ndim: int) -> int:
+    """How many dimensions there are in front of those that are reduced, if these are the last ones; else all."""
+    if not isinstance(axis, tuple):
+        return ndim - 1 if axis in (-1, ndim - 1) else ndim
+    axes = _dimensions(axis, ndim)
+    return axes[0] if axes and axes[-1] == ndim - 1 and len(axes) == ndim - axes[0] else ndim
 
 
 def _reduce_rows(ufunc: Any, x: np.ndarray, dtype: Any) -> Any:

@@ -225,8 +225,66 @@ def _planned(*sizes: Any) -> tuple[_Unrolling, list[tuple[list[_Block]]]]:
     return plan, _runs(plan.blocks(), sizes[-1])
 
 
+# --- windows of one element -------------------------------------------------------------------------------------------
+#
+# Where there is one for each element, nothing is unrolled: images are matrices as they lie in memory.
+
+
+def _is_pointwise(axes: tuple[Windows, ...]) -> bool:
+    return all(axis.kernel == 1 and _is_whole(axis) for axis in axes)
+
+
+def _as_matrices(images: Any, groups: int) -> Any:
+    """Images as ``(N, groups, channels, places)``."""
+    count, channels, *sizes = images.shape
+    return images.reshape(count, groups, channels // groups, math.prod(sizes))
+
+
+def _slices_for_threads(images: Any, out_channels: int) -> list[tuple[slice]]:
+    """The images for each thread, which are matrices."""
+    count, threads = len(images), threads_for(images)
+    if count < threads or images.size * out_channels < threads * _FEWEST_PRODUCTS:
+        threads = 1
+    return [(slice(count * k // threads, count * (k + 1) // threads),) for k in range(threads)]
+
+
+def _mix(input: Any, weight: Any, bias: Any, groups: int) -> Any:
+    """Mix the channels of every place."""
+    images, outer = _as_matrices(input, groups), len(weight) // groups
+    matrix = weight.reshape(groups, outer, images.shape[2])
+    result = np.empty_like(input, shape=(len(input), len(weight), *input.shape[2:]), order="C")
+    mixed = _as_matrices(result, groups)
+
+    def work(part: slice) -> None:
+        np.matmul(matrix, images[part], out=mixed[part])
+        if bias is not None:
+            mixed[part] += bias.reshape(groups, outer, 1)
+
+    share_out(work, _slices_for_threads(images, outer), products=True)
+    return result
+
+
+def _mix_weight(grad: Any, input: Any, groups: int) -> Any:
+    """The gradient of the weights that channels are mixed with, ``(O, C / groups)``."""
+    grad, images = _as_matrices(grad, groups), _as_matrices(input, groups)
+    slices = _slices_for_threads(images, grad.shape[2])
+    shape = (len(slices), groups, grad.shape[2], images.shape[2])
+    totals = np.empty_like(input, shape=shape, order="C")
+
+    def work(total: Any, part: slice) -> None:
+        np.add.reduce(np.matmul(grad[part], images[part].mT), axis=0, out=total)
+
+    share_out(work, [(total, *part) for total, part in zip(totals, slices, strict=True)], products=True)
+    return np.add.reduce(totals, axis=0).reshape(groups * grad.shape[2], images.shape[2])
+
+
+# --- all windows ------------------------------------------------------------------------------------------------------
+
+
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """Convolve ``(N, C, ...)`` with ``(O, C / groups, *kernel)``, to ``(N, O, ...)``."""
+    if _is_pointwise(axes):
+        return _mix(input, weight, bias, groups)
     plan, runs = _plan(input, input.shape[1], len(weight), axes, groups)
     counts = tuple(axis.number for axis in axes)
     result = np.empty_like(input, shape=(len(input), len(weight), *counts), order="C")
@@ -267,6 +325,10 @@ def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
 
 def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """The gradient of the weight for ``grad``, that of the result."""
+    inner, outer = input.shape[1] // groups, grad.shape[1] // groups
+    # else the products of each image are more than what is unrolled
+    if _is_pointwise(axes) and inner * outer <= (inner + outer) * math.prod(input.shape[2:]):
+        return _mix_weight(grad, input, groups).reshape(outer * groups, inner, *(1,) * len(axes))
     plan, runs = _plan(input, input.shape[1], grad.shape[1], axes, groups)
     shape = (len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer)
     totals = (np.empty_like if input.size else np.zeros_like)(grad, shape=shape, order="C")

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core import state
 from retrograd.core.half import HALF, single
 from retrograd.core.views import shares_memory
+from retrograd.ops._scipy import installed
 
 ALL = slice(None)
 
@@ -113,12 +115,29 @@ def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> Non
 _SEVERAL = 512
 
 
+def add_along(target: Any, index: Any, dim: int, values: Any) -> None:
+    """Add ``values[i, j]`` to ``target[i, index[i, j]]``, for ``dim`` 1, also where an index is repeated, in place."""
+    rows = index_of_rows(index, target.shape, dim)
+    if rows is None:
+        combine_at(np.add, target, along_dim(index, target.shape, dim), values)
+    else:
+        add_picked(target, (rows,), values)
+
+
+def index_of_rows(index: Any, shape: Sequence[int], dim: int) -> Any:
+    """An index with an entry for each element as a vector, if it was expanded from one for each row; else None."""
+    if dim != 0 or type(index) is not np.ndarray or index.ndim < 2 or any(index.strides[1:]) or not index.size:
+        return None
+    first: Any = (ALL, *(0,) * (index.ndim - 1))
+    return index[first] if index.shape[1:] == tuple(shape[1:]) else None
+
+
 def add_picked(target: Any, indices: Sequence[Any], values: Any) -> None:
     """Add ``values`` to ``target`` at ``indices``, as :func:`of_index` has them, also repeated ones, in place."""
     plain = type(target) is type(values) is np.ndarray and target.dtype != HALF
     if plain and (values.size <= _SEVERAL or target.ndim == 1) and all(map(_is_plain, indices)):
         np.add.at(target, tuple(indices), values)
-    else:
+    elif not (len(indices) == 1 and add_rows(target, indices[0], values)):
         combine_at(np.add, target, of_index(indices, target.shape), values)
 
 
@@ -138,17 +157,27 @@ def add_rows(target: Any, index: Any, rows: Any, source: Any = None) -> bool:
     First one row for every number, then a second one for those that are there twice, and so on. Returns whether this
     was done: for few or short rows, :func:`combine_at` takes less time.
     """
-    count, least = index.size, _WIDE if source is None else _GATHERED
-    length = math.prod(target.shape[1:])
-    if not type(target) is type(index) is type(rows) is np.ndarray or length < least or count * length < _MANY:
+    if not type(target) is type(index) is type(rows) is np.ndarray or not target.flags.c_contiguous:
+        return False
+    if index.dtype.kind not in "iu" or (source is None and rows.shape != (*index.shape, *target.shape[1:])):
+        return False
+    count, length = index.size, math.prod(target.shape[1:])
+    if min(length, count) < _NARROW or count * length < _SOME:
         return False
     if target.dtype == HALF:
         combined = single(target)
-        add_rows(combined, index, single(rows), source)
+        done = add_rows(combined, index, single(rows), source)
         target[...] = combined
-        return True
+        return done
     wide, flat = rows.reshape(-1, length), target.reshape(len(target), length)
     numbers = np.where(index < 0, index + len(target), index).reshape(-1)
+    if source is None and rows.dtype == target.dtype:
+        sums = _sums_of_rows(len(target), numbers, wide)
+        if sums is not None:
+            flat += sums
+            return True
+    if length < (_WIDE if source is None else _GATHERED) or count * length < _MANY:
+        return False
     order = numbers.astype(np.min_scalar_type(len(target)), copy=False).argsort(
         kind="stable"
     )  # faster if they are short
@@ -164,3 +193,20 @@ def add_rows(target: Any, index: Any, rows: Any, source: Any = None) -> bool:
     for start, end in zip(starts, ends, strict=True):
         flat[numbers[start]] += np.add.reduce(wide[order[start:end]], 0)
     return True
+
+
+# The same for rows that a sparse matrix adds, and how many times as many sums as rows there may be (measured).
+_NARROW, _SOME, _SPREAD = 4, 1 << 13, 4
+
+
+def _sums_of_rows(count: int, numbers: Any, rows: Any) -> Any:
+    """The sums of the rows of each number below a count, as the product with a sparse matrix of ones.
+
+    None if that would take longer than it saves, or SciPy is not installed.
+    """
+    if rows.dtype.char not in "fdFD" or count > _SPREAD * len(rows) or (sparse := installed("scipy.sparse")) is None:
+        return None
+    ones, ends = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
+    sums = sparse.csc_array((ones, numbers, ends), shape=(count, len(rows))) @ rows
+    # a monitor hears the flags of NumPy's sums
+    return None if state.monitor is not None and not np.isfinite(sums).all() else sums

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrograd.core import blocks as sharing
+from retrograd.core.reducing import LONGEST, ones, reduce
 from retrograd.gpu import DeviceArray
 
 T = TypeVar("T")
@@ -60,13 +60,7 @@ def row_sums(rows: Any) -> Any:
     """The sums of rows, as columns: on the CPU a product with ones takes a quarter of the time."""
     if type(rows) is DeviceArray:
         return np.add.reduce(rows, -1, keepdims=True)
-    return rows @ _ones(rows.shape[-1], rows.dtype)
-
-
-@functools.lru_cache(16)
-def _ones(length: int, dtype: Any) -> Any:
-    """A column of ones, which nobody writes to."""
-    return np.ones((length, 1), dtype)
+    return rows @ ones(rows.shape[-1], rows.dtype)[:, None]
 
 
 def as_rows(x: Any, dim: int) -> Any:
@@ -99,14 +93,18 @@ def softmax_rows(x: Any) -> Any:
 def softmax_rows_derivative(g: Any, result: Any) -> Any:
     """The gradient of what :func:`softmax_rows` made ``result`` of.
 
-    Its sums are no products with ones: these may run in threads, which tell no floating-point flags.
+    Its sums are no products of matrices: these may run in threads, which tell no floating-point flags.
     """
     gradient = np.empty_like(result)
+    are_short = result.shape[1] <= LONGEST
 
     def work(part: slice) -> None:
         out = gradient[part]
-        np.multiply(g[part], result[part], out=out)
-        np.subtract(g[part], np.add.reduce(out, 1, keepdims=True), out=out)
+        if are_short:
+            slopes = np.vecdot(g[part], result[part])[:, None]
+        else:
+            slopes = np.add.reduce(np.multiply(g[part], result[part], out=out), 1, keepdims=True)
+        np.subtract(g[part], slopes, out=out)
         out *= result[part]
 
     over_blocks(work, result)
@@ -133,7 +131,7 @@ def log_softmax_rows_derivative(g: Any, result: Any) -> Any:
     def work(part: slice) -> None:
         out = gradient[part]
         np.exp(result[part], out=out)
-        out *= np.add.reduce(g[part], 1, keepdims=True)
+        out *= reduce(np.add, g[part], 1, True)
         np.subtract(g[part], out, out=out)
 
     over_blocks(work, result)

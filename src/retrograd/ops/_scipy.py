@@ -23,6 +23,15 @@ from retrograd.gpu import computed_on_cpu
 from retrograd.ops._rules import not_implemented
 
 
+@functools.cache
+def installed(name: str) -> ModuleType | None:
+    """The module of SciPy's of this name; None where SciPy is not installed, and there is a slower way."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
 class _Special:
     """``scipy.special``, imported at the first use of one of its functions."""
 

@@ -35,7 +35,7 @@ class _States(NamedTuple):
     labels
         (N, S): the class of every state.
     jumps
-        (N, S): whether the state before one may be left out: a blank between different labels.
+        (N, S): 0 where the state before one may be left out: a blank between different labels; else NEVER.
     last
         (N,): the last state, a blank.
     """
@@ -50,8 +50,8 @@ def _states(targets: Any, target_lengths: Any, blank: int) -> _States:
     count, longest = targets.shape
     labels = np.full_like(targets, blank, shape=(count, 2 * longest + 1), order="C")
     labels[:, 1::2] = np.where(np.arange(longest) < target_lengths[:, None], targets, blank)
-    jumps = np.zeros(labels.shape, bool, like=labels)
-    jumps[:, 2:] = labels[:, 2:] != labels[:, :-2]
+    jumps = np.full(labels.shape, NEVER, like=labels)
+    jumps[:, 2:][labels[:, 2:] != labels[:, :-2]] = 0
     return _States(labels, jumps, 2 * target_lengths)
 
 
@@ -64,19 +64,23 @@ def _any_of(*parts: Any) -> Any:
     """The logarithm of a sum of probabilities, from their logarithms."""
     if isinstance(parts[0], Tensor):
         return logsumexp(np.stack(parts), 0)
-    return functools.reduce(np.logaddexp, parts)
+    if type(parts[0]) is not np.ndarray:
+        return functools.reduce(np.logaddexp, parts)
+    each = np.array(parts)
+    largest = np.maximum.reduce(each, initial=NEVER)
+    each -= largest
+    total = np.add.reduce(np.exp(each, out=each))
+    return np.log(np.maximum(total, 1)) + largest  # below 1 where all are minus infinity
 
 
-def _forward_step(alpha: Any, jumps: Any, gap: Any) -> Any:
-    """The logarithm of the probability to arrive at every state."""
-    behind = np.concatenate([gap, alpha], 1)
-    return _any_of(alpha, behind[:, 1:-1], np.where(jumps, behind[:, :-2], NEVER))
+def _forward_step(behind: Any, jumps: Any) -> Any:
+    """The logarithm of the probability to arrive at every state, from that to have been in one, with a gap in front."""
+    return _any_of(behind[:, 2:], behind[:, 1:-1], behind[:, :-2] + jumps)
 
 
-def _backward_step(beta: Any, jumps: Any, gap: Any) -> Any:
+def _backward_step(ahead: Any, jumps: Any) -> Any:
     """The same of everything after every state; ``jumps`` says from which states one leads to the next but one."""
-    ahead = np.concatenate([beta, gap], 1)
-    return _any_of(beta, ahead[:, 1:-1], np.where(jumps, ahead[:, 2:], NEVER))
+    return _any_of(ahead[:, :-2], ahead[:, 1:-1], ahead[:, 2:] + jumps)
 
 
 def _emissions(log_probs: Any, states: _States) -> Any:
@@ -86,14 +90,15 @@ def _emissions(log_probs: Any, states: _States) -> Any:
 
 def _alphas(emissions: Any, states: _States) -> Any:
     """(T, N, S): the logarithm of the probability of everything up to a state."""
-    frames = len(emissions)
-    alphas = np.full_like(emissions, NEVER)
+    frames, samples, width = emissions.shape
+    behind = np.full_like(emissions, NEVER, shape=(frames, samples, width + 2), order="C")  # with a gap in front
+    alphas = behind[:, :, 2:]
     alphas[0, :, 0] = emissions[0, :, 0]
-    if emissions.shape[2] > 1:
+    if width > 1:
         alphas[0, :, 1] = np.where(states.last > 0, emissions[0, :, 1], NEVER)
-    gap = _gap(alphas[0])
+    jumps = states.jumps.astype(alphas.dtype)
     for t in range(1, frames):
-        alphas[t] = _forward_step(alphas[t - 1], states.jumps, gap) + emissions[t]
+        np.add(_forward_step(behind[t - 1], jumps), emissions[t], out=alphas[t])
     return alphas
 
 
@@ -106,19 +111,19 @@ def _ends(at_end: Any, states: _States) -> Any:
 
 def _posteriors(emissions: Any, alphas: Any, losses: Any, states: _States, input_lengths: Any) -> Any:
     """(T, N, S): the probability of every state, given the labels."""
-    frames, _, width = emissions.shape
+    frames, samples, width = emissions.shape
     position = np.arange(width)
     ends = np.where((position == states.last[:, None]) | (position == states.last[:, None] - 1), 0.0, NEVER)
-    beta = np.full_like(emissions, NEVER, shape=emissions.shape[1:])
-    posteriors = np.empty_like(emissions)
-    gap = _gap(beta)
-    jumps = np.concatenate([states.jumps, gap > 0], 1)[:, 2:]
+    beta = np.full_like(emissions, NEVER, shape=(samples, width))
+    ahead = np.full_like(emissions, NEVER, shape=(samples, width + 2))  # with a gap behind
+    betas = np.empty_like(emissions)
+    jumps = np.concatenate([states.jumps.astype(beta.dtype), _gap(beta)], 1)[:, 2:]
     for t in reversed(range(frames)):
         if t + 1 < frames:
-            beta = _backward_step(beta + emissions[t + 1], jumps, gap)
-        beta = np.where((input_lengths == t + 1)[:, None], ends, beta)
-        posteriors[t] = np.exp(alphas[t] + beta + losses[:, None])
-    return posteriors
+            np.add(beta, emissions[t + 1], out=ahead[:, :-2])
+            beta = _backward_step(ahead, jumps)
+        betas[t] = beta = np.where((input_lengths == t + 1)[:, None], ends, beta)
+    return np.exp(alphas + betas + losses[:, None])
 
 
 def _compose(log_probs: Any, states: _States, input_lengths: Any) -> Any:
@@ -128,9 +133,9 @@ def _compose(log_probs: Any, states: _States, input_lengths: Any) -> Any:
     first = np.arange(emissions.shape[2]) < np.where(states.last > 0, 2, 1)[:, None]
     alpha = np.where(first, emissions[0], NEVER)
     at_end = np.where((input_lengths == 1)[:, None], alpha, NEVER)
-    gap = _gap(alpha)
+    gap, jumps = _gap(alpha), states.jumps.astype(alpha.dtype)
     for t in range(1, frames):
-        alpha = _forward_step(alpha, states.jumps, gap) + emissions[t]
+        alpha = _forward_step(np.concatenate([gap, alpha], 1), jumps) + emissions[t]
         at_end = np.where((input_lengths == t + 1)[:, None], alpha, at_end)
     return -_ends(at_end, states)
 

@@ -18,6 +18,7 @@ from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.dtypes import as_dtype, default_float
+from retrograd.ops import _fourier as fourier
 from retrograd.ops._rules import normalize_dim
 
 transform: Any = without_warnings(linear)
@@ -124,7 +125,7 @@ def _grid(
     namespace="fft",
     method=False,
     node_name="FftC2CBackward0",
-    input=lambda g, input_shape, dim, norm: resized(np.fft.ifft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
+    input=lambda g, input_shape, dim, norm: resized(fourier.ifft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
 )
 def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the discrete Fourier transform along ``dim``, cropped or padded with zeros to length ``n`` first.
@@ -133,72 +134,72 @@ def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     ``"ortho"`` both by its square root.
     """
     input = _numbers("fft", input, norm)
-    return row_major(np.fft.fft(input, _line("fft", input, n, dim), dim, norm))
+    return row_major(fourier.fft(input, _line("fft", input, n, dim), dim, norm))
 
 
 @transform(
     namespace="fft",
     method=False,
     node_name="FftC2CBackward0",
-    input=lambda g, input_shape, dim, norm: resized(np.fft.fft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
+    input=lambda g, input_shape, dim, norm: resized(fourier.fft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
 )
 def ifft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the inverse discrete Fourier transform along ``dim``; see :func:`fft`."""
     input = _numbers("ifft", input, norm)
-    return row_major(np.fft.ifft(input, _line("ifft", input, n, dim), dim, norm))
+    return row_major(fourier.ifft(input, _line("ifft", input, n, dim), dim, norm))
 
 
 def rfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: int, norm: Norm) -> Any:
     n = input_shape[dim] if n is None else n
-    return resized(np.fft.irfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
+    return resized(fourier.irfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfft_derivative)
 def rfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the first ``n // 2 + 1`` entries of the Fourier transform of a real tensor; the others mirror them."""
     input = _numbers("rfft", input, norm, real=True)
-    return row_major(np.fft.rfft(input, _line("rfft", input, n, dim), dim, norm))
+    return row_major(fourier.rfft(input, _line("rfft", input, n, dim), dim, norm))
 
 
 def irfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
-    return resized(mirrored(np.fft.rfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
+    return resized(mirrored(fourier.rfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=irfft_derivative)
 def irfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real numbers of which the input is the half spectrum; an even ``n`` is assumed."""
     input = _numbers("irfft", input, norm)
-    return row_major(np.fft.irfft(input, _line("irfft", input, n, dim, half=True), dim, norm))
+    return row_major(fourier.irfft(input, _line("irfft", input, n, dim, half=True), dim, norm))
 
 
 def hfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
-    return resized(mirrored(np.fft.ihfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
+    return resized(mirrored(fourier.ihfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=hfft_derivative)
 def hfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real entries of the spectrum of a signal that mirrors itself, of which the input is one half."""
     input = _numbers("hfft", input, norm)
-    return row_major(np.fft.hfft(input, _line("hfft", input, n, dim, half=True), dim, norm))
+    return row_major(fourier.hfft(input, _line("hfft", input, n, dim, half=True), dim, norm))
 
 
 def ihfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: int, norm: Norm) -> Any:
     n = input_shape[dim] if n is None else n
-    return resized(np.fft.hfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
+    return resized(fourier.hfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=ihfft_derivative)
 def ihfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return one half of the signal with the real spectrum ``input``: the inverse of :func:`hfft`."""
     input = _numbers("ihfft", input, norm, real=True)
-    return row_major(np.fft.ihfft(input, _line("ihfft", input, n, dim), dim, norm))
+    return row_major(fourier.ihfft(input, _line("ihfft", input, n, dim), dim, norm))
 
 
 # --- along several dimensions -----------------------------------------------------------------------------------------
 
 
 def fftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
-    return resized(np.fft.ifftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
+    return resized(fourier.ifftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=fftn_derivative)
@@ -206,11 +207,11 @@ def fftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform along all dimensions in ``dim``, cropped or padded to the lengths ``s`` first."""
     input = _numbers("fftn", input, norm)
     lengths, axes = _grid("fftn", input, s, dim)
-    return row_major(np.fft.fftn(input, lengths, axes, norm) if axes else input + 0j)
+    return row_major(fourier.fftn(input, lengths, axes, norm) if axes else input + 0j)
 
 
 def ifftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
-    return resized(np.fft.fftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
+    return resized(fourier.fftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifftn_derivative)
@@ -218,14 +219,14 @@ def ifftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the inverse Fourier transform along all dimensions in ``dim``; see :func:`fftn`."""
     input = _numbers("ifftn", input, norm)
     lengths, axes = _grid("ifftn", input, s, dim)
-    return row_major(np.fft.ifftn(input, lengths, axes, norm) if axes else input + 0j)
+    return row_major(fourier.ifftn(input, lengths, axes, norm) if axes else input + 0j)
 
 
 def rfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
     axes = _axes(len(input_shape), s, dim)
     lengths = _lengths([input_shape[axis] for axis in axes], s)
     half = mirrored(g, lengths[-1], axes[-1], 0.5)
-    return resized(np.fft.irfftn(half, lengths, axes, ADJOINT[norm]), input_shape)
+    return resized(fourier.irfftn(half, lengths, axes, ADJOINT[norm]), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfftn_derivative)
@@ -233,12 +234,12 @@ def rfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform of a real tensor, only the first half of it along the last of the dimensions."""
     input = _numbers("rfftn", input, norm, real=True)
     lengths, axes = _grid("rfftn", input, s, dim, some=True)
-    return row_major(np.fft.rfftn(input, lengths, axes, norm))
+    return row_major(fourier.rfftn(input, lengths, axes, norm))
 
 
 def irfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
     axes = _axes(len(input_shape), s, dim)
-    half = np.fft.rfftn(g, axes=axes, norm=ADJOINT[norm])
+    half = fourier.rfftn(g, axes=axes, norm=ADJOINT[norm])
     return resized(mirrored(half, g.shape[axes[-1]], axes[-1], 2), input_shape)
 
 
@@ -247,12 +248,12 @@ def irfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real tensor whose half spectrum, as of :func:`rfftn`, the input is."""
     input = _numbers("irfftn", input, norm)
     lengths, axes = _grid("irfftn", input, s, dim, half=True, some=True)
-    return row_major(np.fft.irfftn(input, lengths, axes, norm))
+    return row_major(fourier.irfftn(input, lengths, axes, norm))
 
 
 def hfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
     axes = _axes(len(input_shape), s, dim)
-    half = np.conj(np.fft.rfftn(g, axes=axes, norm=norm))
+    half = np.conj(fourier.rfftn(g, axes=axes, norm=norm))
     return resized(mirrored(half, g.shape[axes[-1]], axes[-1], 2), input_shape)
 
 
@@ -261,14 +262,14 @@ def hfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real spectrum of a signal that mirrors itself; the input is one half of it in the last dimension."""
     input = _numbers("hfftn", input, norm)
     lengths, axes = _grid("hfftn", input, s, dim, half=True, some=True)
-    return row_major(np.fft.irfftn(np.conj(input), lengths, axes, ADJOINT[norm]))
+    return row_major(fourier.irfftn(np.conj(input), lengths, axes, ADJOINT[norm]))
 
 
 def ihfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
     axes = _axes(len(input_shape), s, dim)
     lengths = _lengths([input_shape[axis] for axis in axes], s)
     half = np.conj(mirrored(g, lengths[-1], axes[-1], 0.5))
-    return resized(np.fft.irfftn(half, lengths, axes, norm), input_shape)
+    return resized(fourier.irfftn(half, lengths, axes, norm), input_shape)
 
 
 @transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ihfftn_derivative)
@@ -276,7 +277,7 @@ def ihfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return one half, in the last dimension, of the signal with the real spectrum ``input``."""
     input = _numbers("ihfftn", input, norm, real=True)
     lengths, axes = _grid("ihfftn", input, s, dim, some=True)
-    return row_major(np.conj(np.fft.rfftn(input, lengths, axes, ADJOINT[norm])))
+    return row_major(np.conj(fourier.rfftn(input, lengths, axes, ADJOINT[norm])))
 
 
 # --- along two dimensions ---------------------------------------------------------------------------------------------

@@ -7,29 +7,50 @@ they weigh follows from the place. The sum is linear in the elements and in the 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.core.blocks import block_size
 from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_kind, check_tensors
-from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._positions import combine_at
-from retrograd.ops.conditional import where
-from retrograd.ops.joining import stack
+from retrograd.ops._rows import parts
 from retrograd.ops.matmul import matmul
-from retrograd.ops.rounding import round as round_
+from retrograd.ops.norm_layers import in_single
 
 # --- weighted sums of taps ----------------------------------------------------------------------------------------
 #
 # n numbers images, k the taps, p places; the input is flat, (N, C, S), and has its taps at index (N, K, P). All three
 # functions are parts of one form: the sum over all of g[n, c, p] * weights[n, k, p] * input[n, c, index[n, k, p]].
+
+_BLOCK = 1 << 16  # elements of all taps that are worked on at a time, if not those of one image are more
+
+
+def _blocks(like: Any, index: Any) -> Iterator[slice]:
+    """Parts of the images."""
+    each = like.shape[1] * math.prod(index.shape[1:])
+    return parts(len(index), block_size(_BLOCK, like) // max(each, 1))
+
+
+def _positions(index: Any, channels: int, size: int) -> Any:
+    """Where taps lie in the flattened input, ``(N, C, K, P)``."""
+    firsts = np.arange(len(index) * channels).reshape(len(index), channels, 1, 1) * size
+    return firsts + index[:, None]
+
+
+def _tapped(input: Any, index: Any) -> Any:
+    """The elements at all taps, ``(N, C, K, P)``."""
+    images, channels, size = input.shape
+    if images == 1:
+        return np.take(input[0], index[0], axis=1)[None]
+    return np.take(input.reshape(-1), _positions(index, channels, size))
 
 
 @kernel(
@@ -43,10 +64,11 @@ from retrograd.ops.rounding import round as round_
 @sample_by_sample
 def sum_taps(input, weights, index):
     """The weighted sums of taps, ``(N, C, P)``."""
-    images, taps, places = index.shape
-    result = np.zeros_like(input, shape=(images, input.shape[1], places), order="C")
-    for n, k in itertools.product(range(images), range(taps)):
-        result[n] += np.take(input[n], index[n, k], axis=1) * weights[n, k]
+    result = np.empty_like(input, shape=(*input.shape[:2], index.shape[2]), order="C")
+    for part in _blocks(input, index):
+        tapped = _tapped(input[part], index[part])
+        tapped *= weights[part, None]
+        np.add.reduce(tapped, 2, out=result[part])
     return result
 
 
@@ -60,12 +82,11 @@ def sum_taps(input, weights, index):
 @sample_by_sample
 def spread_taps(grad, weights, index, size: int):
     """The adjoint of :func:`sum_taps` for the input, ``(N, C, S)``."""
-    images, taps, _ = index.shape
     channels = grad.shape[1]
-    result = np.zeros_like(grad, shape=(images, channels, size), order="C")
-    firsts = np.arange(channels)[:, None] * size
-    for n, k in itertools.product(range(images), range(taps)):
-        combine_at(np.add, result[n], firsts + index[n, k], grad[n] * weights[n, k])
+    result = np.zeros_like(grad, shape=(len(index), channels, size), order="C")
+    for part in _blocks(grad, index):
+        values = grad[part, :, None] * weights[part, None]
+        combine_at(np.add, result[part], _positions(index[part], channels, size), values)
     return result
 
 
@@ -80,36 +101,46 @@ def spread_taps(grad, weights, index, size: int):
 def weigh_taps(grad, input, index):
     """The adjoint of :func:`sum_taps` for the weights, ``(N, K, P)``."""
     result = np.empty_like(grad, shape=index.shape, order="C")
-    for n, k in itertools.product(*map(range, index.shape[:2])):
-        np.einsum("cp,cp->p", grad[n], np.take(input[n], index[n, k], axis=1), out=result[n, k])
+    for part in _blocks(input, index):
+        tapped = _tapped(input[part], index[part])
+        tapped *= grad[part, :, None]
+        np.add.reduce(tapped, 1, out=result[part])
     return result
 
 
 # --- places -------------------------------------------------------------------------------------------------------
+#
+# These functions compute with arrays, and with Tensors where second derivatives are wanted.
 
 
 def _reflected(places: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
-    """Places as mirrors at both ends show them, and the slopes, 1 or -1."""
+    """Places as mirrors at both ends show them, and whether they move the other way there."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if span == 0:
-        return places * 0, places * 0
+        return places * 0, places < low
     away = np.abs(places - low)
-    times = np.floor(away / span)
-    odd = times % 2 == 1
+    odd = np.floor(away / span) % 2 == 1
     rest = np.fmod(away, span)
-    slopes = np.where(odd, -1, 1) * np.where(places < low, -1, 1)
-    return np.where(odd, span - rest, rest) + low, slopes
+    return np.where(odd, span - rest, rest) + low, odd != (places < low)
 
 
-def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) -> tuple[Any, Any]:
-    """Places as ``padding_mode`` has them, and how fast they follow those given."""
+def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
+    """Places as ``padding_mode`` has them."""
     if padding_mode == "zeros":  # not further away than from where no tap reaches the image
-        return np.clip(places, -4, size + 3), (places > -4) & (places < size + 3)
-    slopes: Any = 1
+        return np.minimum(np.maximum(places, -4), size + 3)
     if padding_mode == "reflection":
-        places, slopes = _reflected(places, size, align_corners)
-    inside = (places > 0) & (places < size - 1)
-    return np.clip(places, 0, size - 1), np.where(inside, slopes, 0)
+        places, _ = _reflected(places, size, align_corners)
+    return np.minimum(np.maximum(places, 0), size - 1)
+
+
+def _slopes(places: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
+    """How fast places follow those given, which are not confined yet."""
+    if padding_mode == "zeros":
+        return (places > -4) & (places < size + 3)
+    reversing: Any = False
+    if padding_mode == "reflection":
+        places, reversing = _reflected(places, size, align_corners)
+    return ((places > 0) & (places < size - 1)) * np.where(reversing, -1, 1)
 
 
 @op(
@@ -121,10 +152,11 @@ def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) ->
 )
 def _move(input, size: int, padding_mode: str, align_corners: bool):
     """Places as ``padding_mode`` has them, and how fast they follow those given."""
-    return tuple(part.astype(input.dtype) for part in _confined(input, size, padding_mode, align_corners))
+    functions = (_confined, _slopes)
+    return tuple(of(input, size, padding_mode, align_corners).astype(input.dtype, copy=False) for of in functions)
 
 
-def _in_pixels(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
+def _in_pixels(coordinate: Any, size: int, align_corners: bool) -> Any:
     """From [-1, 1] to places in the image."""
     return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
 
@@ -132,45 +164,196 @@ def _in_pixels(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
 # --- taps along one dimension -------------------------------------------------------------------------------------
 
 
-def _keys_weights(t: Tensor) -> list[Tensor]:
-    """The kernel of cubic convolution (Keys, 1981) at distances ``1 + t, t, 1 - t, 2 - t``, with a = -3/4."""
-    a = -0.75
+class _Options(NamedTuple):
+    """How to sample; see :func:`grid_sample`."""
 
-    def near(x: Tensor) -> Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Tensor) -> Tensor:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    mode: str
+    padding_mode: str
+    align_corners: bool
 
 
-def _taps(places: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> tuple[Tensor, Any]:
-    """Weights and indices ``(N, K, P)`` of the taps along one dimension; taps outside weigh nothing."""
-    if mode != "bicubic":
-        places, _ = _move(places, size, padding_mode, align_corners)
-    elif padding_mode != "reflection":  # the taps are padded later, each by itself
-        places, _ = _move(places, size, "zeros", align_corners)
-    if mode == "nearest":
-        places = round_(places)
-    data = places._data
-    floor = np.floor(data)
-    fraction = places - wrap(floor)
-    lost = ~np.isfinite(data)
+class _Taps(NamedTuple):
+    """The taps of places along one dimension.
+
+    Attributes
+    ----------
+    fraction
+        How far places are from the element before them, ``(N, 1, P)``.
+    inside
+        Which taps are in the image, ``(N, K, P)``; others weigh nothing.
+    index
+        Where taps are, ``(N, K, P)``.
+    """
+
+    fraction: Any
+    inside: Any
+    index: Any
+
+
+_A = -0.75  # the parameter of cubic convolution (Keys, 1981)
+
+
+def _near(x: Any) -> Any:
+    """What a tap weighs at a distance below 1."""
+    return ((_A + 2) * x - (_A + 3)) * x * x + 1
+
+
+def _far(x: Any) -> Any:
+    """What a tap weighs at a distance from 1 to 2."""
+    return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A
+
+
+def _near_slope(x: Any) -> Any:
+    return (3 * (_A + 2) * x - 2 * (_A + 3)) * x
+
+
+def _far_slope(x: Any) -> Any:
+    return (3 * _A * x - 10 * _A) * x + 8 * _A
+
+
+def _weights(taps: _Taps, mode: str) -> Any:
+    """What taps weigh, ``(N, K, P)``."""
+    t = taps.fraction
     if mode == "bicubic":
-        weights, first = _keys_weights(fraction), -1
+        weights = [_far(t + 1), _near(t), _near(1 - t), _far(2 - t)]
     else:
-        weights, first = [1 - fraction, fraction], 0
+        weights = [1 - t, t] if mode == "bilinear" else [1 - t]
+    return (np.concatenate(weights, 1) if len(weights) > 1 else weights[0]) * taps.inside
+
+
+def _weights_slopes(taps: _Taps, mode: str) -> Any:
+    """How fast the weights follow the places, ``(N, K, P)``."""
+    t = taps.fraction
+    if mode == "bicubic":
+        slopes = [_far_slope(t + 1), _near_slope(t), -_near_slope(1 - t), -_far_slope(2 - t)]
+    else:
+        slopes = [-np.ones_like(t), np.ones_like(t)]
+    return np.concatenate(slopes, 1) * taps.inside
+
+
+def _padding_of_places(options: _Options) -> str | None:
+    """What confines places; None if the taps are confined, each by itself."""
+    mode, padding_mode, _ = options
+    if mode != "bicubic":
+        return padding_mode
+    return None if padding_mode == "reflection" else "zeros"
+
+
+def _taps(coordinate: Any, size: int, options: _Options) -> _Taps:
+    """The taps along one dimension of places ``(N, 1, P)``."""
+    mode, padding_mode, align_corners = options
+    places, padding = _in_pixels(coordinate, size, align_corners), _padding_of_places(options)
+    if padding is not None and isinstance(places, Tensor):
+        places, _ = _move(places, size, padding, align_corners)
+    elif padding is not None:
+        places = _confined(places, size, padding, align_corners)
     if mode == "nearest":
-        del weights[1]
-    indices, inside = [], []
-    for offset in range(first, first + len(weights)):
-        place = np.where(lost, 0, floor + offset)
-        if mode == "bicubic" and padding_mode != "zeros":
-            place, _ = _confined(place, size, padding_mode, align_corners)
-        inside.append((place >= 0) & (place < size))
-        indices.append(np.clip(place, 0, size - 1).astype(np.int64))
-    return where(wrap(np.stack(inside, 1)), stack(weights, 1), 0.0), np.stack(indices, 1)
+        places = np.round(places)
+    floor = place = np.floor(places._data if isinstance(places, Tensor) else places)
+    if mode == "bilinear":
+        place = np.concatenate([floor, floor + 1], 1)
+    elif mode == "bicubic":
+        place = np.concatenate([floor - 1, floor, floor + 1, floor + 2], 1)
+        if padding_mode != "zeros":
+            place = _confined(place, size, padding_mode, align_corners)
+    nearest = np.fmin(np.fmax(place, 0), size - 1)  # a place that is NaN has some tap, whose weight is NaN
+    return _Taps(places - floor, nearest == place, nearest.astype(np.int64))
+
+
+def _combined(each: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """What belongs to each combination of a tap of every dimension, from what belongs to the taps, ``(N, K, P)``."""
+
+    def pair(a: Any, b: Any) -> Any:
+        both = combine(a[:, :, None], b[:, None])
+        return both.reshape((both.shape[0], a.shape[1] * b.shape[1], both.shape[3]))
+
+    return functools.reduce(pair, each)
+
+
+def _coordinates(grid: Any) -> list[Any]:
+    """The coordinates of a grid along each dimension of the image, ``(N, 1, P)``."""
+    shape = (grid.shape[0], 1, math.prod(grid.shape[1:-1]))
+    return [grid[..., k].reshape(shape) for k in reversed(range(grid.shape[-1]))]
+
+
+def _taps_of_grid(grid: Any, sizes: Sequence[int], options: _Options) -> list[_Taps]:
+    """The taps along every dimension of an image of these sizes."""
+    return [_taps(each, size, options) for each, size in zip(_coordinates(grid), sizes, strict=True)]
+
+
+def _flat(x: Any) -> Any:
+    """Images with all places in one dimension."""
+    return x.reshape((*x.shape[:2], math.prod(x.shape[2:])))
+
+
+# --- the operation ------------------------------------------------------------------------------------------------
+
+
+def _weights_and_index(grid: Any, sizes: tuple[int, ...], options: _Options) -> tuple[Any, Any]:
+    """What all combinations of taps weigh, and where they lie in a flattened image."""
+    taps = _taps_of_grid(grid, sizes, options)
+    weights = _combined([_weights(each, options.mode) for each in taps], np.multiply)
+    steps = [each.index * math.prod(sizes[dim + 1 :]) for dim, each in enumerate(taps)]
+    return weights, _combined(steps, np.add)
+
+
+def _sampled(input: Any, grid: Any, weights: Any, index: Any) -> Any:
+    return sum_taps(_flat(input), weights, index).reshape((*input.shape[:2], *grid.shape[1:-1]))
+
+
+def _compose_grid_sample(input: Any, grid: Any, options: _Options) -> Any:
+    return _sampled(input, grid, *_weights_and_index(grid, tuple(input.shape[2:]), options))
+
+
+def _sample_input(g, input_shape, grid, options, weights, index):
+    sizes = input_shape[2:]
+    if index is None:
+        weights, index = _weights_and_index(grid, sizes, options)
+    else:
+        (g,) = in_single(g)
+    return spread_taps(_flat(g), weights, index, math.prod(sizes)).reshape(input_shape)
+
+
+def _sample_grid(g, input, grid, options, index):
+    if index is None:
+        return gradient_of(_compose_grid_sample, g, [input, grid, options], 1)
+    if options.mode == "nearest":
+        return np.zeros_like(grid)
+    g, input, whole = in_single(g, input, grid)
+    sizes = input.shape[2:]
+    taps = _taps_of_grid(whole, sizes, options)
+    products = weigh_taps(_flat(g), _flat(input), index)
+    products = products.reshape((len(products), *[each.index.shape[1] for each in taps], products.shape[2]))
+    weights, slopes = ([of(each, options.mode) for each in taps] for of in (_weights, _weights_slopes))
+    found = []
+    for dim, (coordinate, size) in enumerate(zip(_coordinates(whole), sizes, strict=True)):
+        part = products
+        for other in reversed(range(len(sizes))):  # the taps of the last dimension that is left are summed up
+            factor = slopes[other] if other == dim else weights[other]
+            part = np.add.reduce(part * factor.reshape((len(factor), *(1,) * other, *factor.shape[1:])), other + 1)
+        part *= (size - 1 if options.align_corners else size) / 2
+        padding = _padding_of_places(options)
+        if padding is not None:
+            pixels = _in_pixels(coordinate, size, options.align_corners)
+            part *= _slopes(pixels, size, padding, options.align_corners)[:, 0]
+        found.append(part)
+    return np.stack(found[::-1], -1).reshape(grid.shape)
+
+
+@op(
+    name="grid_sample",
+    public=False,
+    method=False,
+    node_name="GridSamplerBackward0",
+    byproducts=("weights", "index"),
+    input=_sample_input,
+    grid=_sample_grid,
+)
+def _grid_sample(input, grid, options: _Options):
+    dtype = input.dtype
+    input, grid = in_single(input, grid)
+    weights, index = _weights_and_index(grid, input.shape[2:], options)
+    return _sampled(input, grid, weights, index).astype(dtype, copy=False), weights, index
 
 
 # --- the functions users call -------------------------------------------------------------------------------------
@@ -246,28 +429,7 @@ def grid_sample(
     _check_grid(input, grid, mode, padding_mode)
     if align_corners is None:
         _say_default("grid_sample")
-    sizes, places = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
-    images, channels = input.shape[:2]
-    weights, indices = [], []
-    for dim, size in enumerate(sizes):
-        coordinate = grid[..., len(sizes) - 1 - dim].reshape(images, math.prod(places))
-        pixels = _in_pixels(coordinate, size, bool(align_corners))
-        weight, index = _taps(pixels, size, mode, padding_mode, bool(align_corners))
-        weights.append(weight)
-        indices.append(index * math.prod(sizes[dim + 1 :]))
-    flat = input.reshape(images, channels, math.prod(sizes))
-    sampled = sum_taps(flat, _combined(weights, lambda a, b: a * b), _combined(indices, np.add))
-    return sampled.reshape(images, channels, *places)
-
-
-def _combined(parts: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """What belongs to each combination of a tap of every dimension, from what belongs to the taps, ``(N, K, P)``."""
-
-    def pair(a: Any, b: Any) -> Any:
-        both = combine(a[:, :, None], b[:, None])
-        return both.reshape((both.shape[0], a.shape[1] * b.shape[1], both.shape[3]))
-
-    return functools.reduce(pair, parts)
+    return _grid_sample(input, grid, _Options(mode, padding_mode, bool(align_corners)))
 
 
 @composite(method=False)

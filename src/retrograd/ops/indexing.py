@@ -21,7 +21,7 @@ from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.ops._positions import ALL, add_picked, add_rows, along
+from retrograd.ops._positions import ALL, add_picked, along
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.copying import cast, fill_value, write
 
@@ -87,7 +87,7 @@ def add_at(grad, shape: tuple[int, ...], indices: Sequence[Any]):
     whole = len(indices) == 1 and not isinstance(indices[0], slice)
     if whole and indices[0].dtype.kind == "b":  # a mask repeats nothing
         result[indices[0]] = grad
-    elif not (whole and add_rows(result, indices[0], grad)):
+    else:
         add_picked(result, indices, grad)
     return result
 

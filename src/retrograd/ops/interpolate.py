@@ -22,6 +22,8 @@ from retrograd.ops._fused import samples_in_front
 from retrograd.ops._positions import along
 from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
+_cached = functools.lru_cache(maxsize=256)  # programs resample to the same sizes again and again
+
 # --- taps ---------------------------------------------------------------------------------------------------------
 
 
@@ -51,6 +53,14 @@ class Tap:
         longer = (np.flatnonzero(lengths > k) for k in range(1, longest))
         return Runs(firsts, longest, tuple(None if len(some) == len(firsts) else some for some in longer))
 
+    @functools.cached_property
+    def targets(self) -> Any:
+        """The places of the runs; a slice, which takes less time, if they are evenly spaced."""
+        places = self.places[self.runs.firsts]
+        step = int(places[1] - places[0]) if len(places) > 1 else 1
+        even = len(places) > 0 and (np.diff(places) == step).all()
+        return slice(int(places[0]), int(places[-1]) + 1, step) if even else places
+
 
 class Taps(NamedTuple):
     """How one dimension is resampled."""
@@ -74,15 +84,42 @@ def _resample_along(input: Any, dim: int, taps: Taps) -> Any:
 
 
 def _collect_along(grad: Any, dim: int, taps: Taps) -> Any:
+    adjoint = _adjoint(taps.size, taps.taps)
+    if adjoint is not None:
+        return _resample_along(grad, dim, Taps(grad.shape[dim], adjoint))
     result = np.zeros_like(grad, shape=(*grad.shape[:dim], taps.size, *grad.shape[dim + 1 :]), order="C")
     for tap in taps.taps:
         part = grad if tap.weights is None else grad * _shaped(tap.weights, dim, grad)
         sums = _sum_runs(part, dim, tap.runs)
-        if len(tap.runs.firsts) == taps.size:
-            result += sums
+        if tap is taps.taps[0]:
+            result[along(dim, tap.targets)] = sums
         else:
-            result[along(dim, tap.places[tap.runs.firsts])] += sums
+            result[along(dim, tap.targets)] += sums
     return result
+
+
+@_cached
+def _adjoint(size: int, taps: tuple[Tap, ...]) -> tuple[Tap, ...] | None:
+    """The taps that the elements of the input have in the gradient of the result.
+
+    None where an element has none, or some have so many that it takes less time to collect them from the result.
+    """
+    count = len(taps[0].places)
+    weights = np.concatenate([np.ones(count) if tap.weights is None else tap.weights for tap in taps])
+    pairs = np.concatenate([tap.places * count + np.arange(count) for tap in taps])[weights != 0]
+    pairs, which = np.unique(pairs, return_inverse=True)
+    weights = np.bincount(which, weights[weights != 0])
+    places, results = np.divmod(pairs, count)
+    numbers = np.bincount(places, minlength=size)
+    if not 0 < numbers.min() <= numbers.max() <= 2 * len(taps):
+        return None
+    k = np.arange(numbers.max())[:, None]
+    at = np.cumsum(numbers) - numbers + np.minimum(k, numbers - 1)
+    # an element that has fewer has its last one several times: halves of it, because 0 times infinity would be NaN
+    halvings = np.maximum(k - numbers + 2, 0)
+    halvings[-1] -= 1
+    each = zip(results[at], weights[at] * 0.5**halvings, strict=True)
+    return tuple(Tap(where, None if (weigh == 1).all() else weigh) for where, weigh in each)
 
 
 def _sum_runs(array: Any, dim: int, runs: Runs) -> Any:
@@ -131,8 +168,6 @@ def resample_bytes(input, dims: tuple[Taps, ...]):
 
 
 # --- where the taps are -------------------------------------------------------------------------------------------
-
-_cached = functools.lru_cache(maxsize=256)  # programs resample to the same sizes again and again
 
 
 def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:

@@ -11,7 +11,7 @@ from retrograd.core import calls
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor
-from retrograd.ops._positions import along_dim, apart, combine_at, write_flat
+from retrograd.ops._positions import add_along, along_dim, apart, combine_at, write_flat
 from retrograd.ops._rules import conj, everywhere, is_tensor, normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.extremes import check_ordered
@@ -85,7 +85,7 @@ def _scatter(input, dim: int, index, src):
 def _add_into(input: Any, dim: int, index: Any, src: Any) -> None:
     same_dtype("scatter_add", input, src, "src")
     dim = check_gather("scatter_add", index, dim, input.shape, src.shape)
-    combine_at(np.add, input, along_dim(index, input.shape, dim), _corner(src, index))
+    add_along(input, index, dim, _corner(src, index))
 
 
 @linear(

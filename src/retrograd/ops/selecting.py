@@ -18,7 +18,7 @@ from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import take_within
 from retrograd.ops._checks import check_tensors
-from retrograd.ops._positions import ALL, add_picked, along, along_dim, combine_at
+from retrograd.ops._positions import ALL, add_along, add_picked, along, along_dim, index_of_rows
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.indexing import add_at, slice_
 
@@ -204,11 +204,10 @@ def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
     """Zeros of ``shape`` with ``grad`` added where gather would pick: the adjoint of gather."""
     result = np.zeros_like(grad, shape=shape, order="C")
     dim = normalize_dim(dim, len(shape))
-    positions = along_dim(index, shape, dim)
     if index.size and index.ndim > 1 and index.shape[dim] == 1:  # no position twice
-        result.reshape(-1)[positions] = grad
+        result.reshape(-1)[along_dim(index, shape, dim)] = grad
     else:
-        combine_at(np.add, result, positions, grad)
+        add_along(result, index, dim, grad)
     return result
 
 
@@ -216,6 +215,9 @@ def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
 def elements_at(input, dim: int, index, sparse_grad: bool = False):
     """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
     dim = check_gather("gather", index, dim, input.shape)
+    rows = index_of_rows(index, input.shape, dim)
+    if rows is not None:
+        return take_within(input, rows)
     return take_within(input.reshape(-1), along_dim(index, input.shape, dim))
 
 
