@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
-import scipy.ndimage
+import scipy.cluster.vq
 import scipy.sparse
 import scipy.spatial
 import scipy.special
@@ -625,7 +625,7 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "sparse": (lambda x: scipy.sparse.eye(3).multiply(x), r"scipy\.sparse takes arrays only: A @ x and x @ A take"),
     "integrate": (lambda x: scipy.integrate.simpson(x), r"scipy\.integrate takes arrays only.*numpy\.trapezoid"),
     "spatial": (lambda x: scipy.spatial.distance.pdist(x[:, None]), r"scipy\.spatial takes arrays.*retrograd\.cdist"),
-    "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
+    "others": (lambda x: scipy.cluster.vq.whiten(x[:, None]), r"scipy takes arrays only.*autograd\.Function"),
     "pandas": (
         lambda x: eval("np.asarray(x)", {"np": np, "x": x, "__name__": "pandas.core.base"}),
         r"pandas takes arrays only.*to_numpy\(\)",
