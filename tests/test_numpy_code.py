@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.cluster.vq
 import scipy.integrate
 import scipy.linalg
-import scipy.cluster.vq
 import scipy.sparse
 import scipy.spatial
 import scipy.special

@@ -85,7 +85,7 @@ IN_PLACE_OF_FUNCTIONS = {
 }
 IN_PLACE_OF_FUNCTIONS |= {
     f"scipy.linalg.{name}": f"numpy.linalg.{name}"
-    for name in "det eig eigh eigvals eigvalsh inv lstsq norm pinv qr solve svd svdvals".split()
+    for name in ["det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "norm", "pinv", "qr", "solve", "svd", "svdvals"]
 }
 _BY_HAND = (
     "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, "
