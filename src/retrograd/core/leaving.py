@@ -83,10 +83,8 @@ IN_PLACE_OF_FUNCTIONS = {
     "scipy.special.polygamma": "retrograd.special.polygamma(n, x)",
     "scipy.special.softmax": "retrograd.softmax(x, axis)",
 }
-IN_PLACE_OF_FUNCTIONS |= {
-    f"scipy.linalg.{name}": f"numpy.linalg.{name}"
-    for name in ["det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "norm", "pinv", "qr", "solve", "svd", "svdvals"]
-}
+_OF_THE_SAME_NAME = ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "norm", "pinv", "qr", "solve", "svd")
+IN_PLACE_OF_FUNCTIONS |= {f"scipy.linalg.{name}": f"numpy.linalg.{name}" for name in (*_OF_THE_SAME_NAME, "svdvals")}
 _BY_HAND = (
     "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, "
     "array @ x in place of array.dot(x), mean + s * rng.normal(size=n) in place of rng.normal(mean, s), "
