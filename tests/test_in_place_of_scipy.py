@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
 import retrograd
+import retrograd.distributions
 from retrograd.core.leaving import IN_PLACE_OF_FUNCTIONS
 from tests.test_numpy_code import tensor
 
@@ -74,3 +77,36 @@ def test_optimizers_lead_to_those_with_derivatives() -> None:
     x = tensor(V)
     with pytest.raises(RuntimeError, match=r"scipy\.optimize takes arrays only: retrograd\.optimize has minimize"):
         optimize.minimize(lambda p: np.sum(x * p), V)
+
+
+PAGE = Path(__file__).parent.parent / "docs" / "from-autograd.md"
+_, _, _TABLE = PAGE.read_text().partition("| `scipy.stats` | `rg.distributions` |")
+PAIRS = [
+    pair
+    for row in re.findall(r"^\| (`.*) \| (`.*) \|$", _TABLE.partition("```")[0], flags=re.MULTILINE)
+    for pair in zip(*(re.findall(r"`(\w+\([^`]*\))`", side) for side in row), strict=True)
+]
+NUMBERS = {"m": 0.3, "s": 1.7, "df": 4.0, "r": 2.0, "a": 1.5, "b": 2.5, "k": 3.0, "p": 0.3}
+VECTORS = {"m": np.array([1.0, 2.0]), "C": np.array([[2.0, 0.3], [0.3, 1.0]]), "a": np.array([1.0, 2.0, 3.0])}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS)
+def test_the_page_names_the_same_densities(theirs: str, ours: str) -> None:
+    names: dict[str, Any] = NUMBERS if theirs[:5] not in ("multi", "diric") else VECTORS
+    names = {**names, "n": 5, "np": np}
+    density = eval(theirs, {**vars(scipy.stats), **names})
+    tensors = {key: tensor(np.array(value)) for key, value in names.items() if key not in ("n", "np")}
+    mine = eval(ours, {**vars(retrograd.distributions), **tensors, "n": 5})
+    points = {"multi": [0.3, 0.4], "diric": [0.2, 0.3, 0.5], "bern": [0, 1]}
+    point = np.array(next((at for name, at in points.items() if theirs.startswith(name)), [0.3, 0.7, 0.9]))
+    if hasattr(density, "logpmf"):
+        point = point if theirs.startswith("bern") else np.array([1, 2, 3])
+        expected = density.logpmf(point)
+    else:
+        expected = density.logpdf(point)
+    moved = point - 1 if theirs.startswith("geom") else point  # as the page says
+    np.testing.assert_allclose(mine.log_prob(tensor(moved.astype(float))).detach(), expected, rtol=1e-7)
+
+
+def test_the_page_names_many_densities() -> None:
+    assert len(PAIRS) > 15
