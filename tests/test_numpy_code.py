@@ -714,6 +714,23 @@ def test_numbers_warn(name: str) -> None:
     CONVERSIONS[name](tensor(V, grad=False))
 
 
+def test_numbers_that_scipy_asks_for_warn_at_the_line_that_called_it() -> None:
+    x = tensor(V)
+    with pytest.warns(UserWarning, match=r"scipy\.integrate takes numbers only; numpy\.trapezoid") as caught:
+        scipy.integrate.quad(lambda t: x[0] * t, 0, 1)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_method_in_the_place_of_a_number_is_told_as_one() -> None:
+    """NumPy's ``x.size`` is a number."""
+    x = tensor(V)
+    for wrong in (lambda: x.sum() / x.size, lambda: x.size * x, lambda: np.sum(x) ** x.size):
+        with pytest.raises(TypeError, match=r"x\.size is a method of tensors.*write x\.numel\(\)"):
+            wrong()
+    with pytest.raises(TypeError, match=r"x\.mean is a method of tensors.*write x\.mean\(\)"):
+        x - x.mean
+
+
 MASKED = np.ma.masked_array(V, [False, True, False])
 OWN_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "x * masked": lambda x: x * MASKED,

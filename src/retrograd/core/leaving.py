@@ -6,7 +6,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from retrograd.core.sites import is_internal, warn_user
+from retrograd.core.sites import is_internal, package_of, warn_user
 
 # What takes tensors in place of what takes arrays only, by the module that asked; the first that fits.
 _IN_PLACE_OF = (
@@ -85,6 +85,7 @@ IN_PLACE_OF_FUNCTIONS = {
 }
 _OF_THE_SAME_NAME = ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "norm", "pinv", "qr", "solve", "svd")
 IN_PLACE_OF_FUNCTIONS |= {f"scipy.linalg.{name}": f"numpy.linalg.{name}" for name in (*_OF_THE_SAME_NAME, "svdvals")}
+_LIBRARIES = ("numpy", "scipy", "pandas", "xarray")
 _BY_HAND = (
     "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, "
     "array @ x in place of array.dot(x), mean + s * rng.normal(size=n) in place of rng.normal(mean, s), "
@@ -123,7 +124,7 @@ def asking_library() -> tuple[str, str]:
     module = function = ""
     while frame is not None:  # the outermost of its modules is the one that the user has called
         name = frame.f_globals.get("__name__") or ""
-        if name.partition(".")[0] not in ("numpy", "scipy", "pandas", "xarray"):
+        if package_of(frame) not in _LIBRARIES:
             break
         if not name.startswith("scipy._lib."):
             module, function = name, frame.f_code.co_name
@@ -142,8 +143,15 @@ def asking_library() -> tuple[str, str]:
 def warn_of_number() -> None:
     """Warn that a Python number is made of a tensor whose gradient is lost by it."""
     # this is also how NumPy fills an element of an ndarray, array[0] = tensor
+    library, advice = asking_library()
+    if not library:
+        advice = (
+            "to keep it, write into a tensor (out = np.zeros_like(x)), not into an array, and call NumPy's functions "
+            "(np.sin), not those of math"
+        )
     warn_user(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-        "Consider using tensor.detach() first. The number has no gradient: to keep it, write into a tensor "
-        "(out = np.zeros_like(x)), not into an array, and call NumPy's functions (np.sin), not those of math."
+        "Consider using tensor.detach() first. The number has no gradient: "
+        + (f"this part of {library} takes numbers only; {advice}." if library else f"{advice}."),
+        through=_LIBRARIES,
     )
