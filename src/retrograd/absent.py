@@ -128,13 +128,11 @@ OF_TENSORS = {
 }
 # What NumPy's arrays have, besides.
 OF_TENSORS |= {
-    "argpartition": "use numpy.argpartition(x, kth)",
     "base": "use x._base, which is the tensor that x is a view of",
     "byteswap": "use x.numpy().byteswap()",
     "flags": "use x.is_contiguous(), or x.numpy().flags",
     "flat": "use x.ravel()",
     "partition": "use numpy.partition(x, kth)",
-    "ptp": "use numpy.ptp(x)",
     "strides": "use x.stride(), which counts elements",
     "tobytes": "use x.detach().numpy().tobytes()",
     "tofile": "use x.detach().numpy().tofile(file)",
