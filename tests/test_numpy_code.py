@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.cluster.vq
 import scipy.integrate
 import scipy.linalg
-import scipy.ndimage
 import scipy.sparse
 import scipy.spatial
 import scipy.special
@@ -625,7 +625,7 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "sparse": (lambda x: scipy.sparse.eye(3).multiply(x), r"scipy\.sparse takes arrays only: A @ x and x @ A take"),
     "integrate": (lambda x: scipy.integrate.simpson(x), r"scipy\.integrate takes arrays only.*numpy\.trapezoid"),
     "spatial": (lambda x: scipy.spatial.distance.pdist(x[:, None]), r"scipy\.spatial takes arrays.*retrograd\.cdist"),
-    "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
+    "others": (lambda x: scipy.cluster.vq.whiten(x[:, None]), r"scipy takes arrays only.*autograd\.Function"),
     "pandas": (
         lambda x: eval("np.asarray(x)", {"np": np, "x": x, "__name__": "pandas.core.base"}),
         r"pandas takes arrays only.*to_numpy\(\)",
@@ -712,6 +712,23 @@ def test_numbers_warn(name: str) -> None:
     with pytest.warns(UserWarning, match=r"requires_grad=True to a scalar.*\n.*detach\(\)"):
         CONVERSIONS[name](tensor(V))
     CONVERSIONS[name](tensor(V, grad=False))
+
+
+def test_numbers_that_scipy_asks_for_warn_at_the_line_that_called_it() -> None:
+    x = tensor(V)
+    with pytest.warns(UserWarning, match=r"scipy\.integrate takes numbers only; numpy\.trapezoid") as caught:
+        scipy.integrate.quad(lambda t: x[0] * t, 0, 1)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_method_in_the_place_of_a_number_is_told_as_one() -> None:
+    """NumPy's ``x.size`` is a number."""
+    x = tensor(V)
+    for wrong in (lambda: x.sum() / x.size, lambda: x.size * x, lambda: np.sum(x) ** x.size):
+        with pytest.raises(TypeError, match=r"x\.size is a method of tensors.*write x\.numel\(\)"):
+            wrong()
+    with pytest.raises(TypeError, match=r"x\.mean is a method of tensors.*write x\.mean\(\)"):
+        x - x.mean
 
 
 MASKED = np.ma.masked_array(V, [False, True, False])

@@ -199,3 +199,22 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(ModuleNotFoundError, match=r"SciPy is not installed: pip install .retrograd\[scipy\]"):
         rg.optimize.minimize(rosenbrock, X0)
+
+
+class Cube(rg.autograd.Function):
+    """Without a ``jvp``, which forward mode would ask for."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grads[0] * 3 * x**2
+
+
+def test_products_of_the_hessian_need_no_forward_mode() -> None:
+    found = rg.optimize.minimize(lambda x: ((Cube.apply(x) - 8.0) ** 2).sum(), [1.5, 2.5], method="trust-ncg")
+    assert_allclose(found.x, 2.0, atol=1e-5)

@@ -126,6 +126,17 @@ OF_TENSORS = {
     "storage_type": "use x.untyped_storage(), which says where a tensor lies and how large that is",
     "symeig": "use retrograd.linalg.eigh(x, UPLO='U')",
 }
+# What NumPy's arrays have, besides.
+OF_TENSORS |= {
+    "base": "use x._base, which is the tensor that x is a view of",
+    "byteswap": "use x.numpy().byteswap()",
+    "flags": "use x.is_contiguous(), or x.numpy().flags",
+    "flat": "use x.ravel()",
+    "partition": "use numpy.partition(x, kth)",
+    "strides": "use x.stride(), which counts elements",
+    "tobytes": "use x.detach().numpy().tobytes()",
+    "tofile": "use x.detach().numpy().tofile(file)",
+}
 for _advice, _names in (
     (
         _DENSE,

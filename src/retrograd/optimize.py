@@ -16,7 +16,7 @@ import numpy as np
 from retrograd import creation, dtypes
 from retrograd.autograd import no_grad
 from retrograd.core.tensor import Tensor
-from retrograd.func import grad, hessian, jacfwd, jacrev, jvp, value_and_grad
+from retrograd.func import grad, hessian, jacfwd, jacrev, value_and_grad, vjp
 from retrograd.ops.joining import stack
 from retrograd.tree import flatten, unflatten
 
@@ -311,11 +311,12 @@ def _arrays(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _products(objective: Callable[[Tensor], Tensor]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Products of the Hessian with vectors, forward over reverse (Pearlmutter 1994)."""
+    """Products of the Hessian, which is symmetric, with vectors: reverse over reverse takes less than forward does."""
     gradient = grad(objective)
 
     def products(vector: np.ndarray, p: np.ndarray) -> np.ndarray:
-        return np.array(_plain(jvp(gradient, (_vector(vector),), (_vector(p),))[1]))
+        _, pull = vjp(gradient, _vector(vector))
+        return np.array(_plain(pull(_vector(p))[0]))
 
     return products
 

@@ -153,6 +153,18 @@ LATE = {
         "[0.5, 1.0]",
         "torch.special.log_ndtr(1.4142135623730951 * x)",
     ),
+    "upper tail of a probit": Late(
+        "p = 0.5 * (1 + torch.erf(x))\ny = torch.log(1 - p)",
+        "[12.0, 1.0]",
+        "[1.0, -0.5]",
+        "torch.special.log_ndtr(-1.4142135623730951 * x)",
+    ),
+    "one label of a sigmoid by tanh": Late(
+        "p = (torch.tanh(x) + 1) / 2\ny = 3 * torch.log(1 - p)",
+        "[40.0, 1.0]",
+        "[1.0, -0.5]",
+        "3 * {F}.logsigmoid(-2 * x)",
+    ),
     "von Mises": Late(
         "y = torch.log(2 * math.pi * torch.special.i0(x))",
         "[100.0, 1.0]",

@@ -293,6 +293,32 @@ def test_a_root_that_is_divided_by_is_mended_where_it_is_taken() -> None:
     assert not run("retrograd", mended(DIRECTIONS, event)).events
 
 
+HYPOT = """
+x = torch.tensor([0.0, 3.0], dtype=torch.float64, requires_grad=True)
+y = torch.tensor([0.0, 4.0], dtype=torch.float64, requires_grad=True)
+torch.hypot(x, y).sum().backward()  # born here
+"""
+
+
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+def test_a_hypotenuse_of_nothing_gets_a_small_number_under_the_root(library: str) -> None:
+    event = only_event(run(library, HYPOT))
+    assert (event.remedy or "").startswith("torch.sqrt(x ** 2 + y ** 2 + 1e-12).sum()")
+    assert not run(library, mended(HYPOT, event)).events
+
+
+ANGLE = """
+import numpy as np
+a = torch.tensor([0.0, 3.0], dtype=torch.float64, requires_grad=True)
+b = torch.tensor([0.0, 4.0], dtype=torch.float64, requires_grad=True)
+np.arctan(a / b).sum().backward()  # born here
+"""
+
+
+def test_an_arctangent_in_numpys_name() -> None:
+    assert (event_of(ANGLE).remedy or "").startswith("np.atan2(a, b).sum()")
+
+
 ROTATION = """
 import numpy as np
 w = torch.zeros(3, dtype=torch.float64, requires_grad=True)

@@ -14,6 +14,7 @@ for _more in ({}, {"axis": 1}, {"axis": (0, -1), "keepdims": True}):
     differentiable("nansum nanprod nanmean nanmax nanmin nanstd nanvar nanmedian", HOLES, **_more)
     differentiable("quantile percentile", X, 0.4, **_more)
     differentiable("nanquantile nanpercentile", HOLES, Fixed(np.array([0.2, 0.9])), **_more)
+    differentiable("quantile percentile nanquantile nanpercentile", X, np.array([0.3, 0.45]), **_more)
     constant("all any count_nonzero", X > -2, **_more)
 differentiable("sum prod mean", M, axis=0, where=MASK)
 differentiable("sum prod", Z, axis=0)

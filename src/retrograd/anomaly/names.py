@@ -21,6 +21,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "amax": (),
     "amin": (),
     "asin": ("arcsin",),
+    "atan": ("arctan",),
     "atan2": ("arctan2",),
     "atanh": ("arctanh",),
     "backward_hook_function": (),  # what a full backward hook puts around a module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ def left_to(other: Any, tensor: Any, method: str) -> Any:
     """
     if is_torchs(other):
         raise two_libraries(other)
+    if isinstance(other, MethodType) and isinstance(other.__self__, Tensor):  # as in x.sum() / x.size
+        name = other.__name__
+        instead = "numel" if name == "size" else name
+        raise TypeError(f"x.{name} is a method of tensors, as in torch, and no number: write x.{instead}()")
     if method in with_sparse and is_sparse(other):  # whose class would take an array of the tensor
         return with_sparse[method](tensor, other)
     is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)

@@ -16,6 +16,7 @@ import warnings
 import weakref
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Collection
 from itertools import islice
 from operator import itemgetter
 from threading import get_ident
@@ -87,14 +88,19 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, and say that it is about the user's line that led here."""
+def warn_user(message: str, category: type[Warning] = UserWarning, through: Collection[str] = ()) -> None:
+    """Warn, and say that it is about the user's line that led here, also ``through`` other libraries."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and is_internal(frame.f_code):
+    while frame is not None and (is_internal(frame.f_code) or package_of(frame) in through):
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def package_of(frame: FrameType) -> str:
+    """The package whose code a frame runs, such as ``numpy``."""
+    return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
 def note(node: Node, frame: FrameType) -> None:

@@ -243,6 +243,8 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
         return Logarithm(_logsigmoid(x, parts.spelling))
     if written.op == "add":
         return _of_one_minus_mixture(parts, expression.at(written.node), written)
+    if (half := _of_one_minus_half(parts, expression, written)) is not None:
+        return half
     return _in_form(_OF_ONE_MINUS, parts, written)
 
 
@@ -259,6 +261,22 @@ def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) 
             if ones and number_written(ones[0]) == 1 and total.line.text(ones[1]) == total.line.text(c):
                 return _joined(parts.of(place.at(rest)), _of_one_minus(parts, place.at(p)), sign="+")
     return None
+
+
+def _of_one_minus_half(parts: Parts, expression: Expression, half: Written) -> Logarithm | None:
+    """Of ``1 - (1 + f(x)) / 2``, which is ``(1 - f(x)) / 2``, as of a probability by ``erf`` or ``tanh``."""
+    one, other = half.arguments if half.op in ("mul", "div") and len(half.arguments) == 2 else (None, None)
+    if half.op == "mul" and number_written(one) == 0.5:
+        one, other = other, one
+    if one is None or number_written(other) != (0.5 if half.op == "mul" else 2):
+        return None
+    place = replace(expression, line=half.line)
+    total = parts.spelled_out(place.at(one))
+    rest = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) != 1]
+    if total is None or len(rest) != 1 or len(total.arguments) != 2:
+        return None
+    less = _in_form(_OF_ONE_MINUS, parts, parts.spelled_out(Expression(rest[0], total.line, expression.place)))
+    return _joined(less, Logarithm("", -_LOG_2, is_number=True), sign="+")
 
 
 def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarithm | None:

@@ -281,6 +281,26 @@ def written_out_norm(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "hypot of two zeros")
+def hypot_at_zero(scene: Scene) -> Finding | None:
+    a, b = first(scene.birth), second(scene.birth)
+    if scene.op != "hypot" or not scene.backward or value(a) != 0 or value(b) != 0:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+
+    def root_of_squares(*sides: str) -> str:
+        return spelling.call("sqrt", " + ".join([*(f"{atom(side)} ** 2" for side in sides), scene.eps]))
+
+    x, y = (None, None) if site is None else (site.written.text(0, "input"), site.written.text(1, "other"))
+    return Finding(
+        "Both are 0, and so is hypot: its derivative x / hypot(x, y) is 0 / 0. A small number under the root makes the "
+        "derivative 0 there.",
+        site.replaced(root_of_squares(x, y)) if site is not None and x and y else None,
+        f"y = {root_of_squares(scene.called(a, 'a'), scene.called(b, 'b'))}",
+    )
+
+
 def _smooth(x: str, where: str, spelling: Spelling, eps: str) -> str:
     """A norm that can be differentiated any number of times at 0."""
     return spelling.call("sqrt", f"({atom(x)} ** 2).sum({where}) + {eps}")
@@ -327,4 +347,5 @@ CAUSES = (
     overflowing_powers,
     equal_points,
     written_out_norm,
+    hypot_at_zero,
 )

@@ -59,7 +59,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> T
         if mode in _STATISTICS:
             array = _pad_statistic(array, dim, pair, _STATISTICS[mode], options[dim])  # type: ignore[index]
         elif mode == "linear_ramp":
-            array = _pad_ramp(array, dim, pair, [end or 0 for end in options[dim]])  # type: ignore[index]
+            array = _pad_ramp(array, dim, pair, [0 if end is None else end for end in options[dim]])  # type: ignore[index]
         elif option == "odd" and array.shape[dim] > 1:
             array = _pad_odd(array, dim, pair, skip=int(mode == "reflect"))
         else:
@@ -69,16 +69,32 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> T
 
 def _by_side(values: Any, ndim: int) -> list[list[Any]]:
     """What is given for all sides, for before and after, or for each side of each dimension."""
-    return np.broadcast_to(np.asarray(values), (ndim, 2)).tolist()
+    if not _holds_tensor(values):
+        return np.broadcast_to(np.asarray(values), (ndim, 2)).tolist()
+    return [list(sides) for sides in np.broadcast_to(_stacked(values), (ndim, 2))]
+
+
+def _holds_tensor(values: Any) -> bool:
+    return isinstance(values, Tensor) or (isinstance(values, (list, tuple)) and any(map(_holds_tensor, values)))
+
+
+def _stacked(values: Any) -> Any:
+    """Nested sequences of numbers and tensors as one tensor."""
+    return np.stack([_stacked(each) for each in values]) if isinstance(values, (list, tuple)) else values
 
 
 def _pad_constant(array: Any, widths: list[list[int]], constant_values: Any = 0) -> Tensor:
-    if not isinstance(constant_values, Tensor) and np.ndim(constant_values) == 0:
+    if not _holds_tensor(constant_values) and np.ndim(constant_values) == 0:
         return rearranging.constant_pad_nd(array, list(itertools.chain(*widths[::-1])), constant_values)
     values = _by_side(constant_values, array.ndim)
     for dim, (pair, sides) in enumerate(zip(widths, values, strict=True)):
         later = [0, 0] * (array.ndim - 1 - dim)
         for side in (0, 1):
+            if isinstance(sides[side], Tensor):
+                shape = (*array.shape[:dim], pair[side], *array.shape[dim + 1 :])
+                border = np.broadcast_to(sides[side].to(array.dtype), shape)
+                array = np.concatenate([border, array] if side == 0 else [array, border], axis=dim)
+                continue
             array = rearranging.constant_pad_nd(array, [*later, *np.eye(2, dtype=int)[side] * pair[side]], sides[side])
     return array
 

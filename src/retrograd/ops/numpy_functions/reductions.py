@@ -273,6 +273,7 @@ def _quantile_of(name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, k
     if method not in (*statistics.INTERPOLATIONS, *_RANKS):
         known = ", ".join((*statistics.INTERPOLATIONS, *_RANKS))
         raise ValueError(f"numpy.{name}: method={method!r} is not one of {known}")
+    a = as_tensor(a)
     # ranks that are rounded need all digits, or the next element is taken
     computed = np.float64 if method in _RANKS else np.result_type(as_float(a).dtype.numpy, np.float32)
     flat, dim, kept = as_one_dim(as_float(a).to(computed), axis)

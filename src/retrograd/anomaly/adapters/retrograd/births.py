@@ -56,6 +56,8 @@ class Birth:
         Of the operation.
     op, operands
         The operation and its arguments as arrays, in the order of its parameters; None if it is no operation.
+    copies
+        The operands as they were at that moment, if that is known: what is written in place later changes the others.
     result
         The array it was written to, if it is known: in place, or by a look at a result.
     made, call
@@ -95,6 +97,7 @@ class Birth:
     name: str
     op: Op | None = None
     operands: Sequence[Any] = ()
+    copies: Sequence[Any] = ()
     result: Any = None
     inplace: bool = False
     made: Callable[[], Node | None] | None = None
@@ -172,6 +175,21 @@ class Birth:
         if self.op is None:  # a Function, whose node is made before it runs, or what runs in backward
             return _node_of(self.made) is _node_of(other.made)
         return _are_same(self.samples or self.operands, other.samples or other.operands)
+
+    def copy_operands(self) -> None:
+        """Keep what the operands are now, but for what is being written to."""
+        self.copies = [
+            each.copy() if isinstance(each, ndarray) and each is not self.result else each for each in self.operands
+        ]
+
+    def restore_operands(self) -> None:
+        """Take the copies of those operands that were written to since; the others are known by their identity."""
+        if self.copies and not self.samples:
+            self.operands = [
+                copy if copy is not each and not np.array_equal(copy, each, equal_nan=each.dtype.kind in "fc") else each
+                for each, copy in zip(self.operands, self.copies, strict=True)
+            ]
+        self.copies = ()
 
     def made_node(self, nodes: Iterable[Node]) -> Node | None:
         """Which of some nodes, in the order of creation, the call gave rise to."""

@@ -8,6 +8,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
+MOST_COPIED = 4 << 20  # of their operands, of which copies are made
 MOST_BYTES_BEFORE = 16 << 20  # the same for those of earlier steps
 
 
@@ -23,6 +24,7 @@ class Suspects:
     def __init__(self) -> None:
         self.births: list[Birth] = []
         self._bytes = 0
+        self._copied = 0  # bytes of operands, which may be written to before somebody asks
         self._before: dict[object, Birth] = {}
         self._lock = threading.RLock()
 
@@ -32,7 +34,10 @@ class Suspects:
                 return
             if len(self.births) >= MOST_BIRTHS:
                 self._drop(next((each for each in self.births if each.is_stale), self.births[0]))
-            self._bytes += size_of(birth)
+            self._bytes += (size := size_of(birth))
+            if self._copied + size <= MOST_COPIED:
+                self._copied += size
+                birth.copy_operands()
             self.births.append(birth)
             self._drop_first_ones()
 
@@ -43,7 +48,8 @@ class Suspects:
                 if not each.is_known and each.is_of_call(birth):
                     self._bytes -= size_of(each)
                     each.result, each.grads = birth.result, birth.grads
-                    each.operands = birth.operands or each.operands
+                    if birth.operands:
+                        each.operands, each.copies = birth.operands, ()
                     self._bytes += size_of(each)
                     self._drop_first_ones()
                     return True
@@ -72,9 +78,11 @@ class Suspects:
             over = [each for each in self.births if each.thread is this or not each.thread.is_alive()]
             self.births = [each for each in self.births if each not in over]
             self._bytes = sum(map(size_of, self.births))
+            self._copied = 0
             for birth in over:
                 if birth.is_unrecorded and birth.kinds != ["underflow"]:
                     place = birth.name, birth.places
+                    birth.restore_operands()
                     self._before.pop(place, None)
                     self._before[place] = birth
             while self._before and (

@@ -195,7 +195,8 @@ class Describer:
         if birth.inplace and birth.operands[0] is birth.result:
             first = op.params[0]  # overwritten by now
             old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
-            arguments[first] = UNKNOWN if old is output else old
+            old = UNKNOWN if old is output else old
+            arguments |= {name: old for name, value in arguments.items() if value is birth.result}
         if op.kind == "elementwise" and (
             not birth.kinds or "invalid" in birth.kinds
         ):  # what is NaN already gives birth to none

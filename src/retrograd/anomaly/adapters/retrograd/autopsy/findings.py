@@ -78,6 +78,8 @@ class Inquest:
         self.names = names
         self._trouble = ""
         self.describer = Describer(graph, names, context)
+        for birth in births:
+            birth.restore_operands()
 
     # --- a loss ---------------------------------------------------------------------------------------------------
 

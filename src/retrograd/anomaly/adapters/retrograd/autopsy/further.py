@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from retrograd.anomaly.adapters.retrograd.autopsy.rules import cleaned, passed_o
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad, same
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of, is_certain, is_to_come, with_context
+from retrograd.core import sites
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 
 if TYPE_CHECKING:
@@ -201,6 +203,9 @@ def _of(values: dict[Node, list[ndarray]], edge: Any, known: Any) -> Any:
 # --- in the backward that has not been ----------------------------------------------------------------------------
 
 
+_MOST_TRIED = 4  # poles of one operation of the program, in a loop say: each is followed through the whole graph
+
+
 def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
     """The births that backward would show as soon as the loss is finite: at poles of derivatives."""
     graph = inquest.graph
@@ -209,18 +214,22 @@ def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
         shape, dtype = node.shape_and_dtype(nr)
         arrived.setdefault(node, [None] * node.outputs)[nr] = np.ones(shape, dtype)
     goals = set(graph.leaves())
+    tried: Counter[Any] = Counter()  # by the operation of the program
     for node in reversed(graph.nodes):
         g = arrived.pop(node, None)
         grads = None if g is None or node.is_leaf else passed_on(graph, node, g)
         if g is None or grads is None:
             continue
         if is_bad(grads) and isinstance(node, OpNode) and node.outputs == 1:
+            place = sites.position_of(node), node.name()
             known = [*graph.saved(node).values(), *graph.results(node)]
-            way = graph.way(node, *goals) if not is_bad(known) and reaches(graph, node, grads, goals) else None
-            birth = Birth([], node.name(), node=node, g=g[0], saved=node.saved)
-            event = None if way is None else inquest.describer.backward(birth, way, harmed=_harmed(inquest, way))
-            if event is not None and event.kind != "overflow":
-                yield with_context(event, to_come=True)
+            if tried[place] < _MOST_TRIED and not is_bad(known):
+                tried[place] += 1
+                way = graph.way(node, *goals) if reaches(graph, node, grads, goals) else None
+                birth = Birth([], node.name(), node=node, g=g[0], saved=node.saved)
+                event = None if way is None else inquest.describer.backward(birth, way, harmed=_harmed(inquest, way))
+                if event is not None and event.kind != "overflow":
+                    yield with_context(event, to_come=True)
         for edge, grad in zip(node.next, cleaned(grads), strict=True):
             if edge is not None and grad is not None:
                 places = arrived.setdefault(edge[0], [None] * edge[0].outputs)
