@@ -13,9 +13,11 @@ from types import FrameType, TracebackType
 from retrograd.anomaly import AnomalyError, Watch, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
+from retrograd.anomaly.left_out import LeftOut
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
+from retrograd.anomaly.report.summary import birthplace, step_of
 from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
@@ -27,6 +29,10 @@ NOTHING_WATCHED = (
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 ON_OTHER_RANK = "retrograd: {}; it happened on rank {}, whose report says more"
+LEFT_OUT = (
+    "retrograd: the program left out {} of {} batches by itself, because their loss was not finite; where that was "
+    "born is not known"
+)
 HEAD_START = 2.0  # seconds for that report: torchrun ends all processes once one has failed
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 ELSEWHERE = (
@@ -67,6 +73,7 @@ def run_watched(
     if isinstance(failure, ProgramNotFoundError):
         _say(f"retrograd: {failure}")
         return 2
+    _write_left_out(report, observer.left_out)
     report.close()
     if sys.stdout is not None:
         # what the script has printed comes before what is said about it; where that cannot be written, Python says so
@@ -82,6 +89,8 @@ def run_watched(
     if not getattr(sys.stderr, "closed", False):
         with contextlib.suppress(OSError):  # as of _say()
             report.print()
+    if observer.left_out.total and not report.run.entries:
+        _say(LEFT_OUT.format(observer.left_out.total, observer.left_out.total + observer.step))
     began = report.run.entries or observer.step or observer.derives
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:
@@ -149,6 +158,14 @@ def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
     if event not in report.run.events:
         is_harmful = isinstance(event, GradEvent) or event.harmed
         report.write(event, outcome=outcome_of("nan" if is_harmful else "overflow", event, "raise"))
+
+
+def _write_left_out(report: Report, left_out: LeftOut) -> None:
+    """Write where a loss came to be bad for which the program has left out its batch, unless it is among the rest."""
+    first, told = left_out.first, report.run.events
+    if first is None or first.step in map(step_of, told) or birthplace(first) in map(birthplace, told):
+        return
+    report.write(first, outcome=left_out.outcome)
 
 
 def _show(failure: BaseException) -> None:
