@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import AnomalyWarning, expect_nonfinite, watch
+from retrograd.anomaly import AnomalyError, AnomalyWarning, expect_nonfinite, watch
 
 both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 
@@ -157,6 +157,43 @@ def test_where_the_first_of_them_was_born(module: ModuleType, form: Any) -> None
     assert w.left_out.first is not None
     assert (w.left_out.first.op, w.left_out.first.step) == ("log", 3)
     assert w.left_out.outcome == "the program left out 2 such batches"
+
+
+def by_return(module: ModuleType, weight: Any, factor: float) -> bool:
+    loss = loss_of(module, weight, factor)
+    if not module.isfinite(loss):
+        return False
+    loss.backward()
+    return True
+
+
+@both
+def test_a_function_that_returns_for_a_batch_does_not_end_the_program(module: ModuleType) -> None:
+    """But if the first of them was the last that the program has computed, it may have ended for it."""
+    w, told = run(module, by_return, [1.0, 0.0, 1.0, 0.0])
+    assert (w.events, told, w.left_out.total) == ((), [], 2)
+    with pytest.raises(AnomalyError):
+        run(module, by_return, [1.0, 1.0, 0.0])
+
+
+def by_break(module: ModuleType, weight: Any, factors: list[float]) -> None:
+    bad = 0
+    for factor in factors:
+        loss = loss_of(module, weight, factor)
+        if module.isinf(loss):
+            bad += 1
+            if bad == 2:
+                break
+            continue
+        loss.backward()
+
+
+@both
+def test_a_loop_that_is_left_after_several_ends_for_the_last(module: ModuleType) -> None:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(AnomalyError), watch() as w:
+        by_break(module, weight, [1.0, 0.0, 1.0, 0.0, 1.0])
+    assert [event.step for event in w.events] == [3]
 
 
 def by_a_constant(module: ModuleType, loss: Any) -> Any:

@@ -44,6 +44,8 @@ class Checked(NamedTuple):
         Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
     replaces
         Whether another value may take the place of this one.
+    returns
+        Whether it leaves by a ``return`` alone, as a function does that is called for each batch.
     """
 
     frame: FrameType
@@ -51,6 +53,7 @@ class Checked(NamedTuple):
     leaves: bool
     leaves_out: bool
     replaces: bool
+    returns: bool
 
     @property
     def is_own(self) -> bool:
@@ -85,6 +88,8 @@ class LeftOut:
         self._latest: dict[Any, weakref.ref[Any]] = {}
         self._by_number: set[Any] = set()
         self._explained: set[Any] = set()
+        self._latest_places: set[Any] = set()  # since a derivative was asked for last
+        self._passed_over: set[Any] = set()  # places after which training went on
 
     def note(self, found: Checked, by_number: bool) -> bool:
         """Count a loss that is not finite, however often the program looks at it, and say whether to tell.
@@ -98,8 +103,14 @@ class LeftOut:
             return False
         self._latest[place] = weakref.ref(loss)
         self.total += 1
+        self._latest_places.add(place)
         self._in_a_row[place] = self._in_a_row.get(place, 0) + 1
         return self._in_a_row[place] == MOST
+
+    def may_end(self, found: Checked) -> bool:
+        """Whether the program may end for it: not where a function returns after which it has gone on before."""
+        is_passed_over = found.returns and found.frame.f_code in self._passed_over
+        return found.is_own and found.leaves and not is_passed_over
 
     def is_new(self, found: Checked) -> bool:
         """Whether nothing has been found out yet about losses that this place leaves out; it is asked once."""
@@ -143,5 +154,8 @@ class LeftOut:
     def goes_on(self) -> None:
         """A derivative is asked for: where numbers are looked at, the last one was finite."""
         self.met = None
+        if self._latest_places:
+            self._passed_over |= self._latest_places
+            self._latest_places = set()
         while self._by_number:
             self.is_fine(self._by_number.pop())

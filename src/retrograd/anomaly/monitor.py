@@ -439,7 +439,7 @@ class Watch:
         self.left_out.explained(event, found)
         if in_vain:
             self.in_vain(kind, event, IN_VAIN)
-        elif found.leaves and found.is_own:
+        elif self.left_out.may_end(found):
             self._checked = kind, event
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:

@@ -67,9 +67,11 @@ def checked_loss(
             for value in _values(each, names, has_history, is_bad, own):
                 if _can_be_seen_as(is_bad, value):
                     leaves, leaves_out = names is not conditions.skip, names is not conditions.loop
-                    return Checked(each, value, leaves, leaves_out, any(other is value for other in replaced))
+                    ends = (other for other in _values(each, conditions.end, has_history, is_bad, own))
+                    is_end, is_replaced = (any(value is other for other in others) for others in (ends, replaced))
+                    return Checked(each, value, leaves, leaves_out, is_replaced, leaves and not is_end)
         if replaced:
-            return Checked(each, replaced[0], leaves=False, leaves_out=True, replaces=True)
+            return Checked(each, replaced[0], leaves=False, leaves_out=True, replaces=True, returns=False)
         if any(conditions):
             left_out.is_fine(each.f_code)
     return None
@@ -90,12 +92,14 @@ def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -
 
 class _Conditions(NamedTuple):
     """The variables that conditions read on which a function, or one of its loops, is left; those of the heads of its
-    ``while`` loops; those on which a batch is left; and those that are given another value on such a condition.
+    ``while`` loops; those on which a batch is left; those of the first that leave by more than a ``return``; and those
+    that are given another value on such a condition.
     """
 
     leave: tuple[str, ...]
     loop: tuple[str, ...]
     skip: tuple[str, ...]
+    end: tuple[str, ...]
     replace: tuple[str, ...]
 
 
@@ -114,6 +118,7 @@ def _conditions(code: CodeType) -> _Conditions:
         for is_meant in (_leaves, _loops, _skips):
             found.append(tuple(dict.fromkeys(each for each in _read_in(code, is_meant) if each not in met)))
             met.update(found[-1])
+        found.append(tuple(dict.fromkeys(_read_in(code, _ends))))
         found.append(tuple(dict.fromkeys(_replaced_in(code))))
         known = _known[id(code)] = code, _Conditions(*found)
     return known[1]
@@ -154,6 +159,10 @@ def _skips(node: ast.If | ast.While) -> bool:
 
 def _leaves(node: ast.If | ast.While) -> bool:
     return isinstance(node, ast.If) and any(map(_leaves_loop, inside(node)))
+
+
+def _ends(node: ast.If | ast.While) -> bool:
+    return any(_leaves_loop(each) and not isinstance(each, ast.Return) for each in inside(node))
 
 
 def _leaves_batch(node: ast.AST) -> bool:

@@ -62,7 +62,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
         return
     loss = found.loss
     in_vain = found.is_own and found.leaves_out and seen.note(found, type(value) is float)
-    if in_vain or (not watch.is_silent and ((found.is_own and found.leaves) or seen.is_new(found))):
+    if in_vain or (not watch.is_silent and (seen.may_end(found) or seen.is_new(found))):
         with watch.with_loss(loss_of(loss._data)):
             event = _of_loss(loss, found.frame, watch, inquest)
         if event is not None and event.op not in watch.allow:

@@ -75,7 +75,7 @@ class Reads:
                     watch.checked(kind_of([found.loss]), left_out.met, found)
             return
         in_vain = found.leaves_out and left_out.note(found, type(value) is float)
-        if in_vain or (not watch.is_silent and (found.leaves or left_out.is_new(found))):
+        if in_vain or (not watch.is_silent and (left_out.may_end(found) or left_out.is_new(found))):
             event = self._event_of(found)
             if event is not None:
                 watch.checked(kind_of([found.loss]), event, found, in_vain=in_vain)
