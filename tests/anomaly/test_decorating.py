@@ -171,33 +171,6 @@ def test_coroutines_under_one_watch_overlap(lib: ModuleType) -> None:
     assert rg.anomaly.current() is None
 
 
-def test_of_threads_that_start_one_watch_at_once_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = rg.anomaly.watch()
-
-    def adapters_for(watch: Watch) -> list[Any]:
-        time.sleep(0.05)
-        return made(watch)
-
-    made = adapters.adapters_for
-    monkeypatch.setattr(adapters, "adapters_for", adapters_for)
-    refused: list[str] = []
-
-    def start() -> None:
-        try:
-            w.start()
-        except RuntimeError as error:
-            refused.append(str(error))
-
-    threads = [threading.Thread(target=start) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    w.stop()
-    assert rg.anomaly.current() is None
-    assert ["was started already" in each for each in refused] == [True, True]
-
-
 def test_threads_that_call_at_once_share_one_watch(lib: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     w = rg.anomaly.watch(policy="record")
 

@@ -161,24 +161,23 @@ class Watch:
         RuntimeError
             If it observes already.
         """
-        with self._lock:  # of threads that start it at once, one does
-            if self in _stack:
-                raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
-            from retrograd.anomaly.adapters import adapters_for
+        if self in _stack:
+            raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
+        from retrograd.anomaly.adapters import adapters_for
 
-            self._adapters = adapters_for(self)
-            try:
-                for adapter in self._adapters:
-                    adapter.start()
-                self._started, self._own_time = time.perf_counter(), 0.0
-                self.step, self.derives = 0, False
-                self._let_through, self.left_out = LetThrough(), LeftOut()
-                self.loss_history.clear()
-                self.grad_norm_history.clear()
-                _stack.append(self)
-            except BaseException:
-                self._end()
-                raise
+        self._adapters = adapters_for(self)
+        try:
+            for adapter in self._adapters:
+                adapter.start()
+            self._started, self._own_time = time.perf_counter(), 0.0
+            self.step, self.derives = 0, False
+            self._let_through, self.left_out = LetThrough(), LeftOut()
+            self.loss_history.clear()
+            self.grad_norm_history.clear()
+            _stack.append(self)
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def stop(self) -> None:
