@@ -448,6 +448,25 @@ def test_a_script_that_leaves_its_loop_because_of_its_loss(
     assert done.stderr.strip().splitlines()[1].startswith(f"-Inf born in log, {place}")
 
 
+LEAVING_OUT = """\
+import retrograd as rg
+x = rg.tensor([1.0, 2.0], requires_grad=True)
+for factor in (1.0, 0.0, 1.0, 0.0, 0.0, 1.0):
+    loss = rg.log(x * factor).mean()
+    if rg.isfinite(loss):
+        loss.backward()
+print("done")
+"""
+
+
+def test_batches_that_a_script_leaves_out_are_told_at_the_end(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", LEAVING_OUT)
+    done = retrograd("run", "--report", "kept", "script.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "-Inf born in log, script.py:4, step 2 - the program left out 3 such batches" in done.stderr
+    assert "the program left out 3 such batches" in retrograd("report", "kept", cwd=tmp_path).stdout
+
+
 @pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])
 def test_gentle_policies_let_the_script_end(tmp_path: Path, policy: str) -> None:
     write(tmp_path / "script.py", FAILING)

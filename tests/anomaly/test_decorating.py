@@ -112,6 +112,39 @@ def test_what_is_meant_there_is_not_meant_by_others(lib: ModuleType, kind: str) 
     assert [event.function for event in w.events] == ["step"]
 
 
+def test_what_is_meant_in_a_block_is_not_meant_by_a_task_that_runs_while_it_waits(lib: ModuleType) -> None:
+    async def meant() -> None:
+        with expect_nonfinite(MEANT):
+            await asyncio.sleep(0)
+            step(lib)
+
+    async def other() -> None:
+        step(lib)
+
+    async def both() -> None:
+        await asyncio.gather(meant(), other())
+
+    with rg.anomaly.watch(policy="record") as w:
+        asyncio.run(both())
+    assert len(w.events) == 1
+
+
+def test_a_block_that_another_task_has_left() -> None:
+    """As the event loop leaves one for an asynchronous generator that nobody has closed."""
+    block = expect_nonfinite(MEANT)
+
+    async def call(method: Callable[[], object]) -> None:
+        method()
+
+    asyncio.run(call(block.__enter__))
+    asyncio.run(call(block.__exit__))
+    with rg.anomaly.watch(policy="record") as w:
+        asyncio.run(call(lambda: step(rg)))
+        block.__exit__()
+        step(rg)
+    assert len(w.events) == 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_watched_from_begin_to_end(lib: ModuleType, kind: str) -> None:
     w = Watch(policy="record")

@@ -64,6 +64,12 @@ def line_search(loss_at):
         return loss
 
 
+def reset(loss):
+    if not torch.isfinite(loss):
+        loss = torch.tensor(1e9)
+    return loss
+
+
 def infer(loss_at, *args):
     loss_at(*args).backward()
 
@@ -425,6 +431,18 @@ def test_a_package_may_leave_points_out(library: str, package: str) -> None:
     )
     w = run(library, text)
     assert (w.events, w.left_out.total) == ((), 0)
+
+
+def test_a_loss_that_a_package_resets(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.tensor([1.0, 0.0], requires_grad=True)\nfor shift in (1.0, 0.0):\n"
+        "    package.reset(torch.log(x + shift).mean()).backward()"
+    )
+    with pytest.raises(RuntimeError, match="does not require grad") as raised:
+        run(library, text)
+    (note,) = raised.value.__notes__
+    assert "Inf born in log" in note
+    assert "package.reset(torch.log(x + shift).mean()).backward()" in note
 
 
 def test_the_programs_own_name_of_data_comes_first(library: str, package: str) -> None:

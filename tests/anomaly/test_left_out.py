@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import AnomalyWarning, expect_nonfinite, watch
+from retrograd.anomaly import AnomalyError, AnomalyWarning, expect_nonfinite, watch
 
 both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 
@@ -147,3 +147,116 @@ def test_what_was_assigned_beside_the_condition_is_not_read_by_it(module: Module
     with watch(policy="record") as w:
         solved(module, weight * 1, module.tensor(2.0), 0.1)  # and its result is not used
     assert not w.events
+
+
+@both
+@FORMS
+def test_where_the_first_of_them_was_born(module: ModuleType, form: Any) -> None:
+    w, told = run(module, form, [1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    assert not told
+    assert w.left_out.first is not None
+    assert (w.left_out.first.op, w.left_out.first.step) == ("log", 3)
+    assert w.left_out.outcome == "the program left out 2 such batches"
+
+
+def by_return(module: ModuleType, weight: Any, factor: float) -> bool:
+    loss = loss_of(module, weight, factor)
+    if not module.isfinite(loss):
+        return False
+    loss.backward()
+    return True
+
+
+@both
+def test_a_function_that_returns_for_a_batch_does_not_end_the_program(module: ModuleType) -> None:
+    """But if the first of them was the last that the program has computed, it may have ended for it."""
+    w, told = run(module, by_return, [1.0, 0.0, 1.0, 0.0])
+    assert (w.events, told, w.left_out.total) == ((), [], 2)
+    with pytest.raises(AnomalyError):
+        run(module, by_return, [1.0, 1.0, 0.0])
+
+
+def by_break(module: ModuleType, weight: Any, factors: list[float]) -> None:
+    bad = 0
+    for factor in factors:
+        loss = loss_of(module, weight, factor)
+        if module.isinf(loss):
+            bad += 1
+            if bad == 2:
+                break
+            continue
+        loss.backward()
+
+
+@both
+def test_a_loop_that_is_left_after_several_ends_for_the_last(module: ModuleType) -> None:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(AnomalyError), watch() as w:
+        by_break(module, weight, [1.0, 0.0, 1.0, 0.0, 1.0])
+    assert [event.step for event in w.events] == [3]
+
+
+def by_a_constant(module: ModuleType, loss: Any) -> Any:
+    if not module.isfinite(loss):
+        loss = module.tensor(1e9)
+    return loss
+
+
+def by_a_truth_value(module: ModuleType, loss: Any) -> Any:
+    is_bad = module.isnan(loss) or module.isinf(loss)
+    if is_bad:
+        loss = module.zeros(())
+    return loss
+
+
+def in_an_expression(module: ModuleType, loss: Any) -> Any:
+    kept = loss
+    loss = loss if math.isfinite(loss.item()) else module.tensor(0.0)
+    return loss if kept is not None else None
+
+
+def where_it_is_returned(module: ModuleType, loss: Any) -> Any:
+    return module.tensor(0.0) if module.isinf(loss) else loss
+
+
+REPLACED = pytest.mark.parametrize("replace", [by_a_constant, by_a_truth_value, in_an_expression, where_it_is_returned])
+
+
+@both
+@REPLACED
+def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleType, replace: Any) -> None:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="does not require grad") as raised, watch() as w:
+        for factor in (1.0, 0.0):
+            replace(module, loss_of(module, weight, factor)).backward()
+    (event,) = w.events
+    assert (event.op, event.step, event.code_line) == (
+        "log", 2, "return module.log(weight * factor).mean()  # born here"
+    )  # fmt: skip
+    assert "has replaced this loss" in raised.value.__notes__[0]
+
+
+@both
+@REPLACED
+def test_a_loss_that_is_replaced_is_left_out(module: ModuleType, replace: Any) -> None:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with watch() as w:
+        for factor in (1.0, 0.0, 1.0, 0.0, 1.0):
+            (replace(module, loss_of(module, weight, factor)) + weight.sum()).backward()
+        with pytest.raises(RuntimeError, match="does not require grad") as raised:
+            module.tensor(1.0).backward()  # a fault of its own
+    assert (w.events, w.left_out.total) == ((), 2)
+    assert not hasattr(raised.value, "__notes__")
+
+
+@both
+def test_the_best_of_losses_is_not_one_that_is_replaced(module: ModuleType) -> None:
+    weight, best = module.tensor([1.0, 2.0], requires_grad=True), math.inf
+    with watch(policy="record") as w:
+        for factor in (1.0, -1.0, 1.0):
+            loss = loss_of(module, weight, factor)
+            loss.backward()
+            if loss < best:
+                best = loss
+    assert len(w.events) == 1
+    assert w.left_out.total == 0

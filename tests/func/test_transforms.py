@@ -176,6 +176,42 @@ def test_rows_one_at_a_time_need_no_batch(lib: Any) -> Any:
 
 
 @parity
+def test_tangents_that_a_function_returns_as_they_are(lib: Any) -> Any:
+    """Where it returns its input, or a view of it; within a dual level both libraries want a view of the tangent."""
+
+    def function(forward: Any, jvp: Any) -> Any:
+        class Same(lib.autograd.Function):
+            @staticmethod
+            def forward(x: Any) -> Any:
+                return forward(x)
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return g
+
+            @staticmethod
+            def jvp(ctx: Any, t: Any) -> Any:
+                return jvp(t)
+
+        return Same.apply
+
+    x, t = lib.tensor(V), lib.tensor(V) * 2
+    found = []
+    for forward in (lambda x: x, lambda x: x.view_as(x)):
+        for jvp in (lambda t: t, lambda t: t.clone(), lambda t: t.view_as(t)):
+            f = function(forward, jvp)
+            found.append(lib.func.jvp(lambda x, f=f: f(x) * x, (x,), (t,)))
+            found.append(lib.func.jvp(lib.func.grad(lambda x, f=f: (f(x) ** 3).sum()), (x,), (t,)))
+            with lib.autograd.forward_ad.dual_level():
+                dual = lib.autograd.forward_ad.make_dual(x, t)
+                found.append(attempt(lambda f=f, dual=dual: lib.autograd.forward_ad.unpack_dual(f(dual)).tangent))
+    return found
+
+
+@parity
 def test_second_derivatives_of_the_running_sum_of_a_number(lib: Any) -> Any:
     x = lib.tensor([0.5, 2.0], dtype=lib.float64)
     return lib.func.jacrev(lib.func.jacrev(lambda x: (x[0] * x[1]).cumsum(0) ** 2))(x)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from retrograd.decorating import while_it_runs
@@ -11,15 +11,28 @@ from retrograd.decorating import while_it_runs
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Expected(threading.local):
-    depth = 0
+_depth: ContextVar[int] = ContextVar("depth", default=0)
+
+
+class _Expected:
+    """In how many such blocks this thread is, or this task of asyncio: another one may run while it waits in there."""
+
+    @property
+    def depth(self) -> int:
+        return _depth.get()
+
+    def enter(self) -> None:
+        _depth.set(_depth.get() + 1)
+
+    def leave(self) -> None:
+        _depth.set(max(_depth.get() - 1, 0))  # an asynchronous generator may be closed by another task
 
 
 expected = _Expected()
 
 
 class expect_nonfinite:  # noqa: N801 (a function, for whoever uses it)
-    """Say that NaN or infinities made in this block, in this thread, are meant; a watch does not suspect them.
+    """Say that NaN or infinities made in this block, by this thread or task, are meant; a watch does not suspect them.
 
     It decorates functions, too. A generator or a coroutine says so for its own code: not for whoever takes its items,
     or runs while it waits.
@@ -42,10 +55,10 @@ class expect_nonfinite:  # noqa: N801 (a function, for whoever uses it)
         self.reason = reason
 
     def __enter__(self) -> None:
-        expected.depth += 1
+        expected.enter()
 
     def __exit__(self, *exc: object) -> None:
-        expected.depth -= 1
+        expected.leave()
 
     def __call__(self, function: F) -> F:
         return while_it_runs(function, lambda: self)

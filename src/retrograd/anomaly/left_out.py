@@ -1,9 +1,16 @@
-"""Batches that a program leaves out by itself because their loss is not finite: ``if isnan(loss): continue``."""
+"""Batches that a program leaves out by itself because their loss is not finite: ``if isnan(loss): continue``.
+
+A loss that it replaces by another one, as by a constant, is left out, too.
+"""
 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
+
+from retrograd.anomaly.event import NaNEvent, with_note
+from retrograd.anomaly.libraries import is_own
 
 MOST = 8  # batches in a row, after which something is wrong that does not pass
 
@@ -13,6 +20,48 @@ IN_VAIN = (
     f"The program has left out {MOST} batches in a row for a loss that is not finite. As long as that goes on, nothing "
     "is trained, and nothing more is said of it."
 )
+
+REPLACED = (
+    "The program has replaced this loss by one that no operation on the parameters has made, so that there was nothing "
+    "to differentiate. Leave such a batch out instead, once its cause is known."
+)
+
+_NO_GRADIENT = "does not require grad and does not have a grad_fn"  # what backward says, in both libraries
+
+
+class Checked(NamedTuple):
+    """A loss that is not finite, and that the program checks.
+
+    Attributes
+    ----------
+    frame
+        Which checks it.
+    loss
+        The tensor.
+    leaves
+        Whether the program may be about to leave a loop for it, and not only the batch.
+    leaves_out
+        Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
+    replaces
+        Whether another value may take the place of this one.
+    returns
+        Whether it leaves by a ``return`` alone, as a function does that is called for each batch.
+    """
+
+    frame: FrameType
+    loss: Any
+    leaves: bool
+    leaves_out: bool
+    replaces: bool
+    returns: bool
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the program that checks, and no installed package.
+
+        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
+        """
+        return is_own(self.frame.f_code)
 
 
 class LeftOut:
@@ -25,29 +74,70 @@ class LeftOut:
     met
         The event of a loss that an installed package has checked since a derivative was asked for last: if it fails,
         that may be why.
+    first
+        The event of the first of them of which something is known.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        self.met: Any = None
+        self.met: NaNEvent | None = None
+        self.first: NaNEvent | None = None
+        self._replaced: NaNEvent | None = None
         self._to_meet = _MOST_MET
         self._in_a_row: dict[Any, int] = {}
         self._latest: dict[Any, weakref.ref[Any]] = {}
         self._by_number: set[Any] = set()
+        self._explained: set[Any] = set()
+        self._latest_places: set[Any] = set()  # since a derivative was asked for last
+        self._passed_over: set[Any] = set()  # places after which training went on
 
-    def note(self, place: Any, loss: Any, by_number: bool) -> bool:
+    def note(self, found: Checked, by_number: bool) -> bool:
         """Count a loss that is not finite, however often the program looks at it, and say whether to tell.
 
         ``by_number`` says that it looks at a number, of which nobody hears where that is finite.
         """
+        place, loss = found.frame.f_code, found.loss
         (self._by_number.add if by_number else self._by_number.discard)(place)
         known = self._latest.get(place)
         if known is not None and known() is loss:
             return False
         self._latest[place] = weakref.ref(loss)
         self.total += 1
+        self._latest_places.add(place)
         self._in_a_row[place] = self._in_a_row.get(place, 0) + 1
         return self._in_a_row[place] == MOST
+
+    def may_end(self, found: Checked) -> bool:
+        """Whether the program may end for it: not where a function returns after which it has gone on before."""
+        is_passed_over = found.returns and found.frame.f_code in self._passed_over
+        return found.is_own and found.leaves and not is_passed_over
+
+    def is_new(self, found: Checked) -> bool:
+        """Whether nothing has been found out yet about losses that this place leaves out; it is asked once."""
+        place = found.frame.f_code
+        is_new = found.leaves_out and place not in self._explained
+        self._explained.add(place)
+        return is_new
+
+    def explained(self, event: NaNEvent, found: Checked) -> None:
+        """Keep what has been found out about such a loss."""
+        if found.is_own and found.leaves_out and self.first is None:
+            self.first = event
+        if found.replaces:
+            self._replaced = event
+
+    def behind(self, error: BaseException, step: int) -> NaNEvent | None:
+        """The loss that was replaced in a step by what ``backward`` refuses, if that is what an error says."""
+        replaced = self._replaced
+        is_it = replaced is not None and replaced.step == step and _NO_GRADIENT in str(error)
+        return with_note(replaced, REPLACED) if replaced is not None and is_it else None
+
+    @property
+    def outcome(self) -> str:
+        """What became of these steps, in the words of a report."""
+        return (
+            f"the program left out {self.total} such batches" if self.total > 1 else "the program left out this batch"
+        )
 
     def may_meet(self) -> bool:
         """Whether such an event is wanted: the first one, and of a package that goes on and on only the first few."""
@@ -64,5 +154,8 @@ class LeftOut:
     def goes_on(self) -> None:
         """A derivative is asked for: where numbers are looked at, the last one was finite."""
         self.met = None
+        if self._latest_places:
+            self._passed_over |= self._latest_places
+            self._latest_places = set()
         while self._by_number:
             self.is_fine(self._by_number.pop())

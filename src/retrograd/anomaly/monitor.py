@@ -18,7 +18,7 @@ from retrograd.anomaly.decorated import DecoratedCalls
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import Growth
-from retrograd.anomaly.left_out import IN_VAIN, LeftOut
+from retrograd.anomaly.left_out import IN_VAIN, Checked, LeftOut
 from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.anomaly.messages import (
     ONCE,
@@ -372,10 +372,11 @@ class Watch:
             return  # the policy has let it pass, and this comes of it
         if not (is_in_backward(error) and self.loss_history):
             self.remember_loss(None)  # of the step that has come to no loss
+        replaced = self.left_out.behind(error, self.step + 1)
         for adapter in self._adapters:
-            event = None
+            event, replaced = replaced, None
             with suppress(Exception):  # one of ours must not take the place of the error that is under way
-                event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
+                event = event or (adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None)
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
@@ -426,18 +427,19 @@ class Watch:
         is_second_run = self._replay is not None and self._replay.first is not None
         return is_second_run or bool(expected.depth) or sys.is_finalizing()
 
-    def checked(self, kind: str, event: NaNEvent, in_vain: bool = False) -> None:
-        """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why.
+    def checked(self, kind: str, event: NaNEvent, found: Checked, *, in_vain: bool = False) -> None:
+        """Take over the event of a loss that the program checks by itself: if it leaves and nothing follows, for that.
 
         ``in_vain`` says that it has left out so many batches in a row that this is to be told.
         """
-        event = replace(event, step=self.step + 1, batch_idx=self.batch_idx)
         if not self.listens_to(kind):
             return
+        event = self._completed(replace(event, step=self.step + 1, batch_idx=self.batch_idx))
+        self.left_out.explained(event, found)
         if in_vain:
             self.in_vain(kind, event, IN_VAIN)
-        else:
-            self._checked = kind, self._completed(event)
+        elif self.left_out.may_end(found):
+            self._checked = kind, event
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
         """Take over an event and say what is to be done; under "raise" it is raised.

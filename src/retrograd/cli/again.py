@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import random
@@ -39,12 +40,14 @@ class Command:
         self._options = {name: str(value) for name, value in options.items() if value is not None}
         self.seed = seed
         self._target = target
+        self._called = called()
+        self._is_seeded = True
 
     def __call__(self, step: int) -> Again:
         """The command that records every operation from a step on."""
-        seed = () if _is_one_of_many() else ("--seed", str(self.seed))
+        seed = ("--seed", str(self.seed)) if self._is_seeded and not _is_one_of_many() else ()
         kept = {name: value for name, value in self._options.items() if name not in ("--from-step", "--seed")}
-        words = [*called(), "run", "--from-step", str(step), *seed, *_words(kept), *self._target]
+        words = [*self._called, "run", "--from-step", str(step), *seed, *_words(kept), *self._target]
         return Again(
             command_line(words),
             f"The command above records every operation from step {step} on"
@@ -65,7 +68,13 @@ class Command:
             (moved if word.partition("=")[0] in names else left).append(word)
             if word in names and words:
                 moved.append(words.pop(0))
-        return command_line((*called(), "run", *_words(self._options), *moved, *left)) if moved else None
+        return command_line((*self._called, "run", *_words(self._options), *moved, *left)) if moved else None
+
+    def in_other_process(self) -> Command:
+        """The same for a process that the program starts, and which has random numbers of its own."""
+        other = copy.copy(self)
+        other._is_seeded = False
+        return other
 
 
 def _words(options: Mapping[str, str]) -> list[str]:

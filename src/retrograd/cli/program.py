@@ -169,7 +169,7 @@ def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
     between = False  # the last one was of the watch
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if code.co_filename.startswith(_WATCH) and (traceback.tb_next is not None or code.co_name == _MODE):
+        if code.co_filename.startswith(_OURS) and (traceback.tb_next is not None or code.co_name == _MODE):
             between = True
             if code.co_name == _MODE and frames and frames[-1].tb_frame.f_code.co_name == _DISPATCH:
                 frames.pop()
@@ -196,6 +196,6 @@ def _is_starter(filename: str) -> bool:
     return filename == runpy.__file__ or filename == "<frozen runpy>" or Path(filename).parent == Path(__file__).parent
 
 
-_WATCH = str(Path(retrograd.__file__).parent / "anomaly") + os.sep
+_OURS = tuple(str(Path(retrograd.__file__).parent / each) + os.sep for each in ("anomaly", "cli"))
 _MODE = "__torch_function__"
 _DISPATCH = "handle_torch_function"

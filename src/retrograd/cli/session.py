@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from types import FrameType, TracebackType
 
-from retrograd.anomaly import AnomalyError, Watch, watch
-from retrograd.anomaly.adapters.frameworks import steps_run_again
-from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
+from retrograd.anomaly import AnomalyError, watch
 from retrograd.anomaly.libraries import is_own, package_of
-from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command, set_seeds
+from retrograd.cli.observing import found_on_other_rank, observed, say
 from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
+from retrograd.cli.spawned import Children
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
     "retrograd: no derivative was asked for in this process, so there was nothing to watch; for a model that is only "
     "evaluated there is retrograd.anomaly.NaNDetector(model), and processes that the program starts by itself are "
-    "watched if torchrun starts them: torchrun --no-python retrograd run SCRIPT"
+    "watched if torch.multiprocessing.spawn or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
-ON_OTHER_RANK = "retrograd: {}; it happened on rank {}, whose report says more"
-HEAD_START = 2.0  # seconds for that report: torchrun ends all processes once one has failed
+LEFT_OUT = (
+    "retrograd: the program left out {} of {} batches by itself, because their loss was not finite; where that was "
+    "born is not known"
+)
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 ELSEWHERE = (
     "retrograd: the program was run by {}, whose environment has no {!r}; if that is installed in another one, install "
@@ -49,86 +49,48 @@ def run_watched(
     Its own exit is its own affair: SystemExit and KeyboardInterrupt leave through here, and an exception of its own
     shows the traceback that it has without the watch.
     """
-    failure: BaseException | None = None
     observer = watch(policy=policy, recorder=report, from_step=from_step)
     observer.again = again
-    observer.rerun_loaders = True
     set_seeds(again.seed)
-    observer.start()
-    try:
-        with steps_run_again(observer):
-            program()
-    except BaseException as error:
-        failure = error
-        if isinstance(error, AnomalyError):
-            _write_if_missing(report, error.event)
-        observer.explain(error)
-    left = _end(observer, failure)
+    with Children(policy, report, again, from_step) as children:
+        failure, left = observed(observer, report, program)
     if isinstance(failure, ProgramNotFoundError):
-        _say(f"retrograd: {failure}")
+        say(f"retrograd: {failure}")
         return 2
     report.close()
     if sys.stdout is not None:
         # what the script has printed comes before what is said about it; where that cannot be written, Python says so
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-    elsewhere = _found_on_other_rank(report)
-    if elsewhere is not None and (failure is None or isinstance(failure, AnomalyError)):
-        _say(elsewhere)
-        time.sleep(0.0 if failure is None else HEAD_START)
+    if found_on_other_rank(report, failure):
         return 0 if failure is None and left is None else 1
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     if not getattr(sys.stderr, "closed", False):
-        with contextlib.suppress(OSError):  # as of _say()
+        with contextlib.suppress(OSError):  # as of say()
             report.print()
-    began = report.run.entries or observer.step or observer.derives
+    if observer.left_out.total and not report.run.entries:
+        say(LEFT_OUT.format(observer.left_out.total, observer.left_out.total + observer.step))
+    began = report.run.entries or observer.step or observer.derives or children.started
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:
-        _say(MISPLACED.format(instead))
+        say(MISPLACED.format(instead))
     elif not began and (package := _package_missing(failure)) is not None:
-        _say(ELSEWHERE.format(sys.executable, package))
+        say(ELSEWHERE.format(sys.executable, package))
     elif not began and (failure is None or isinstance(failure, SystemExit)):
-        _say(NOTHING_WATCHED)
-    elif not report.run.entries and from_step is not None:
+        say(NOTHING_WATCHED)
+    elif not (report.run.entries or children.started) and from_step is not None:
         failed = failure is not None and not isinstance(failure, SystemExit | KeyboardInterrupt)
         if failed and observer.step + 1 >= from_step:  # within a step that has not ended
-            _say(NOTHING_REACHED.format(from_step))
+            say(NOTHING_REACHED.format(from_step))
         else:
             text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
-            _say(text.format(*sorted((from_step, observer.step))))
+            say(text.format(*sorted((from_step, observer.step))))
     if isinstance(failure, KeyboardInterrupt):
         sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
     if isinstance(failure, SystemExit | KeyboardInterrupt):
         raise failure.with_traceback(None)
     return 0 if failure is None and left is None else 1
-
-
-def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
-    """Stop the watch; what it raises of a loss for which the program has ended by itself, without an error."""
-    try:
-        observer.stop()
-    except AnomalyError as error:
-        return error
-    except Exception:
-        if failure is None:
-            raise
-    return None
-
-
-def _found_on_other_rank(report: Report) -> str | None:
-    """What is said of findings that other processes report, which all have agreed on; None for any of its own."""
-    events = [each for each in report.run.events if isinstance(each, NaNEvent)]
-    ranks = [context_of(each).get("rank") for each in events]
-    here = None if report.run.start is None else report.run.start.rank
-    own = [rank for rank in ranks if rank is None or str(rank) == here]
-    return ON_OTHER_RANK.format(events[0], ranks[0]) if events and not own else None
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:  # print() would take the standard output in its place
-        with contextlib.suppress(OSError, ValueError):  # full, or closed by the program
-            print(text, file=sys.stderr)
 
 
 def _refuses_options(failure: BaseException | None) -> bool:
@@ -144,13 +106,6 @@ def _package_missing(failure: BaseException | None) -> str | None:
     return None if name is None or "." in name else name  # of a module in a package, the package is there
 
 
-def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
-    """Write what a watch found that the program has of its own."""
-    if event not in report.run.events:
-        is_harmful = isinstance(event, GradEvent) or event.harmed
-        report.write(event, outcome=outcome_of("nan" if is_harmful else "overflow", event, "raise"))
-
-
 def _show(failure: BaseException) -> None:
     """Print the traceback that the program has by itself; of an AnomalyError, the program's own frames."""
     show_only_own_frames(failure)
@@ -159,7 +114,7 @@ def _show(failure: BaseException) -> None:
         return
     first_line = str(failure).partition("\n")[0]
     lines = ["Traceback (most recent call last):\n", *_frames(failure.__traceback__)]
-    _say("".join(lines) + f"{type(failure).__qualname__}: {first_line}")
+    say("".join(lines) + f"{type(failure).__qualname__}: {first_line}")
 
 
 def _frames(trace: TracebackType | None) -> Iterator[str]:

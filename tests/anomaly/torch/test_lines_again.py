@@ -25,6 +25,8 @@ FOUND = {
     "adv = (zero + -2).log()": ("log", (0,), {"input": -1.0}),
     "adv = same / (zero - zero.max(0).values)": ("div", (2,), {"input": 2.0, "other": 0.0}),
     "adv = 1 / zero**2": ("div", (1,), {"input": 1, "other": 0.0}),
+    "adv = same / zero if w.requires_grad else same": ("div", (1,), {"input": 2.0, "other": 0.0}),
+    "adv = same if not w.requires_grad else zero.log()": ("log", (1,), {"input": 0.0}),
 }
 
 

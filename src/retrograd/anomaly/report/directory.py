@@ -9,7 +9,7 @@ from typing import IO, Self
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.report.growth import History
-from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of, warn_unwritten
+from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of, rank_of, warn_unwritten
 from retrograd.anomaly.report.terminal import print_run
 
 
@@ -25,6 +25,8 @@ class Report:
         Made if it is not there. None keeps the findings in memory only.
     max_events : int
         How many events to keep; see :class:`Recorder`.
+    rank : int, optional
+        Of the process, where ``RANK`` does not say it.
 
     Attributes
     ----------
@@ -43,15 +45,21 @@ class Report:
     ['events.jsonl', 'report.html']
     """
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        max_events: int = MAX_EVENTS,
+        rank: int | None = None,
+    ) -> None:
         self.files: tuple[Path, ...] = ()
         self._page: Path | None = None  # wherever the program may have gone to when it is written
         if directory is not None:
-            rank = os.environ.get("RANK")
-            recording = Path(directory, "events.jsonl" if rank is None else f"events-rank{rank}.jsonl")
+            own = rank_of(rank)
+            recording = Path(directory, "events.jsonl" if own is None else f"events-rank{own}.jsonl")
             self.files = recording, page_of(recording)
             self._page = self.files[1].absolute()
-        self._recorder = Recorder(self.files[0] if self.files else None, max_events=max_events)
+        self._recorder = Recorder(self.files[0] if self.files else None, max_events=max_events, rank=rank)
 
     @property
     def run(self) -> Run:

@@ -151,6 +151,8 @@ class Recorder:
         The file; its directory is made if need be. None keeps the events in memory only.
     max_events : int
         How many events to keep. The first ones tell the births; later ones are only counted.
+    rank : int, optional
+        Of the process, where ``RANK`` does not say it.
 
     Attributes
     ----------
@@ -172,12 +174,14 @@ class Recorder:
     ('log', 'update withheld')
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS, rank: int | None = None
+    ) -> None:
         check_max_events(max_events)
         self.path = None if path is None else Path(path)
         self.max_events = max_events
         self.dropped = 0
-        self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=os.environ.get("RANK")))
+        self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=rank_of(rank)))
         self._lock = threading.RLock()
         self._has_failed = False
         self._is_torn = False  # whether what is written next stands below a line that may not be whole
@@ -359,6 +363,11 @@ def _is_whole(record: Any) -> bool:
     if isinstance(record, Start):
         return isinstance(record.command, tuple) and all(isinstance(word, str) for word in record.command)
     return isinstance(record, Note)
+
+
+def rank_of(rank: int | None) -> str | None:
+    """The rank of this process among several, as it is given or as the environment says it; None if it is alone."""
+    return os.environ.get("RANK") if rank is None else str(rank)
 
 
 def page_of(recording: Path) -> Path:

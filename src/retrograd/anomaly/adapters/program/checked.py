@@ -1,5 +1,7 @@
 """Losses that the program checks by itself, to leave its loop or the batch: ``if isnan(loss): break``, ``continue``.
 
+Or to put another in its place: ``if isnan(loss): loss = zero``.
+
 Whatever the check is made of, it reads a truth value, or a number that is not finite, from a tensor. Where that happens
 in a function that leaves a loop, or itself, or a batch, on a condition, the variables which the condition reads are
 looked at.
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.adapters.program.making import is_given_at, sources
 from retrograd.anomaly.adapters.program.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.program.variables import local_variables, value_of
-from retrograd.anomaly.left_out import LeftOut
+from retrograd.anomaly.left_out import Checked, LeftOut
 from retrograd.anomaly.libraries import is_own, outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
@@ -30,35 +32,6 @@ _NEAR = 3  # frames: the function that looks, and those that have called it to l
 def may_tell_of_one(value: Any) -> bool:
     """Whether what was read from a tensor is a truth value, or a number that is not finite."""
     return value is True or value is False or (type(value) is float and not math.isfinite(value))
-
-
-class Checked(NamedTuple):
-    """A loss that is not finite, and that the program checks.
-
-    Attributes
-    ----------
-    frame
-        Which checks it.
-    loss
-        The tensor.
-    leaves
-        Whether the program may be about to leave a loop for it, and not only the batch.
-    leaves_out
-        Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
-    """
-
-    frame: FrameType
-    loss: Any
-    leaves: bool
-    leaves_out: bool
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is the program that checks, and no installed package.
-
-        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
-        """
-        return is_own(self.frame.f_code)
 
 
 def checked_loss(
@@ -89,11 +62,16 @@ def checked_loss(
         if not own and (number or left_out.met is not None):
             return None  # packages look at much else, and often
         conditions = _conditions(each.f_code)
-        for names in conditions if own else (conditions.leave, conditions.loop):
+        replaced = [value for value in _named(each, conditions.replace, has_history) if _can_be_seen_as(is_bad, value)]
+        for names in (conditions.leave, conditions.loop, conditions.skip if own else ()):
             for value in _values(each, names, has_history, is_bad, own):
                 if _can_be_seen_as(is_bad, value):
                     leaves, leaves_out = names is not conditions.skip, names is not conditions.loop
-                    return Checked(each, value, leaves, leaves_out)
+                    ends = (other for other in _values(each, conditions.end, has_history, is_bad, own))
+                    is_end, is_replaced = (any(value is other for other in others) for others in (ends, replaced))
+                    return Checked(each, value, leaves, leaves_out, is_replaced, leaves and not is_end)
+        if replaced:
+            return Checked(each, replaced[0], leaves=False, leaves_out=True, replaces=True, returns=False)
         if any(conditions):
             left_out.is_fine(each.f_code)
     return None
@@ -114,12 +92,15 @@ def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -
 
 class _Conditions(NamedTuple):
     """The variables that conditions read on which a function, or one of its loops, is left; those of the heads of its
-    ``while`` loops; and those on which a batch is left.
+    ``while`` loops; those on which a batch is left; those of the first that leave by more than a ``return``; and those
+    that are given another value on such a condition.
     """
 
     leave: tuple[str, ...]
     loop: tuple[str, ...]
     skip: tuple[str, ...]
+    end: tuple[str, ...]
+    replace: tuple[str, ...]
 
 
 # By the addresses of code objects, which are kept; to hash one would take longer than all the rest.
@@ -137,6 +118,8 @@ def _conditions(code: CodeType) -> _Conditions:
         for is_meant in (_leaves, _loops, _skips):
             found.append(tuple(dict.fromkeys(each for each in _read_in(code, is_meant) if each not in met)))
             met.update(found[-1])
+        found.append(tuple(dict.fromkeys(_read_in(code, _ends))))
+        found.append(tuple(dict.fromkeys(_replaced_in(code))))
         known = _known[id(code)] = code, _Conditions(*found)
     return known[1]
 
@@ -146,6 +129,24 @@ def _read_in(code: CodeType, is_meant: Callable[[ast.If | ast.While], bool]) -> 
     for node in body(code):
         if isinstance(node, (ast.If, ast.While)) and is_meant(node):
             yield from variables_in(node.test)
+
+
+def _replaced_in(code: CodeType) -> Iterator[str]:
+    """The variables that are given another value, or returned as another, on a condition that reads them."""
+    for node in body(code):
+        match node:
+            case ast.If(test=test):
+                given = {
+                    ast.unparse(each) for each in inside(node) if isinstance(getattr(each, "ctx", None), ast.Store)
+                }
+            case ast.Assign(targets=targets, value=ast.IfExp(test=test)):
+                given = {ast.unparse(each) for each in targets}
+            case ast.Return(value=ast.IfExp(test=test, body=one, orelse=other)):
+                given = {*variables_in(one), *variables_in(other)}
+            case _:
+                continue
+        for name in variables_in(test):
+            yield from given.intersection((name, *sources(code, name)))
 
 
 def _loops(node: ast.If | ast.While) -> bool:
@@ -158,6 +159,10 @@ def _skips(node: ast.If | ast.While) -> bool:
 
 def _leaves(node: ast.If | ast.While) -> bool:
     return isinstance(node, ast.If) and any(map(_leaves_loop, inside(node)))
+
+
+def _ends(node: ast.If | ast.While) -> bool:
+    return any(_leaves_loop(each) and not isinstance(each, ast.Return) for each in inside(node))
 
 
 def _leaves_batch(node: ast.AST) -> bool:
@@ -202,6 +207,15 @@ def _values(
         is_known = first in variables or first in frame.f_globals
         if (is_known and _may_hide_one(value, is_bad)) or is_given_at(frame.f_code, name, frame.f_lineno):
             names += (each for each in sources(frame.f_code, name) if each not in names)
+
+
+def _named(frame: FrameType, names: Iterable[str], has_history: Callable[[Any], bool]) -> Iterator[Any]:
+    """The tensors with a history that have these names."""
+    variables = local_variables(frame) if names else {}
+    for name in names:
+        value = value_of(variables if name.partition(".")[0] in variables else frame.f_globals, name)
+        if has_history(value):
+            yield value
 
 
 def _may_hide_one(value: Any, is_bad: _IsBad) -> bool:

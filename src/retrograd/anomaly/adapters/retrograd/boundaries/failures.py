@@ -58,15 +58,15 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
         return
     around, seen = sites.user_frame(frame), watch.left_out
     found = checked_loss(around, sites.is_internal, _has_history, _is_bad, seen)
-    if found is None or not found.is_own:
+    if found is None or not (found.is_own or found.replaces):
         return
     loss = found.loss
-    in_vain = found.leaves_out and seen.note(found.frame.f_code, loss, type(value) is float)
-    if in_vain or (found.leaves and not watch.is_silent):
+    in_vain = found.is_own and found.leaves_out and seen.note(found, type(value) is float)
+    if in_vain or (not watch.is_silent and (seen.may_end(found) or seen.is_new(found))):
         with watch.with_loss(loss_of(loss._data)):
             event = _of_loss(loss, found.frame, watch, inquest)
         if event is not None and event.op not in watch.allow:
-            watch.checked(harm_of([loss._data]), event, in_vain=in_vain)
+            watch.checked(harm_of([loss._data]), event, found, in_vain=in_vain)
 
 
 def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:

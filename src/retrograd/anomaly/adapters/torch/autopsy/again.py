@@ -171,9 +171,9 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     if frame is None or value.numel() > _LARGEST:
         return None
     found = []
-    for assigned in _assignments(frame.f_code, lineno, name):
+    for assigned, branch in _assignments(frame.f_code, lineno, name):
         try:
-            result, made = _given_by(frame, assigned, name, lineno, depth)
+            result, made = _given_by(frame, assigned, name, lineno, depth, branch)
         except Exception:  # a part of a statement, another operation, or variables that have changed since
             continue
         if _same(result, value):
@@ -181,18 +181,22 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     return found[0] if len(found) == 1 else None  # of two branches either may have been taken
 
 
-def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
-    """The lines above one by the last of which a variable got its value; several, where those are branches."""
+def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[tuple[str, int], int]]:
+    """The lines above one by the last of which a variable got its value; several, where those are branches.
+
+    Beside each the number of the branch within it, as in ``a if condition else b``.
+    """
     last = None
     while (assigned := assignment_above(code, lineno, name)) is not None:
         lineno = assigned[1]
         if last is None or exclude_each_other(code, lineno, last):
-            yield assigned
+            yield assigned, 0
+            yield assigned, 1
         last = last or lineno
 
 
 def _given_by(
-    frame: FrameType, assigned: tuple[str, int], name: str, lineno: int, depth: int
+    frame: FrameType, assigned: tuple[str, int], name: str, lineno: int, depth: int, branch: int | None = None
 ) -> tuple[Any, Made | None]:
     """What a line gives a variable, and the operation by which that came to be not finite, as far as it is found.
 
@@ -202,15 +206,16 @@ def _given_by(
     statement = module_of(text).body[0]
     if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
         raise _UnknownError
+    written = _branch(statement.value, branch)
     before: dict[str, tuple[Any, Made | None]] = {}
-    for each in names_in(statement.value):
+    for each in names_in(written):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
             earlier = _assignment_before(frame.f_code, number, each)
             before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
     line = _Line(_variables(frame).new_child(earlier_values))
-    result = line.value(statement.value)
+    result = line.value(written)
     if line.birth is not None:
         return result, line.made(text, number)
     for each in line.came_in:
@@ -219,6 +224,15 @@ def _given_by(
         if found is not None:
             return result, found
     return result, None
+
+
+def _branch(written: ast.expr, number: int | None) -> ast.expr:
+    """What is written in one branch of an expression with a condition; any other expression is its own first one."""
+    if isinstance(written, ast.IfExp) and number is not None:
+        return written.orelse if number else written.body
+    if number:
+        raise _UnknownError
+    return written
 
 
 def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:

@@ -16,6 +16,8 @@ from retrograd.anomaly.adapters.torch.boundaries.failures import born_before, ha
 from retrograd.anomaly.adapters.torch.looks.gradients import item, kind_of, loss_number
 from retrograd.anomaly.adapters.torch.records.calls import is_bad
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.left_out import Checked
 from retrograd.anomaly.libraries import is_between
 
 if TYPE_CHECKING:
@@ -65,19 +67,24 @@ class Reads:
         found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
             return
+        left_out = watch.left_out
         if not found.is_own:
-            if found.leaves and watch.left_out.may_meet():
-                with self._monitor.at_work():
-                    watch.left_out.met = born_before(found.loss, self._monitor.findings_at(found.frame))
+            if (found.leaves or found.replaces) and left_out.may_meet():
+                left_out.met = self._event_of(found)
+                if left_out.met is not None:
+                    watch.checked(kind_of([found.loss]), left_out.met, found)
             return
-        in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
-        if in_vain or (found.leaves and not watch.is_silent):
-            with self._monitor.at_work():
-                number = loss_number(found.loss)
-                with watch.with_loss(number if isinstance(number, float) else None):
-                    event = born_before(found.loss, self._monitor.findings_at(found.frame))
+        in_vain = found.leaves_out and left_out.note(found, type(value) is float)
+        if in_vain or (not watch.is_silent and (left_out.may_end(found) or left_out.is_new(found))):
+            event = self._event_of(found)
             if event is not None:
-                watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
+                watch.checked(kind_of([found.loss]), event, found, in_vain=in_vain)
+
+    def _event_of(self, found: Checked) -> NaNEvent | None:
+        with self._monitor.at_work():
+            number = loss_number(found.loss)
+            with self._monitor.watch.with_loss(number if isinstance(number, float) else None):
+                return born_before(found.loss, self._monitor.findings_at(found.frame))
 
     def _is_bad(self, tensor: Any) -> bool | None:
         if not issubclass(type(tensor), Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):

@@ -1,4 +1,4 @@
-"""CUDA graphs: whether one is being captured, and the modules that have become some."""
+"""Graphs that are made of what runs: of CUDA's, and by tracing; and the modules that have become CUDA's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Any
 
 import torch
 
+_TRACING = torch._C._TorchDispatchModeKey.PROXY
 _graphed: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 def capturing() -> bool:
-    """Whether the current stream is being captured.
+    """Whether the current stream is being captured, or what runs is traced, as by ``make_fx`` and ``func.linearize``.
 
-    Then nothing can be read: to wait for the device would destroy the capture. What is launched becomes a part of it.
+    Then nothing can be read: to wait for the device would destroy the capture, and what is traced has no numbers. What
+    is launched becomes a part of it.
     """
+    if torch._C._get_dispatch_mode(_TRACING) is not None:
+        return True
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
