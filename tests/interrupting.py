@@ -2,7 +2,8 @@
 
 That is where a function begins, where one that is not written in Python has ended, and where a loop goes back: never
 between two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps
-against that; so these places are left out.
+against that; so these places are left out. Behind a call, an interrupt is CPython's to raise at the call, and a test's
+at the next instruction: where another handler answers for that one, the place is left out as well.
 """
 
 from __future__ import annotations
@@ -31,14 +32,20 @@ def _positions(code: CodeType) -> frozenset[int]:
     """The instructions of a function of ours before which an interrupt may come."""
     found = set()
     if code.co_filename.startswith(_SOURCE) and code.co_name != "<module>":
-        before = ""
-        for each in dis.get_instructions(code):
-            is_called = before.startswith("CALL") and "INTRINSIC" not in before
+        before, called_at = "", 0
+        bytecode = dis.Bytecode(code)
+        ranges = [(range(each.start, each.end), each.target) for each in bytecode.exception_entries]
+        for each in bytecode:
+            handlers = [
+                next((target for span, target in ranges if at in span), None) for at in (called_at, each.offset)
+            ]
+            is_called = before.startswith("CALL") and "INTRINSIC" not in before and handlers[0] == handlers[1]
             if is_called or (before == "RESUME" and code.co_name != "__exit__"):
                 found.add(each.offset)
             if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname:
                 found.add(each.argval)
-            before = each.opname if each.opname != "CACHE" else before
+            if each.opname != "CACHE":
+                before, called_at = each.opname, each.offset
     return frozenset(found)
 
 
