@@ -2,8 +2,8 @@
 
 That is where a function begins, where one that is not written in Python has ended, and where a loop goes back: never
 between two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps
-against that; so these places are left out. Behind a call, an interrupt is CPython's to raise at the call, and a test's
-at the next instruction: where another handler answers for that one, the place is left out as well.
+against that; so these places are left out. And CPython raises an interrupt behind such an instruction, a test before
+the next one: a place where another handler answers for that is left out as well.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ def _positions(code: CodeType) -> frozenset[int]:
     """The instructions of a function of ours before which an interrupt may come."""
     found = set()
     if code.co_filename.startswith(_SOURCE) and code.co_name != "<module>":
-        before, called_at = "", 0
+        before = ""
         bytecode = dis.Bytecode(code)
-        ranges = [(range(each.start, each.end), each.target) for each in bytecode.exception_entries]
+        handlers = [(range(entry.start, entry.end), entry.target) for entry in bytecode.exception_entries]
         for each in bytecode:
-            handlers = [
-                next((target for span, target in ranges if at in span), None) for at in (called_at, each.offset)
-            ]
-            is_called = before.startswith("CALL") and "INTRINSIC" not in before and handlers[0] == handlers[1]
+            is_called = before.startswith("CALL") and "INTRINSIC" not in before
             if is_called or (before == "RESUME" and code.co_name != "__exit__"):
                 found.add(each.offset)
             if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname:
                 found.add(each.argval)
-            if each.opname != "CACHE":
-                before, called_at = each.opname, each.offset
+            before = each.opname if each.opname != "CACHE" else before
+        found = {at for at in found if _handler(handlers, at - 2) == _handler(handlers, at)}
     return frozenset(found)
+
+
+def _handler(handlers: list[tuple[range, int]], at: int) -> int | None:
+    return next((target for span, target in handlers if at in span), None)
 
 
 @contextmanager
