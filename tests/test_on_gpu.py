@@ -248,6 +248,19 @@ def test_modules(name: str) -> None:
     test()
 
 
+@pytest.mark.parametrize("is_relative", [True, False])
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights(kind: str, is_relative: bool) -> None:
+    @same_on_gpu
+    def test(device: str) -> Any:
+        layer = made(lambda: nn.Linear(3, 5), device)
+        nn.utils.parametrizations.orthogonal(layer, "weight", kind, use_trivialization=is_relative)
+        layer(rg.ones(2, 3, device=device)).sum().backward()
+        return [layer.weight, layer.parametrizations.weight.original.grad]
+
+    test()
+
+
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}, "Adam": {"amsgrad": True}, "AdamW": {},
     "NAdam": {}, "RAdam": {}, "Adamax": {}, "Adagrad": {}, "Adadelta": {},
