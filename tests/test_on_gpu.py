@@ -712,6 +712,15 @@ def test_distributions(device: str) -> Any:
 
 
 @same_on_gpu
+def test_gradients_of_samples(device: str) -> Any:
+    d = rg.distributions
+    a = rg.tensor([0.5, 2.0, 30.0]).to(device).requires_grad_()  # a series, and an integral
+    samples = [d.Gamma(a, a).rsample(), d.Beta(a, a).rsample(), d.Dirichlet(a).rsample()]
+    sum(sample.square().sum() for sample in samples).backward()
+    return [*samples, a.grad]
+
+
+@same_on_gpu
 def test_more_distributions(device: str) -> Any:
     d = rg.distributions
     a = (rg.rand(3) + 0.5).to(device).requires_grad_()
