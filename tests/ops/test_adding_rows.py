@@ -44,6 +44,15 @@ def test_is_what_numpy_adds(draw: str, length: int, width: tuple[int, ...]) -> N
     np.testing.assert_allclose(target, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.usefixtures("for_all_sizes")
+def test_rows_in_half_precision_are_rounded_once() -> None:
+    index, rows = np.arange(3000) % 2, np.ones((3000, 4), np.float16)
+    rows[:, 1:] += np.arange(1, 4, dtype=np.float16) / 8
+    target = np.zeros((2, 4), np.float16)
+    assert add_rows(target, index, rows)
+    np.testing.assert_array_equal(target, [(1500 * rows[0].astype(float)).astype(np.float16)] * 2)
+
+
 @given(st.lists(st.integers(-9, 8), max_size=60), st.integers(0, 40))
 def test_all_ways_from_many_to_few(numbers: list[int], few: int) -> None:
     index = np.array(numbers, int).reshape(-1)
