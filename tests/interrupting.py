@@ -2,7 +2,8 @@
 
 That is where a function begins, where one that is not written in Python has ended, and where a loop goes back: never
 between two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps
-against that; so these places are left out.
+against that; so these places are left out. And CPython raises an interrupt behind such an instruction, a test before
+the next one: a place where another handler answers for that is left out as well.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ def _positions(code: CodeType) -> frozenset[int]:
     found = set()
     if code.co_filename.startswith(_SOURCE) and code.co_name != "<module>":
         before = ""
-        for each in dis.get_instructions(code):
+        bytecode = dis.Bytecode(code)
+        handlers = [(range(entry.start, entry.end), entry.target) for entry in bytecode.exception_entries]
+        for each in bytecode:
             is_called = before.startswith("CALL") and "INTRINSIC" not in before
             if is_called or (before == "RESUME" and code.co_name != "__exit__"):
                 found.add(each.offset)
             before = each.opname if each.opname != "CACHE" else before
+        found = {at for at in found if _handler(handlers, at - 2) == _handler(handlers, at)}
     return frozenset(found)
 
 
@@ -48,6 +52,10 @@ def _jumps_back(code: CodeType) -> dict[int, int]:
         for each in dis.get_instructions(code)
         if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname
     }
+
+
+def _handler(handlers: list[tuple[range, int]], at: int) -> int | None:
+    return next((target for span, target in handlers if at in span), None)
 
 
 @contextmanager

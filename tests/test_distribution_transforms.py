@@ -31,6 +31,11 @@ TRANSFORMS: list[tuple[str, Build, Any]] = [
     ("affine of vectors", lambda t: t.AffineTransform(1.0, -2.0, event_dim=1), NUMBERS),
     ("cat", lambda t: t.CatTransform(number_maps(t), dim=-1, lengths=[2, 1]), NUMBERS),
     ("cat of rows", lambda t: t.CatTransform(number_maps(t)), NUMBERS),
+    (
+        "cat of vectors",
+        lambda t: t.CatTransform([t.IndependentTransform(each, 1) for each in number_maps(t)], -1, [2, 1]),
+        NUMBERS,
+    ),
     ("compose", lambda t: t.ComposeTransform([t.SoftplusTransform(), t.PowerTransform(2.0)]), NUMBERS),
     ("compose to vectors", lambda t: t.ComposeTransform([t.TanhTransform(), t.StickBreakingTransform()]), NUMBERS),
     (

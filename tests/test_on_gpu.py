@@ -248,6 +248,19 @@ def test_modules(name: str) -> None:
     test()
 
 
+@pytest.mark.parametrize("is_relative", [True, False])
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights(kind: str, is_relative: bool) -> None:
+    @same_on_gpu
+    def test(device: str) -> Any:
+        layer = made(lambda: nn.Linear(3, 5), device)
+        nn.utils.parametrizations.orthogonal(layer, "weight", kind, use_trivialization=is_relative)
+        layer(rg.ones(2, 3, device=device)).sum().backward()
+        return [layer.weight, layer.parametrizations.weight.original.grad]
+
+    test()
+
+
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}, "Adam": {"amsgrad": True}, "AdamW": {},
     "NAdam": {}, "RAdam": {}, "Adamax": {}, "Adagrad": {}, "Adadelta": {},
@@ -696,6 +709,15 @@ def test_distributions(device: str) -> Any:
     report = [f.log_prob(f.sample()) for f in families]
     sum(part.sum() for part in report).backward()
     return [*report, families[0].rsample(), families[1].rsample(), loc.grad]
+
+
+@same_on_gpu
+def test_gradients_of_samples(device: str) -> Any:
+    d = rg.distributions
+    a = rg.tensor([0.5, 2.0, 30.0]).to(device).requires_grad_()  # a series, and an integral
+    samples = [d.Gamma(a, a).rsample(), d.Beta(a, a).rsample(), d.Dirichlet(a).rsample()]
+    sum(sample.square().sum() for sample in samples).backward()
+    return [*samples, a.grad]
 
 
 @same_on_gpu

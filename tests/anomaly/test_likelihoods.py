@@ -306,10 +306,14 @@ def test_scipys_gamma_functions(call: str) -> None:
         ("Dirichlet(x.exp() * torch.ones(3))", "[0.2, 0.0, 0.8]", "min=1e-12"),
     ],
 )
-def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str, kept: str) -> None:
+@pytest.mark.parametrize("before", [False, True])
+def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str, kept: str, before: bool) -> None:
+    """Made in the line that calls it, or in one before."""
+    distribution = f"torch.distributions.{made}"
     program = (
         f"data, x = torch.tensor({data}), torch.tensor(0.3, requires_grad=True)\n"
-        f"loss = -torch.distributions.{made}.log_prob(data).mean()  # born here\nloss.backward()"
+        f"d = {distribution}\n"
+        f"loss = -{'d' if before else distribution}.log_prob(data).mean()  # born here\nloss.backward()"
     )
     event = only_event(run(library, program))
     assert (event.op, event.lineno) == ("xlogy", line(program))

@@ -235,3 +235,16 @@ def test_more_misuse() -> None:
             function(rg, lambda ctx, x: ctx.save_for_forward(3))(dual(rg))
         with pytest.raises(RuntimeError, match=r"returned retrograd\.int64"):
             function(rg, lambda ctx, x: x * 2, lambda ctx, t: t.long())(dual(rg))
+
+
+def test_tangents_of_tangents() -> None:
+    """By all levels, where torch's are zero."""
+
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_forward(x)
+        return x**3
+
+    cube = function(rg, forward, lambda ctx, t: 3 * ctx.saved_tensors[0] ** 2 * t)
+    x, one = vector(rg, 2.0, 3.0), vector(rg, 1.0, 1.0)
+    first, second = rg.func.jvp(lambda x: rg.func.jvp(cube, (x,), (one,))[1], (x,), (one,))
+    assert (first.tolist(), second.tolist()) == ([12, 27], [12, 18])

@@ -293,3 +293,14 @@ def test_forward_mode_shows_hooks_nothing_of_its_own(name: str) -> None:
     with saved_tensors_hooks(packed.append, lambda t: t):
         pushed(function)
     assert not packed
+
+
+@parity
+def test_one_of_several_views_follows_their_base(lib: Any) -> Any:
+    with module(lib).dual_level():
+        base = vector(lib, 0.0, 0.0, 0.0)
+        first, second = base.split(2)
+        last = base.unbind(0)[2]
+        with lib.no_grad():
+            base.copy_(dual(lib))
+        return [tangent(lib, view) for view in (first, second, last, first[1:])]

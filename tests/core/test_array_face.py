@@ -39,6 +39,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "len": len,
     "sum": sum,
     "contains": lambda x: 3 in x,
+    "contains a tensor": lambda x: x.new_tensor(3) in x,
     "format": lambda x: f"{x:.2f}",
 }
 

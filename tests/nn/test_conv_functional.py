@@ -231,6 +231,12 @@ def test_pooling_of_several_nan(lib: Any) -> Any:
     return found
 
 
+def test_nan_in_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as in few, whose elements are picked out."""
+    monkeypatch.setattr("retrograd.ops.pool._FEW", 0)
+    test_pooling_of_several_nan()
+
+
 @parity
 def test_windows_that_lie_in_the_padding(lib: Any) -> Any:
     """Dilation may step over all there is."""

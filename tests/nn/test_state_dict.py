@@ -122,6 +122,7 @@ def test_refused(m: Any) -> Any:
 def test_assign(m: Any) -> Any:
     net, state = model(m), {name: value.to(m.float64) for name, value in ones(m).items()}
     net.scale.requires_grad_(False)
+    net.mean = m.nn.Buffer(net.mean)
     net.load_state_dict(state, assign=True)
     return [
         [
@@ -129,6 +130,8 @@ def test_assign(m: Any) -> Any:
             for name, value in net.named_parameters()
         ],
         net.mean is state["mean"],
+        isinstance(net.mean, m.nn.Buffer),
+        attempt(lambda: net.load_state_dict({**state, "scale": m.ones(4, dtype=m.int64)}, assign=True)),
         net.scale,
         list(net.state_dict()),
     ]

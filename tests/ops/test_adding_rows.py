@@ -54,6 +54,16 @@ def test_is_what_numpy_adds(
 
 
 @pytest.mark.parametrize("library", ["numpy", "scipy"])
+def test_rows_in_half_precision_are_rounded_once(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for_all_sizes(monkeypatch, library)
+    index, rows = np.arange(3000) % 2, np.ones((3000, 4), np.float16)
+    rows[:, 1:] += np.arange(1, 4, dtype=np.float16) / 8
+    target = np.zeros((2, 4), np.float16)
+    assert add_rows(target, index, rows)
+    np.testing.assert_array_equal(target, [(1500 * rows[0].astype(float)).astype(np.float16)] * 2)
+
+
+@pytest.mark.parametrize("library", ["numpy", "scipy"])
 @given(numbers=st.lists(st.integers(-9, 8), max_size=60), few=st.integers(0, 40))
 def test_all_ways_from_many_to_few(library: str, numbers: list[int], few: int) -> None:
     index = np.array(numbers, int).reshape(-1)

@@ -474,10 +474,7 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
     if op.params == ("input",):
         add_method(f"__{operator}__", caller(op))
         return
-    if op.kind == "elementwise":
-        forward = _binary(op, f"__{operator}__")
-    else:
-        forward = (_product if _is_product(op) else _operator)(op, f"__{operator}__")
+    forward = _binary(op, f"__{operator}__") if op.kind == "elementwise" else _product(op, f"__{operator}__")
     add_method(f"__{operator}__", forward)
     if operator in _REFLECTED:
         commutes = operator in ("add", "mul")
@@ -501,15 +498,6 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
                 return apply_inplace(op, f"__i{operator}__", [self, other])
 
             add_method(f"__i{operator}__", augmented)
-
-
-def _operator(op: Op, operator: str) -> Callable[..., Any]:
-    def call(self: Tensor, other: Any) -> Any:
-        if is_foreign(other):
-            return left_to(other, self, operator)
-        return apply(op, [self, other])
-
-    return call
 
 
 __all__ = ["add_operators", "apply", "apply_inplace", "caller", "inplace", "settle"]

@@ -28,8 +28,8 @@ _new_node = object.__new__
 _new_view = object.__new__
 
 # What a slot keeps, if it is not the argument at that place.
-_INPUT, _RESULT, _INPUT_SHAPE, _INPUT_DTYPE, _RESULT_SHAPE = -1, -2, -3, -4, -5
-_BYPRODUCT = -6  # the first one; the others are below
+_INPUT, _RESULT, _INPUT_SHAPE = -1, -2, -3
+_BYPRODUCT = -4  # the first one; the others are below
 
 
 def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,8 +48,6 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         source: _INPUT,
         "result": _RESULT,
         f"{source}_shape": _INPUT_SHAPE,
-        f"{source}_dtype": _INPUT_DTYPE,
-        "result_shape": _RESULT_SHAPE,
         **{name: place for place, name in enumerate(others)},
         **{name: _BYPRODUCT - nr for nr, name in enumerate(op.byproducts)},
     }
@@ -158,10 +156,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                     saved.append((result, tensor._cell, 0))
                 elif kept <= _BYPRODUCT:
                     saved.append(byproducts[_BYPRODUCT - kept])
-                elif kept == _INPUT_SHAPE:
-                    saved.append(data.shape)
                 else:
-                    saved.append(data.dtype if kept == _INPUT_DTYPE else node.shape)
+                    saved.append(data.shape)
             node.saved = tuple(saved)
             edge = (node, 0)
         tensor._edge = edge

@@ -10,7 +10,7 @@ A rule is one keyword per differentiable argument: a function of the incoming gr
 
 * an argument (a tensor is saved for backward and its version checked),
 * ``result`` (saved without a reference cycle; a list if there are several), or one of several by its own name,
-* ``input_shape``, ``input_dtype`` of an argument ``input``, ``result_shape`` (nothing is kept alive),
+* ``input_shape`` of an argument ``input`` (nothing of it is kept alive),
 * ``needs``, a tuple that says which edges need a gradient, or one of the ``byproducts`` of the function.
 
 Names are read once, at import; one that the operation does not have is an error there and then.

@@ -16,11 +16,8 @@ from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import (
     ARGUMENT,
     BYPRODUCT,
-    NEEDS,
-    RESULT_SHAPE,
     RESULTS,
     SHAPE,
-    dtype_of,
     meaning,
     save_argument,
     shape_of,
@@ -151,12 +148,8 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             elif what == RESULTS:
                 tensor._cell = [0]
                 saved.append((result, tensor._cell, 0))
-            elif what == RESULT_SHAPE:
-                saved.append(result.shape)
-            elif what == NEEDS:
-                saved.append(tuple([edge is not None for edge in edges]))
             else:
-                saved.append(dtype_of(arrays[place]))
+                saved.append(tuple([edge is not None for edge in edges]))
         node.saved = tuple(saved)
         tensor._edge = (node, 0)
         return tensor

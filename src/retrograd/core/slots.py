@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrograd.core.op import Op
 
 # What a name means, with the number of the parameter, result or byproduct that it is about.
-ARGUMENT, SHAPE, DTYPE, BYPRODUCT, RESULT, RESULTS, RESULT_SHAPE, NEEDS = range(8)
+ARGUMENT, SHAPE, BYPRODUCT, RESULT, RESULTS, NEEDS = range(6)
 
 
 def meaning(op: Op, name: str) -> tuple[int, int] | None:
@@ -35,13 +35,11 @@ def meaning(op: Op, name: str) -> tuple[int, int] | None:
         return ARGUMENT, op.positions[name]
     if name in op.byproducts:
         return BYPRODUCT, op.byproducts.index(name)
-    if name == "result_shape":
-        return RESULT_SHAPE, 0
     if name == "needs":
         return NEEDS, 0
-    of, _, what = name.rpartition("_")
-    if of in op.positions and what in ("shape", "dtype"):
-        return SHAPE if what == "shape" else DTYPE, op.positions[of]
+    of = name.removesuffix("_shape")
+    if of != name and of in op.positions:
+        return SHAPE, op.positions[of]
     return None
 
 
@@ -67,11 +65,6 @@ def save_byproduct(value: Any) -> Any:
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of an array or a number."""
     return value.shape if type(value) is ndarray else np.shape(value)
-
-
-def dtype_of(value: Any) -> np.dtype:
-    """The dtype of an array or a number."""
-    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 
 class Keeping(NamedTuple):
@@ -106,11 +99,8 @@ def compile_saver(op: Op, slot: str, keeping: Keeping = FOR_BACKWARD) -> Saver:
         return lambda bound, arrays, edges, result: keep_result(result)
     if what == RESULT:
         return lambda bound, arrays, edges, results: keep_result(results[number])
-    if what == RESULT_SHAPE:
-        return lambda bound, arrays, edges, result: (result[0] if type(result) is list else result)._data.shape
     if what == NEEDS:
         return lambda bound, arrays, edges, result: tuple(edge is not None for edge in edges)
-    read: Callable[[Any], Any] = shape_of if what == SHAPE else dtype_of
     if op.params[number] == op.sequence:
-        return lambda bound, arrays, edges, result: several([read(item) for item in arrays[number]])
-    return lambda bound, arrays, edges, result: read(arrays[number])
+        return lambda bound, arrays, edges, result: several([shape_of(item) for item in arrays[number]])
+    return lambda bound, arrays, edges, result: shape_of(arrays[number])

@@ -101,7 +101,7 @@ def _by_size(series: Callable[..., Any], integral: Callable[..., Any], size: Any
     shape, dtype = np.broadcast_shapes(*(x.shape for x in operands)), operands[-1].dtype
     flat = [np.broadcast_to(x, shape).astype(np.float64).reshape(-1) for x in operands]
     large = np.broadcast_to(size, shape).reshape(-1) >= _LARGE
-    result = np.empty(large.size)
+    result: Any = np.empty(large.size, like=flat[0])
     for formula, where in ((series, ~large), (integral, large)):
         if where.any():
             result[where] = formula(*(x[where] for x in flat))

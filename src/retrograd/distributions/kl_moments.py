@@ -72,11 +72,6 @@ def _(p: Exponential) -> Any:
 
 
 @_mean_log.register
-def _(p: Gamma) -> Any:
-    return p.concentration.digamma() - p.rate.log()
-
-
-@_mean_log.register
 def _(p: Pareto) -> Any:
     return p.scale.log() + p.alpha.reciprocal()
 

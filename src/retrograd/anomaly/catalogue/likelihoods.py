@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 
 from retrograd.anomaly.catalogue._code import Line
@@ -21,6 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import assignments_to
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------
@@ -255,10 +257,9 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
     line = Line.parse(scene.birth.code_line)
     call = None if line is None else line.only("log_prob")
     node = call.argument(1, "value") if call is not None and call.form == "method" else None
-    if line is None or node is None:
+    if line is None or call is None or node is None:
         return None
-    of_beta = "Beta(" in (scene.birth.code_line or "")
-    low, high = ("1e-6", "1 - 1e-6") if of_beta else (scene.floor, None)
+    low, high = ("1e-6", "1 - 1e-6") if _is_of_beta(line.text(call.arguments[0]), scene) else (scene.floor, None)
     text = line.text(node)
     return Finding(
         f"{text} reaches the border of what the distribution can give, where its density is 0 or infinite: log_prob "
@@ -267,6 +268,12 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
         f"value = {scene.spelling().clamp('value', low, high)}",
         scene.birth.place,
     )
+
+
+def _is_of_beta(distribution: str, scene: Scene) -> bool:
+    """Whether a distribution is a Beta as far as the program says, where it is called or where it is made."""
+    made = [ast.unparse(each.value) for each in assignments_to(distribution, scene.birth.place)]
+    return any("Beta(" in text for text in (distribution, *made))
 
 
 CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_taken_too_late, log_of_cumulative)

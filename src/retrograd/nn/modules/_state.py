@@ -11,7 +11,7 @@ from retrograd.core.hooks import Hooks, RemovableHandle, register
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor
-from retrograd.nn.parameter import Buffer, Parameter
+from retrograd.nn.parameter import Parameter
 
 EXTRA_STATE = "_extra_state"
 
@@ -304,8 +304,6 @@ class Stateful:
             if isinstance(current, Parameter):
                 value = value if isinstance(value, Parameter) else Parameter(value, current.requires_grad)
                 value.requires_grad_(current.requires_grad)
-            elif isinstance(current, Buffer) and not isinstance(value, Buffer):
-                value = Buffer(value)
             setattr(self, name, value)
         except Exception as error:
             action = "assigning" if assign else "copying"

@@ -71,7 +71,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             q = matrix_exp(skew)
         else:
-            unit = eye(n, dtype=x.dtype)
+            unit = eye(n, dtype=x.dtype, device=x.device)
             q = solve(unit - skew / 2, unit + skew / 2)
         return q[..., :k]
 
@@ -102,7 +102,7 @@ class _Orthogonal(Module):
             return vectors.mT if wide else vectors
         n, k = tall.shape[-2:]
         if n != k:
-            tall = cat([tall, randn(*tall.shape[:-1], n - k, dtype=tall.dtype)], -1)
+            tall = cat([tall, randn(*tall.shape[:-1], n - k, dtype=tall.dtype, device=tall.device)], -1)
         # a square matrix with orthonormal columns, whose first ones are those of Q, times the identity
         self.base = tall.clone() if n == k and _is_orthogonal(tall) else _orthonormal(tall)
         start = Q.new_zeros(Q.shape)
@@ -112,12 +112,12 @@ class _Orthogonal(Module):
 
 def _reflections(matrix: Tensor) -> Tensor:
     """The vectors of the reflections that triangularise a matrix; on the diagonal the signs that make it positive."""
-    raw, tau = np.linalg.qr(matrix._data, mode="raw")
+    raw, tau = np.linalg.qr(matrix.numpy(force=True), mode="raw")  # on the CPU, once
     vectors = np.ascontiguousarray(np.swapaxes(raw, -1, -2))
     diagonal: Any = np.einsum("...ii->...i", vectors[..., : vectors.shape[-1], :])
     # LAPACK gives exactly zero where it uses no reflection
     diagonal[...] = np.sign(diagonal) * np.where(tau == 0, -1, 1)
-    return wrap(vectors)
+    return wrap(vectors).to(matrix.device)
 
 
 def orthogonal(

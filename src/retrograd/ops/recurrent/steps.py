@@ -40,24 +40,20 @@ def _lstm_parts(gates: Any) -> list[Any]:
 def _at_cell(g: Any, output: Any, cell: Any) -> Any:
     """The gradient at the new cell, which arrives there directly and through the hidden state."""
     to_hidden, to_cell = g
-    if to_hidden is None:
-        return to_cell
     squashed = np.tanh(cell)
-    through = to_hidden * output * (1 - squashed * squashed)
-    return through if to_cell is None else to_cell + through
+    return to_cell + to_hidden * output * (1 - squashed * squashed)
 
 
 def _lstm_gates(g: Any, gates: Any, cell: Any, new_cell: Any) -> Any:
     gates, cell, new_cell = map(conj, (gates, cell, new_cell))
     i, f, c, o = _lstm_parts(gates)
     at_cell = _at_cell(g, o, new_cell)
-    to_hidden = np.zeros_like(at_cell) if g[0] is None else g[0]
     return np.concatenate(
         [
             at_cell * c * i * (1 - i),
             at_cell * cell * f * (1 - f),
             at_cell * i * (1 - c * c),
-            to_hidden * np.tanh(new_cell) * o * (1 - o),
+            g[0] * np.tanh(new_cell) * o * (1 - o),
         ],
         axis=-1,
     )

@@ -24,13 +24,10 @@ from retrograd.core.op import Op
 from retrograd.core.record import compute
 from retrograd.core.slots import (
     ARGUMENT,
-    DTYPE,
     NEEDS,
     RESULT,
-    RESULT_SHAPE,
     RESULTS,
     SHAPE,
-    dtype_of,
     meaning,
     shape_of,
 )
@@ -123,14 +120,11 @@ def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> 
         what, number = meaning(op, name) or (None, 0)
         if what == ARGUMENT:
             found[name] = values[number]
-        elif what in (SHAPE, DTYPE):
-            read = shape_of if what == SHAPE else dtype_of
+        elif what == SHAPE:
             is_list = op.params[number] == op.sequence
-            found[name] = list(map(read, values[number])) if is_list else read(values[number])
+            found[name] = list(map(shape_of, values[number])) if is_list else shape_of(values[number])
         elif what in (RESULT, RESULTS):
             found[name] = results[number] if what == RESULT or not several else list(results)
-        elif what == RESULT_SHAPE:
-            found[name] = results[0].shape
         elif what == NEEDS:
             found[name] = (True,) * len(list(flat(values)))
     return found
