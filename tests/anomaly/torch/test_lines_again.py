@@ -25,6 +25,14 @@ FOUND = {
     "adv = (zero + -2).log()": ("log", (0,), {"input": -1.0}),
     "adv = same / (zero - zero.max(0).values)": ("div", (2,), {"input": 2.0, "other": 0.0}),
     "adv = 1 / zero**2": ("div", (1,), {"input": 1, "other": 0.0}),
+    "adv = torch.log(zero) if w.requires_grad else zero / zero": ("log", (1,), {"input": 0.0}),  # no condition known
+    "adv = same if w.is_sparse else 1 - (zero if w.is_sparse else zero / zero)": (
+        "div",
+        (1,),
+        {"input": 0.0, "other": 0.0},
+    ),
+    "adv = torch.where(zero < 5, zero - 2, same).log()": ("log", (0,), {"input": -1.0}),
+    "adv = torch.erfinv(torch.minimum(zero, same / 2))": ("erfinv", (0,), {"input": 1.0}),
 }
 
 
@@ -84,6 +92,12 @@ def test_a_variable_that_has_overwritten_what_it_was_made_of() -> None:
 def test_torch_under_another_name() -> None:
     event = event_of("import torch as th", "adv = th.log(zero)")
     assert (event.op, event.code_line, event.operands) == ("log", "adv = th.log(zero)", {"input": 0.0})
+
+
+def test_a_condition_in_the_line_above() -> None:
+    event = event_of("import math", "turn = 0.0", "adv = math.pi / (zero if turn < 1 else same)", "adv = -adv")
+    assert (event.op, event.lineno, event.index) == ("div", 6, (1,))
+    assert event.operands == {"input": pytest.approx(3.14159265), "other": 0.0}
 
 
 def test_a_birth_in_the_line_above() -> None:
