@@ -32,9 +32,9 @@ PROGRAMS = {
     FUNCTIONAL + "rate = 4\n" + LOOP + "value, g = value_and_grad(loss)(params)\n    "
     "params = [params[0] - rate * g[0], params[1] - rate * g[1]]": "rate = 0.001",
     FUNCTIONAL + "def moved(params, lr=4.0):\n    slope = grad(loss)\n    gs = slope(params)\n    "
-    "return [p - lr * g for p, g in zip(params, gs)]\n"
-    + LOOP
-    + "params = moved(params)": "def moved(params, lr=0.001):",
+    "return [p - lr * g for p, g in zip(params, gs)]\n" + LOOP + "params = moved(params)": (
+        "def moved(params, lr=0.001):"
+    ),
     FUNCTIONAL + "def moved(params, *, lr=4.0):\n    g = grad(loss)(params)\n    "
     "return [params[0] - lr * g[0], params[1] - lr * g[1]]\n" + LOOP + "params = moved(params)": (
         "def moved(params, *, lr=0.001):"

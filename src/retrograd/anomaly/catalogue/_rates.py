@@ -1,7 +1,7 @@
 """Which learning rate to try next, by how a training diverged.
 
-Where a loss is about a parabola of curvature c, an update with the rate r multiplies its gradient by 1 - r * c: one that
-grows by a factor tells c, and with it the rate from which on updates grow.
+Where a loss is about a parabola of curvature c, an update with the rate r multiplies its gradient by 1 - r * c: one
+that grows by a factor tells c, and with it the rate from which on updates grow.
 """
 
 from __future__ import annotations

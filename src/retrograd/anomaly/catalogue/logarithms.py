@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_spa
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.safeguards import relu_behind
+from retrograd.anomaly.catalogue.safeguards import relu_behind, softplus_instead
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
@@ -342,6 +342,17 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
             break
     else:
         return None
+    name, happened = scene.called(variance, "var"), f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf "
+    happened += "and the squared error divided by var is infinite or NaN. "
+    if (relu := relu_behind(variance)) is not None:
+        rewritten, place = softplus_instead(scene, relu)
+        return Finding(
+            f"{happened}It comes from a relu, which gives no gradient back to a negative number: behind a floor it would "
+            "stay there. Softplus is above 0 and has a gradient everywhere.",
+            rewritten,
+            f"{name} = {scene.spelling().functional('softplus', 'h')} + {'1e-4' if scene.half else '1e-6'}",
+            place,
+        )
     site = scene.site(log)
     spelling = scene.spelling(site)
     floor = "1e-3" if scene.half else "1e-6"
@@ -353,17 +364,9 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
             rewritten = site.line.replaced({each: spelling.clamp(site.line.text(node), floor) for each in everywhere})
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
-    name = scene.called(variance, "var")
-    lost = (
-        ""
-        if relu_behind(variance) is None
-        else " It comes from a relu, which gives no gradient back to a negative number, so that behind a floor it "
-        "would stay there: put softplus in its place."
-    )
     return Finding(
-        f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
-        "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        f"log-variance (or softplus plus a floor).{lost}",
+        f"{happened}A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
+        "log-variance (or softplus plus a floor).",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         place,
