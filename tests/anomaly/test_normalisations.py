@@ -68,7 +68,7 @@ def test_a_normalisation_written_out_that_makes_zeros_is_told_of_once(spread: st
     assert not w.triggered
 
 
-@pytest.mark.parametrize("bounded", ["1 / (1 + x * x)", "1 - torch.tanh((x * x).mean())", "torch.exp(-(x * x).sum())"])
+@pytest.mark.parametrize("bounded", ["1 / (1 + x * x)", "torch.exp(-(x * x).sum())"])
 def test_an_infinity_that_is_bounded_is_no_normalisation(bounded: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

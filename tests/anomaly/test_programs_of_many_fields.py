@@ -77,6 +77,17 @@ FIELDS = {
     "a place and its antipode": Field(
         EARTH, "d = 2 * h[1:].sqrt().arcsin()\nloss = d[0] + 6371 * d[1]", f"{ON_EARTH}loss = d + 6371 * torch.pi", 1e-5
     ),
+    "a place and itself by its cosine": Field(
+        EARTH,
+        "c = torch.sin(x) * torch.sin(lat) + torch.cos(x) * torch.cos(lat) * torch.cos(lon)\n"
+        "d = 6371000 * torch.acos(torch.clamp(c, -1, 1))\nloss = d[:2].sum()",
+        f"{ON_EARTH}loss = 6371000 * d",
+    ),
+    "a place and itself in one line": Field(
+        EARTH,
+        "d = (torch.cos(lat) * x.cos() * torch.cos(0.0 - lon) + x.sin() * torch.sin(lat)).acos()\nloss = d[:2].sum()",
+        f"{ON_EARTH}loss = d",
+    ),
     "distance in a plane": Field(
         "y = torch.tensor([0.0, 0.4])\nx = torch.tensor([0.0, 0.3], requires_grad=True)",
         "d = torch.sqrt(x**2 + y**2)\nloss = 6371000 * d[0] + d[1]",
@@ -242,6 +253,17 @@ def test_a_mask_before_a_relu_stays_one(library: str) -> None:
         "loss = (torch.log(torch.relu(x)) * kept).sum()\nloss.backward()"
     )
     assert "softplus" not in (only_event(run(library, text, True)).remedy or "")
+
+
+def test_a_ratio_is_no_error() -> None:
+    """That a number has been subtracted from the data on the way makes it none."""
+    text = """
+noise, x = torch.cumprod(1 - torch.tensor([0.0, 0.5, 1.0]), 0), torch.ones(3, requires_grad=True)
+ratio = noise / (1.5 - noise)
+weight = torch.minimum(ratio, torch.tensor(5.0)) / ratio
+(weight * x).sum().backward()
+"""
+    assert "error" not in (only_event(run("retrograd", text)).cause or "error")
 
 
 # --- causes ----------------------------------------------------------------------------------------------------------

@@ -347,8 +347,8 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     if (relu := relu_behind(variance)) is not None:
         rewritten, place = softplus_instead(scene, relu)
         return Finding(
-            f"{happened}It comes from a relu, which gives no gradient back to a negative number: behind a floor it would "
-            "stay there. Softplus is above 0 and has a gradient everywhere.",
+            f"{happened}It comes from a relu, which gives no gradient back to a negative number: behind a floor it "
+            "would stay there. Softplus is above 0 and has a gradient everywhere.",
             rewritten,
             f"{name} = {scene.spelling().functional('softplus', 'h')} + {'1e-4' if scene.half else '1e-6'}",
             place,

@@ -34,7 +34,7 @@ def makes_zeros(birth: Birth, graph: Graph) -> bool:
 
 
 def _divides_by(user: Node, node: Node) -> bool:
-    """Whether a node is of a division by the root that another one is of, or takes what that is of to the power -1/2."""
+    """Whether a node is of a division by the root that another one is of, or of one over the root of that."""
     name = canonical(user.name())
     second = user.next[1] if len(user.next) > 1 else None
     is_below = name == "div" and second is not None and second[0] is node
