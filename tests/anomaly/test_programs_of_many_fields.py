@@ -255,6 +255,34 @@ def test_a_mask_before_a_relu_stays_one(library: str) -> None:
     assert "softplus" not in (only_event(run(library, text, True)).remedy or "")
 
 
+@libraries
+@pytest.mark.parametrize(
+    ("code", "instead"),
+    [
+        ("y = 3.0 / x", "y = 3.0 / torch.where(x == 0, 1e-1, x)"),
+        ("y = 2e-4 / (1e3 * x)", "y = 2e-4 / torch.where((1e3 * x) == 0, 1e2, 1e3 * x)"),
+        ("y = 1 / torch.where(x == 0, 1.0, x * 1e-30)", "y = 1 / torch.where(torch.abs(x) < 1e-12, 1.0, x * 1e-30)"),
+    ],
+    ids=["numbers", "small numbers", "a guard"],
+)
+def test_a_quotient_by_zero_does_not_outweigh_the_others(library: str, code: str, instead: str) -> None:
+    """Nor is a guard put around a guard that has let through what is too close to zero."""
+    text = f"x = torch.tensor([0.0, 1.0, 0.5], requires_grad=True)\n{code}\ny.sum().backward()"
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.remedy or "").replace("rg.", "torch.") == instead
+
+
+def test_weights_that_vanish_are_no_iteration_of_sinkhorns() -> None:
+    text = """
+x, z = torch.tensor([-200.0, -300.0], requires_grad=True), torch.tensor([0.2, 0.7])
+weights = 0.5 * z * torch.exp(x)
+loss = (weights * z).sum() / weights.sum()
+loss.backward()
+"""
+    assert "Sinkhorn" not in (only_event(run("retrograd", text)).cause or "Sinkhorn")
+
+
 def test_a_ratio_is_no_error() -> None:
     """That a number has been subtracted from the data on the way makes it none."""
     text = """
