@@ -100,6 +100,17 @@ def test_a_condition_in_the_line_above() -> None:
     assert event.operands == {"input": pytest.approx(3.14159265), "other": 0.0}
 
 
+@pytest.mark.parametrize("layer", ["SiLU", "Tanh"])
+def test_minus_infinity_that_a_layer_is_given_is_no_mask(layer: str) -> None:
+    """Whatever the next one makes of it: a NaN, or a number whose derivative is one."""
+    text = (
+        f"{SETUP}net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.{layer}())\nlevel = torch.log(zero) / 4\n"
+        "loss = net(torch.stack([w.detach(), level], dim=1)).pow(2).mean()\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.operands) == ("log", 5, {"input": 0.0})
+
+
 def test_a_birth_in_the_line_above() -> None:
     event = event_of("adv = same / zero", "adv = 2 * adv")
     assert (event.op, event.code_line, event.index) == ("div", "adv = same / zero", (1,))

@@ -128,6 +128,13 @@ class _Line:
                 self.variables.get(owner) is math
             ):
                 return getattr(math, name)(*map(self.value, args))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="cat" | "stack" as name),
+                args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *rest],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch:
+                named = {str(each.arg): self.value(each.value) for each in keywords}
+                return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
