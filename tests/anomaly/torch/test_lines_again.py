@@ -111,6 +111,14 @@ def test_minus_infinity_that_a_layer_is_given_is_no_mask(layer: str) -> None:
     assert (event.op, event.lineno, event.operands) == ("log", 5, {"input": 0.0})
 
 
+def test_a_leaf_that_a_line_has_made() -> None:
+    made = "scale = (-torch.log(zero)).requires_grad_(True)"
+    text = f"{SETUP}{made}\nloss = (w * torch.exp(scale)).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.code_line, event.index) == ("log", made, (1,))
+    assert not run("torch", mended(text, event)).events
+
+
 def test_a_birth_in_the_line_above() -> None:
     event = event_of("adv = same / zero", "adv = 2 * adv")
     assert (event.op, event.code_line, event.index) == ("div", "adv = same / zero", (1,))

@@ -135,6 +135,8 @@ class _Line:
             ) if self.variables.get(owner) is torch:
                 named = {str(each.arg): self.value(each.value) for each in keywords}
                 return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+            case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
+                return self.value(owner)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
