@@ -28,7 +28,7 @@ Place = tuple[CodeType, int, int]
 
 @cache
 def _positions(code: CodeType) -> frozenset[int]:
-    """The instructions of a function of ours before which an interrupt may come."""
+    """The instructions of a function of ours before which an interrupt may come, wherever one has come from."""
     found = set()
     if code.co_filename.startswith(_SOURCE) and code.co_name != "<module>":
         before = ""
@@ -36,16 +36,25 @@ def _positions(code: CodeType) -> frozenset[int]:
             is_called = before.startswith("CALL") and "INTRINSIC" not in before
             if is_called or (before == "RESUME" and code.co_name != "__exit__"):
                 found.add(each.offset)
-            if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname:
-                found.add(each.argval)
             before = each.opname if each.opname != "CACHE" else before
     return frozenset(found)
+
+
+@cache
+def _jumps_back(code: CodeType) -> dict[int, int]:
+    """The instructions of a function after which an interrupt may come, if it goes on where they lead to."""
+    return {
+        each.offset: each.argval
+        for each in dis.get_instructions(code)
+        if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname
+    }
 
 
 @contextmanager
 def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) -> Iterator[None]:
     """A context in which each such instruction is told of before it runs."""
     calling: set[FrameType] = set()  # functions written in Python
+    jumping: dict[FrameType, int | None] = {}  # back, to where
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_back is not None and _positions(frame.f_back.f_code):
@@ -59,7 +68,9 @@ def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) ->
         if event == "opcode":
             has_called = frame in calling
             calling.discard(frame)
-            if not has_called and frame.f_lasti in _positions(frame.f_code):
+            has_jumped = jumping.get(frame) == frame.f_lasti
+            jumping[frame] = _jumps_back(frame.f_code).get(frame.f_lasti)
+            if has_jumped or (not has_called and frame.f_lasti in _positions(frame.f_code)):
                 tell(frame)
         return inside
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -314,6 +317,22 @@ def test_each_node_has_the_call_that_made_it() -> None:
         ("SumBackward0", "(z @ z.mT)[:, 0].sum()"),
         ("AddBackward0", "w + sum(columns(z)) + (z @ z.mT)[:, 0].sum()"),
     ]
+
+
+def test_a_module_that_a_library_imports_before_it_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch does at many first calls: its code has run when the library goes on."""
+    (tmp_path / "imported_late.py").write_text('import collections\nPair = collections.namedtuple("Pair", "a b")\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "imported_late", raising=False)
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        y = x * 4
+        calls = contextlib.ExitStack()
+        calls.callback(y.sqrt_)
+        calls.callback(importlib.import_module, "imported_late")
+        calls.close()
+        found = written(w, y.sum())
+    assert found == [("MulBackward0", "x * 4"), ("SqrtBackward0", "calls.close()"), ("SumBackward0", "y.sum()")]
 
 
 @pytest.mark.skipif(not NEW, reason="from Python 3.12 on")

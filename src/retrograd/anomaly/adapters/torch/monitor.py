@@ -379,7 +379,7 @@ class TorchMonitor:
 
     def _model_begins(self) -> bool:
         """Before a model's first call: what its buffers hold was not written by a step. Say whether it is followed."""
-        if not self.now.at_work and self._models.buffers():
+        if not self.now.at_work:
             with self.at_work():
                 self._buffers.update()
         return self.model is not None or not self.watch.replaying  # else each step can be run again

@@ -2,7 +2,8 @@
 
 The interpreter tells before each instruction of the user's code that can reach an operation: calls, operators,
 subscripts. Whatever nodes are made from then on until the next such instruction are its own. When a function returns
-to code of torch that goes on with other operations, these belong to the instruction of the user's that called torch.
+to code of torch that goes on with other operations, or a module that torch imports has run, these belong to the
+instruction of the user's that called torch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from weakref import ref
 
 from retrograd.anomaly.adapters.torch.places.noting import MOST, Noted, place_at
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
-from retrograd.anomaly.libraries import callers_of, is_between, outwards, user_frame
+from retrograd.anomaly.libraries import callers_of, is_between, outwards
 
 _COST = 1.5e-6  # seconds for an event, at most
 _TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
@@ -130,10 +131,13 @@ class InstructionNotes:
             return None
         self._count += 1
         frame = sys._getframe(1)
-        outer = user_frame(frame.f_back) if leaving else None
-        if leaving and outer is None:
-            return None
-        place = ((code, at), *callers_of(frame)) if outer is None else place_at(outer)
+        if leaving:
+            outer = next((each for each in outwards(frame.f_back) if not _is_library(each.f_code)), None)
+            if outer is None:
+                return None
+            place = place_at(outer)
+        else:
+            place = (code, at), *callers_of(frame)
         seq = next_seq()
         if self.noted and self.noted[-1][0] == seq:
             self.noted[-1] = seq, place
