@@ -273,6 +273,17 @@ def test_a_quotient_by_zero_does_not_outweigh_the_others(library: str, code: str
     assert (event.remedy or "").replace("rg.", "torch.") == instead
 
 
+@libraries
+def test_a_number_before_a_tensor_of_float16_stays_a_number(library: str) -> None:
+    text = (
+        "x = torch.tensor([100.0], dtype=torch.float16, requires_grad=True)\nscale = 1000.0\n"
+        "y = (scale * x).sum()\ny.backward()"
+    )
+    event = run(library, text, True).event
+    assert event is not None
+    assert event.remedy == "y = (scale * x.float()).sum()"
+
+
 def test_weights_that_vanish_are_no_iteration_of_sinkhorns() -> None:
     text = """
 x, z = torch.tensor([-200.0, -300.0], requires_grad=True), torch.tensor([0.2, 0.7])
