@@ -146,6 +146,13 @@ PROGRAMS = [
     ),
     *ways(34, PAIR, "y = torch.sum(p * torch.log(p / q))"),
     *ways(
+        34,
+        f"{leaf('[0.0, 0.5]', name='p')}; even = 0.25",
+        "y = p * torch.log(p / 0.25)",
+        "y = (p * (p / even).log()).sum()",
+    ),
+    *ways(28, f"{leaf('[100.0, 1.0]', HALF)}; scale = 1000.0", "y = x * scale"),
+    *ways(
         35,
         f"x = torch.tensor([1.0, 2.0]); {leaf('[1.0, 2.5]', name='mu')}; {leaf('[0.0, 0.5]', name='var')}",
         "y = 0.5 * (torch.log(var) + (x - mu) ** 2 / var)",

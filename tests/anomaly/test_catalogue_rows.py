@@ -164,7 +164,7 @@ def test_a_learning_rate_too_high() -> None:
     rate = {"name": "10.0", "lr": 10.0, "code_line": line, "lineno": 3, **where}
     optimizer = {"name": "SGD", "lr": 10.0, "code_line": line, "lineno": 3, "rate": rate}
     event = runaway(optimizer=optimizer, update_ratio=40.0, loss_history=(2.0, 300.0, 4e6, 5e14))
-    assert remedied(event, 47) == "opt = torch.optim.SGD(net.parameters(), lr=1, momentum=0.9)"
+    assert remedied(event, 47) == "opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)"
     assert "40" in diagnose(event).cause
     assert "2, 300, 4e+06, 5e+14" in diagnose(event).cause
     assert remedied(runaway(grad_norm_history=(1.0, 50.0, 1e4)), 47)

@@ -120,3 +120,16 @@ s = b * b * w
 """
     event = only_event(run("retrograd", text))
     assert "discards" in (event.cause or "")
+
+
+def test_a_weight_that_is_zero_is_no_mask() -> None:
+    """It will be another number in the next step, so that no condition on it stands for what the infinity was."""
+    text = """
+price, w = torch.tensor([100.0, 0.0, 98.0]), torch.zeros(2, requires_grad=True)
+r = torch.log(price)
+loss = ((w[0] + w[1] * r) ** 2).mean()
+loss.backward()
+"""
+    event = only_event(run("torch", text))
+    assert "where(w[1]" not in (event.remedy or "")
+    assert "0 times an infinity is NaN" in (event.cause or "") or event.op == "log"

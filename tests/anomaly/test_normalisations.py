@@ -45,6 +45,36 @@ def test_and_once_where_there_is_none(name: str) -> None:
     assert not w.triggered
 
 
+BY_HAND = """
+x = torch.full((2, 4), 300.0, dtype=torch.float16, requires_grad=True)
+for _ in range(3):
+    (x * {}).square().sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "spread",
+    [
+        "torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-4)",
+        "1 / torch.sqrt(x.pow(2).sum(-1, keepdim=True))",
+        "1 / (x.square().mean(-1, keepdim=True).sqrt() + 1e-4)",
+    ],
+)
+def test_a_normalisation_written_out_that_makes_zeros_is_told_of_once(spread: str) -> None:
+    with pytest.warns(AnomalyWarning, match="training stalls") as told:
+        w = run("retrograd", BY_HAND.format(spread), policy="raise")
+    assert len(told) == 1
+    assert "float()" in str(told[0].message)
+    assert not w.triggered
+
+
+@pytest.mark.parametrize("bounded", ["1 / (1 + x * x)", "torch.exp(-(x * x).sum())"])
+def test_an_infinity_that_is_bounded_is_no_normalisation(bounded: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not run("retrograd", BY_HAND.format(bounded), policy="raise").triggered
+
+
 def test_nothing_is_said_where_the_user_has_chosen() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -77,6 +77,17 @@ FIELDS = {
     "a place and its antipode": Field(
         EARTH, "d = 2 * h[1:].sqrt().arcsin()\nloss = d[0] + 6371 * d[1]", f"{ON_EARTH}loss = d + 6371 * torch.pi", 1e-5
     ),
+    "a place and itself by its cosine": Field(
+        EARTH,
+        "c = torch.sin(x) * torch.sin(lat) + torch.cos(x) * torch.cos(lat) * torch.cos(lon)\n"
+        "d = 6371000 * torch.acos(torch.clamp(c, -1, 1))\nloss = d[:2].sum()",
+        f"{ON_EARTH}loss = 6371000 * d",
+    ),
+    "a place and itself in one line": Field(
+        EARTH,
+        "d = (torch.cos(lat) * x.cos() * torch.cos(0.0 - lon) + x.sin() * torch.sin(lat)).acos()\nloss = d[:2].sum()",
+        f"{ON_EARTH}loss = d",
+    ),
     "distance in a plane": Field(
         "y = torch.tensor([0.0, 0.4])\nx = torch.tensor([0.0, 0.3], requires_grad=True)",
         "d = torch.sqrt(x**2 + y**2)\nloss = 6371000 * d[0] + d[1]",
@@ -242,6 +253,56 @@ def test_a_mask_before_a_relu_stays_one(library: str) -> None:
         "loss = (torch.log(torch.relu(x)) * kept).sum()\nloss.backward()"
     )
     assert "softplus" not in (only_event(run(library, text, True)).remedy or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("code", "instead"),
+    [
+        ("y = 3.0 / x", "y = 3.0 / torch.where(x == 0, 1e-1, x)"),
+        ("y = 2e-4 / (1e3 * x)", "y = 2e-4 / torch.where((1e3 * x) == 0, 1e2, 1e3 * x)"),
+        ("y = 1 / torch.where(x == 0, 1.0, x * 1e-30)", "y = 1 / torch.where(torch.abs(x) < 1e-12, 1.0, x * 1e-30)"),
+    ],
+    ids=["numbers", "small numbers", "a guard"],
+)
+def test_a_quotient_by_zero_does_not_outweigh_the_others(library: str, code: str, instead: str) -> None:
+    """Nor is a guard put around a guard that has let through what is too close to zero."""
+    text = f"x = torch.tensor([0.0, 1.0, 0.5], requires_grad=True)\n{code}\ny.sum().backward()"
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.remedy or "").replace("rg.", "torch.") == instead
+
+
+@libraries
+def test_a_number_before_a_tensor_of_float16_stays_a_number(library: str) -> None:
+    text = (
+        "x = torch.tensor([100.0], dtype=torch.float16, requires_grad=True)\nscale = 1000.0\n"
+        "y = (scale * x).sum()\ny.backward()"
+    )
+    event = run(library, text, True).event
+    assert event is not None
+    assert event.remedy == "y = (scale * x.float()).sum()"
+
+
+def test_weights_that_vanish_are_no_iteration_of_sinkhorns() -> None:
+    text = """
+x, z = torch.tensor([-200.0, -300.0], requires_grad=True), torch.tensor([0.2, 0.7])
+weights = 0.5 * z * torch.exp(x)
+loss = (weights * z).sum() / weights.sum()
+loss.backward()
+"""
+    assert "Sinkhorn" not in (only_event(run("retrograd", text)).cause or "Sinkhorn")
+
+
+def test_a_ratio_is_no_error() -> None:
+    """That a number has been subtracted from the data on the way makes it none."""
+    text = """
+noise, x = torch.cumprod(1 - torch.tensor([0.0, 0.5, 1.0]), 0), torch.ones(3, requires_grad=True)
+ratio = noise / (1.5 - noise)
+weight = torch.minimum(ratio, torch.tensor(5.0)) / ratio
+(weight * x).sum().backward()
+"""
+    assert "error" not in (only_event(run("retrograd", text)).cause or "error")
 
 
 # --- causes ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrograd.anomaly import AnomalyError, NaNEvent
+from retrograd.anomaly.catalogue._rates import first_rise
 from tests.anomaly.both import libraries, mended, run
 
 SGD = "torch.optim.SGD(net.parameters(), lr={})"
@@ -142,18 +143,68 @@ def test_a_rate_that_the_program_writes_into_the_groups(library: str, schedule: 
 
 
 @libraries
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        'torch.optim.SGD([{"params": net.parameters(), "lr": 20.0}], lr=rate)',
-        f"{NAMED}\nschedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=500.0, total_steps=9)",
-    ],
-    ids=["group", "one cycle"],
-)
-def test_a_rate_that_the_optimizers_line_does_not_decide(library: str, optimizer: str) -> None:
-    event = stopped(library, scheduled(optimizer))
+def test_a_rate_that_the_optimizers_line_does_not_decide(library: str) -> None:
+    event = stopped(library, scheduled('torch.optim.SGD([{"params": net.parameters(), "lr": 20.0}], lr=rate)'))
     assert "smaller learning rate than 20" in (event.cause or "")
     assert (event.remedy or "").startswith("lr = ")
+
+
+LAYERS = """
+x = torch.randn(32, 4)
+y = x.sum(1, keepdim=True)
+net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr={rate})
+schedule = torch.optim.lr_scheduler.{schedule}
+first = None
+for step in range(40):
+    loss = ((net(x * {scale}) - y) ** 2).{reduced}()
+    first = first or loss.item()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    schedule.step()
+assert loss.item() < 0.7 * first
+"""
+STEADY = "ConstantLR(optimizer, 1.0, 1)"
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("rate", "schedule", "scale", "reduced"),
+    [
+        ("5.0", "LambdaLR(optimizer, lambda step: step / 20)", 1, "mean"),
+        ("4.0", "LinearLR(optimizer, start_factor=0.01, total_iters=30)", 1, "mean"),
+        ("0.01", "OneCycleLR(optimizer, max_lr=50.0, total_steps=40)", 1, "mean"),
+        ("1e6", STEADY, 1, "mean"),
+        ("3.0", STEADY, 1, "mean"),
+        ("0.5", STEADY, 100, "mean"),
+        ("0.1", STEADY, 1, "sum"),
+    ],
+    ids=["from zero", "from little", "one cycle", "absurd", "high", "large data", "sum"],
+)
+def test_one_round_brings_a_rate_down_to_one_that_trains(
+    library: str, rate: str, schedule: str, scale: int, reduced: str
+) -> None:
+    """By how gradients or losses grew when they began to, and not a thousandfold in each round."""
+    text = LAYERS.format(rate=rate, schedule=schedule, scale=scale, reduced=reduced)
+    assert not run(library, mended(text, stopped(library, text)), policy="raise").events
+
+
+@pytest.mark.parametrize(
+    ("history", "after", "factor"),
+    [
+        ([1.0, 3.0, 9.0, 100.0, None], 0, 3.0),
+        ([None, 5.0, 4.0, 4.4, 44.0], 3, 10.0),  # what the noise of batches does is left out
+        ([2.0, 2.2, 2.64], 1, 1.2),
+    ],
+)
+def test_where_a_rise_began(history: list[float | None], after: int, factor: float) -> None:
+    assert first_rise(history) == (after, pytest.approx(factor))
+
+
+def test_what_does_not_rise_to_the_end_is_no_rise() -> None:
+    assert first_rise([1.0, 5.0, 4.0]) is None
+    assert first_rise([None, 3.0, None]) is None
 
 
 @libraries

@@ -25,17 +25,19 @@ for step in range(300):
 LOOP = "for step in range(300):\n    "
 LITERAL = LOOP + "params = [p - 4.0 * g for p, g in zip(params, grad(loss)(params))]"
 PROGRAMS = {
-    FUNCTIONAL + LITERAL: "params = [p - 0.4 * g for p, g in zip(params, grad(loss)(params))]",
+    FUNCTIONAL + LITERAL: "params = [p - 0.001 * g for p, g in zip(params, grad(loss)(params))]",
     FUNCTIONAL + LOOP + "grads = grad(loss)(params)\n    params = tree_map(lambda p, g: p - g * 4.0, params, grads)": (
-        "params = tree_map(lambda p, g: p - g * 0.4, params, grads)"
+        "params = tree_map(lambda p, g: p - g * 0.001, params, grads)"
     ),
     FUNCTIONAL + "rate = 4\n" + LOOP + "value, g = value_and_grad(loss)(params)\n    "
-    "params = [params[0] - rate * g[0], params[1] - rate * g[1]]": "rate = 0.4",
+    "params = [params[0] - rate * g[0], params[1] - rate * g[1]]": "rate = 0.001",
     FUNCTIONAL + "def moved(params, lr=4.0):\n    slope = grad(loss)\n    gs = slope(params)\n    "
-    "return [p - lr * g for p, g in zip(params, gs)]\n" + LOOP + "params = moved(params)": "def moved(params, lr=0.4):",
+    "return [p - lr * g for p, g in zip(params, gs)]\n" + LOOP + "params = moved(params)": (
+        "def moved(params, lr=0.001):"
+    ),
     FUNCTIONAL + "def moved(params, *, lr=4.0):\n    g = grad(loss)(params)\n    "
     "return [params[0] - lr * g[0], params[1] - lr * g[1]]\n" + LOOP + "params = moved(params)": (
-        "def moved(params, *, lr=0.4):"
+        "def moved(params, *, lr=0.001):"
     ),
     BY_HAND.format("with torch.no_grad(): w -= 4.0 * w.grad"): "with torch.no_grad(): w -= 0.4 * w.grad",
     BY_HAND.format("w.data = w.data - 4.0 * w.grad"): "w.data = w.data - 0.4 * w.grad",
@@ -56,7 +58,7 @@ def test_the_number_is_named_with_its_line(text: str) -> None:
     assert "Use a smaller learning rate than 4, " in (event.cause or "")
     assert event.remedy == PROGRAMS[text]
     assert f"Change line {event.remedy_lineno} as above" in format_event(event)
-    assert not run("retrograd", mended(text, event).replace("0.4", "0.04"), policy="raise").events
+    assert not run("retrograd", mended(text, event), policy="raise").events
 
 
 UNKNOWN = {

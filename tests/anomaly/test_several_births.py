@@ -183,7 +183,12 @@ b = torch.{second}.sum()
 loss = a + b
 loss.backward()
 """
-    assert f"next      {said}" in format_event(only_event(run("retrograd", text)), width=100)
+    event = only_event(run("retrograd", text))
+    shown = format_event(event, width=100)
+    assert f"next      {said}" in shown
+    is_form = first == "sqrt(d)"  # under "also", with letters that only the cause explains
+    assert shown.count("\nwhy ") == 1 + is_form
+    assert (event.also[0].cause or "")[:60] in shown or not is_form
 
 
 def test_of_many_a_report_shows_three() -> None:

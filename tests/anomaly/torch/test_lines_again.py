@@ -27,6 +27,14 @@ FOUND = {
     "adv = 1 / zero**2": ("div", (1,), {"input": 1, "other": 0.0}),
     "adv = same / zero if w.requires_grad else same": ("div", (1,), {"input": 2.0, "other": 0.0}),
     "adv = same if not w.requires_grad else zero.log()": ("log", (1,), {"input": 0.0}),
+    "adv = torch.log(zero) if w.requires_grad else zero / zero": ("log", (1,), {"input": 0.0}),  # no condition known
+    "adv = same if w.is_sparse else 1 - (zero if w.is_sparse else zero / zero)": (
+        "div",
+        (1,),
+        {"input": 0.0, "other": 0.0},
+    ),
+    "adv = torch.where(zero < 5, zero - 2, same).log()": ("log", (0,), {"input": -1.0}),
+    "adv = torch.erfinv(torch.minimum(zero, same / 2))": ("erfinv", (0,), {"input": 1.0}),
 }
 
 
@@ -86,6 +94,31 @@ def test_a_variable_that_has_overwritten_what_it_was_made_of() -> None:
 def test_torch_under_another_name() -> None:
     event = event_of("import torch as th", "adv = th.log(zero)")
     assert (event.op, event.code_line, event.operands) == ("log", "adv = th.log(zero)", {"input": 0.0})
+
+
+def test_a_condition_in_the_line_above() -> None:
+    event = event_of("import math", "turn = 0.0", "adv = math.pi / (zero if turn < 1 else same)", "adv = -adv")
+    assert (event.op, event.lineno, event.index) == ("div", 6, (1,))
+    assert event.operands == {"input": pytest.approx(3.14159265), "other": 0.0}
+
+
+@pytest.mark.parametrize("layer", ["SiLU", "Tanh"])
+def test_minus_infinity_that_a_layer_is_given_is_no_mask(layer: str) -> None:
+    """Whatever the next one makes of it: a NaN, or a number whose derivative is one."""
+    text = (
+        f"{SETUP}net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.{layer}())\nlevel = torch.log(zero) / 4\n"
+        "loss = net(torch.stack([w.detach(), level], dim=1)).pow(2).mean()\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.operands) == ("log", 5, {"input": 0.0})
+
+
+def test_a_leaf_that_a_line_has_made() -> None:
+    made = "scale = (-torch.log(zero)).requires_grad_(True)"
+    text = f"{SETUP}{made}\nloss = (w * torch.exp(scale)).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.code_line, event.index) == ("log", made, (1,))
+    assert not run("torch", mended(text, event)).events
 
 
 def test_a_birth_in_the_line_above() -> None:

@@ -62,7 +62,7 @@ class _Text:
         self._made = {} if made is None else made.context()
         given = None if made is None else made.rate()
         self._rate = {} if made is None or given is None else told(made.filename, given)
-        self._elsewhere: dict[float, dict[str, Any]] | None = {} if made is None else None  # by the rate
+        self._elsewhere: dict[float, dict[str, Any]] = {}  # by the rate
         self._set: dict[str, Any] | None = None  # where the program writes it into the groups
 
     def context(self, options: Mapping[str, Any], default: Any, frame: FrameType) -> dict[str, Any]:
@@ -83,11 +83,11 @@ class _Text:
         if self._set and default not in rates:
             return self._made | {"rate": {**self._set, "is_set": True}}
         rate = self._rate if self._rate.get("lr", default) in (None, *rates) else {}
-        if self._elsewhere is not None:
-            for each in rates:
-                if each not in self._elsewhere and len(self._elsewhere) < _RATES:
-                    self._elsewhere[each] = rate_given(frame, each)
-            rate = next((found for each in rates if (found := self._elsewhere.get(each))), {})
+        highest = [options["max_lr"]] if "max_lr" in options else []  # of a schedule that chooses the first one by it
+        for each in () if rate else highest if self._made else (*highest, *rates):
+            if each not in self._elsewhere and len(self._elsewhere) < _RATES:
+                self._elsewhere[each] = rate_given(frame, each)
+            rate = rate or self._elsewhere.get(each, {})
         return self._made | ({"rate": rate} if rate else {})
 
 

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
+    angles,
     domain,
     exponentials,
     half_precision,
@@ -66,6 +67,7 @@ CAUSES: tuple[Cause, ...] = (
     *masks.CAUSES,
     *safeguards.FALLBACK,
     *exponentials.CAUSES,
+    *angles.CAUSES,
     *domain.CAUSES,
     *training.FALLBACK,
     *unkept.FALLBACK,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -15,11 +16,14 @@ from retrograd.anomaly.catalogue._expression import (
     made_from,
     maker,
     named,
+    number,
     second,
     shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain it is rounding
@@ -295,12 +299,16 @@ def division_by_zero(scene: Scene) -> Finding | None:
         low = scene.eps
         if known == 0 and remedy is not _COUNTED and _only_zeros(scene):
             low, remedy = "1.0", _ZERO_TOGETHER
+        elif known == 0 and remedy is not _COUNTED and (scaled := _of_like_size(scene)) is not None:
+            low, remedy = scaled, _AS_LARGE_AS_OTHERS
 
         def guard(text: str) -> str:
             if remedy is _COUNTED:
                 return spelling.clamp(text, "1")
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
+            if (tighter := _guarded_already(text, spelling, scene.eps)) is not None:
+                return tighter
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
             return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
 
@@ -353,6 +361,38 @@ def _only_zeros(scene: Scene) -> bool:
     )
 
 
+def _of_like_size(scene: Scene) -> str | None:
+    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that."""
+    above = 1.0 if scene.op == "reciprocal" else value(first(scene.birth))
+    stats = scene.event.output_stats or {}
+    ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
+    most = max(ends, default=0.0)
+    if scene.op not in ("div", "reciprocal") or scene.event.is_backward or not above or not 0 < most < math.inf:
+        return None
+    low = max(math.ceil(math.log10(abs(above) / most)) - 1, -3 if scene.half else -12)
+    return f"1e{low}" if low else "1.0"
+
+
+def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
+    """A denominator that is another number only where it is 0, with that chosen close to 0 as well."""
+    try:
+        call = expression_of(text)
+    except SyntaxError:
+        return None
+    test = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 3 else None
+    is_where = isinstance(call, ast.Call) and (dotted(call.func) or "").rpartition(".")[2] == "where"
+    if not is_where or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return None
+    if not isinstance(call, ast.Call) or number_written(test.comparators[0]) != 0:
+        return None
+    size = spelling.call("abs", ast.unparse(test.left))
+    return spelling.where(f"{size} < {eps}", *(ast.unparse(each) for each in call.args[1:]))
+
+
+_AS_LARGE_AS_OTHERS = (
+    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero. The "
+    "number below makes it about as large as the largest of the others, so that it does not outweigh them all."
+)
 _ZERO_TOGETHER = (
     "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
     "small number in the place of that 1 would give the same 0 a huge derivative.)"

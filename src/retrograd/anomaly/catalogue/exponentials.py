@@ -288,6 +288,9 @@ def underflowed_sum(scene: Scene) -> Finding | None:
             f"weights = {spelling.tensor_call('softmax', scene.taken(exp, 'x'), 'dim=-1')}",
             exp.place,
         )
+    product = maker(first(total), "mul") if total.op == "sum" else None
+    if product is not None and not any(maker(each, "div") for each in product.args[:2]):
+        return None  # the weights that exponentials are multiplied by are no scaling that an iteration has found
     log_matrix = exponent or scene.taken(exp, "log_K")
     return Finding(
         f"{happened}. To scale the rows and columns of such a matrix in turn (Sinkhorn's iterations for optimal "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
+from retrograd.anomaly.catalogue._expression import denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
@@ -135,11 +135,7 @@ def overflow(scene: Scene) -> Finding | None:
     wider = f".astype({spelling.module}.float32)" if spelling.numpy else ".float()"
     rewritten = None
     if site is not None:
-        tensors = [
-            node
-            for node, operand in zip(_operands(site), scene.birth.args, strict=False)
-            if not operand.constant and number_written(node) is None
-        ]
+        tensors = _tensors(scene, site)
         if site.written.op in ("einsum", "linear", "matmul"):
             tensors = _operands(site)
         if site.written.form != "operator" and not tensors:
@@ -168,6 +164,16 @@ def overflow(scene: Scene) -> Finding | None:
         rewritten,
         general,
     )
+
+
+def _tensors(scene: Scene, site: Site) -> list[ast.expr]:
+    """Those of the operands, as they are written, that are no numbers of Python's."""
+    pairs = list(zip(_operands(site), scene.birth.args, strict=False))
+    names = {operand.leaf_name for _, operand in pairs if not is_number(operand)} - {None}
+    called = [node for node, _ in pairs if site.line.text(node) in names]
+    if called and any(is_number(operand) for _, operand in pairs):  # which may stand in front of the tensor
+        return called
+    return [node for node, operand in pairs if not is_number(operand) and number_written(node) is None]
 
 
 def _operands(site: Site) -> list[ast.expr]:

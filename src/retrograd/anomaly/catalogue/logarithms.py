@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
     is_masked,
+    is_number,
     least,
     made_from,
     maker,
@@ -24,7 +26,8 @@ from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_spa
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.safeguards import relu_behind
+from retrograd.anomaly.catalogue.safeguards import relu_behind, softplus_instead
+from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
@@ -271,19 +274,31 @@ def log_of_product(scene: Scene) -> Finding | None:
     return None
 
 
-def _difference_of_logs(names: tuple[str, str], scene: Scene, spelling: Spelling) -> str:
+def _difference_of_logs(names: tuple[str, str], scene: Scene, spelling: Spelling, numbers: Sequence[str] = ()) -> str:
+    """The log of a quotient as a difference; as one logarithm where one of the two is a number, not a tensor."""
     eps = scene.floor
+    if any(name in numbers or _is_written_number(name) for name in names):
+        return spelling.call("log", spelling.clamp(" / ".join(map(atom, names)), eps))
     return " - ".join(spelling.call("log", spelling.clamp(name, eps)) for name in names)
 
 
-def _differences_of_logs(log: Site, texts: tuple[str, str], scene: Scene, spelling: Spelling) -> str | None:
+def _is_written_number(text: str) -> bool:
+    try:
+        return number_written(expression_of(text)) is not None
+    except SyntaxError:
+        return False
+
+
+def _differences_of_logs(
+    log: Site, texts: tuple[str, str], scene: Scene, spelling: Spelling, numbers: Sequence[str]
+) -> str | None:
     """The line with the log of a quotient as a difference, and all others of its kind with it."""
-    edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling)}
+    edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling, numbers)}
     for written in log.line.operations if log.node is log.written.node else ():
         quotient = log.line.operation_at(written.argument(0, "input")) if written.op == "log" else None
         both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.place))
         if both is not None:
-            edits[written.node] = _difference_of_logs(both, scene, spelling)
+            edits[written.node] = _difference_of_logs(both, scene, spelling, numbers)
     return log.line.replaced(edits)
 
 
@@ -314,11 +329,13 @@ def divergence(scene: Scene) -> Finding | None:
         spelling = scene.spelling(outer)
         texts = _both(scene.site(ratio, outer) if outer is not None else None)
 
+        sides = zip(texts or (), ratio.args, strict=False)
+        numbers = [text for text, operand in sides if is_number(operand)]
         p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
         return Finding(
             f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and 0 times "
             "infinity is NaN. Keep both away from zero, or stay in log space: kl_div takes log q and handles p = 0.",
-            _differences_of_logs(outer, texts, scene, spelling) if outer and texts else None,
+            _differences_of_logs(outer, texts, scene, spelling, numbers) if outer and texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
             log.place,
         )
@@ -342,6 +359,17 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
             break
     else:
         return None
+    name, happened = scene.called(variance, "var"), f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf "
+    happened += "and the squared error divided by var is infinite or NaN. "
+    if (relu := relu_behind(variance)) is not None:
+        rewritten, place = softplus_instead(scene, relu)
+        return Finding(
+            f"{happened}It comes from a relu, which gives no gradient back to a negative number: behind a floor it "
+            "would stay there. Softplus is above 0 and has a gradient everywhere.",
+            rewritten,
+            f"{name} = {scene.spelling().functional('softplus', 'h')} + {'1e-4' if scene.half else '1e-6'}",
+            place,
+        )
     site = scene.site(log)
     spelling = scene.spelling(site)
     floor = "1e-3" if scene.half else "1e-6"
@@ -353,17 +381,9 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
             rewritten = site.line.replaced({each: spelling.clamp(site.line.text(node), floor) for each in everywhere})
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
-    name = scene.called(variance, "var")
-    lost = (
-        ""
-        if relu_behind(variance) is None
-        else " It comes from a relu, which gives no gradient back to a negative number, so that behind a floor it "
-        "would stay there: put softplus in its place."
-    )
     return Finding(
-        f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
-        "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        f"log-variance (or softplus plus a floor).{lost}",
+        f"{happened}A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
+        "log-variance (or softplus plus a floor).",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         place,

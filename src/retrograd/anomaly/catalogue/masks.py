@@ -381,7 +381,9 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         if _is_entropy(*factors):
             why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
         elif factors[0].shape == () and not scene.backward:  # no mask: it will be another number in the next step
-            pole = logarithm_written(factors[1].text, scene.birth)
+            pole = logarithm_written(factors[1].text, scene.birth) or logarithm_behind(factors[1])
+            if pole is None and is_zero and factors[1].shape not in ((), None):
+                return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
         elif not scene.backward:
             pole = logarithm_behind(factors[1])
         if pole is not None:

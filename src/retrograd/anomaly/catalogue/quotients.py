@@ -78,7 +78,10 @@ def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
     if made is None or not depth:
         return False
     pairs = (made.args[:2], made.args[1::-1]) if made.op == "sub" and len(made.args) > 1 else ()
-    if any(same(one, data) and not any(same(each, data) for each in _made_of(other)) for one, other in pairs):
+    if any(
+        same(one, data) and not is_number(other) and not any(same(each, data) for each in _made_of(other))
+        for one, other in pairs
+    ):
         return True
     return any(_is_error(each, data, depth - 1) for each in made.args[:1])
 

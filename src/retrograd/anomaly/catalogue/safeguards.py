@@ -21,8 +21,9 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._layers import last_layer
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.libraries import package_of
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EPS = re.compile(r"(?:\w*_)?(?:eps|epsilon)", re.IGNORECASE)
 _FROM_ZERO = (*LOGS, "rsqrt", "sqrt")
@@ -118,19 +119,7 @@ def relu_for_positive(scene: Scene) -> Finding | None:
     relu = relu_behind(below)
     if relu is None:
         return None
-    site = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
-    text = site.written.text(0, "input") if site is not None else None
-    spelling = scene.spelling(site)
-
-    def positive(x: str) -> str:
-        return f"{spelling.functional('softplus', x)} + {'1e-4' if scene.half else '1e-6'}"
-
-    rewritten, place = None, relu.place
-    if site is not None and text is not None:
-        rewritten = site.written.line.replaced({site.written.node: positive(text)})
-        place = site.place if site.made is None else site.made
-    elif (layer := last_layer(relu, "ReLU", "Softplus")) is not None:
-        rewritten, place = layer
+    rewritten, place = softplus_instead(scene, relu)
     of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt", *_GAMMAS) else "a division by 0"
     return Finding(
         f"relu({scene.at(first(relu), 'x')}) is 0, as it is for every negative number, and what follows is {of}. No "
@@ -139,12 +128,26 @@ def relu_for_positive(scene: Scene) -> Finding | None:
         "has a gradient everywhere. (It gives other numbers than relu, close to them where they are large; the small "
         "one that is added is for rounding.)",
         rewritten,
-        f"scale = {positive(scene.taken(relu, 'h'))}",
+        f"scale = {_softplus(scene, scene.taken(relu, 'h'), scene.spelling(scene.site(relu)))}",
         place,
     )
 
 
 _GAMMAS = ("lgamma", "digamma")
+
+
+def softplus_instead(scene: Scene, relu: Operation) -> tuple[str | None, Place | None]:
+    """The line with a softplus in the place of a relu, or the one that makes its layer, and where that stands."""
+    site = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
+    text = site.written.text(0, "input") if site is not None else None
+    if site is not None and text is not None:
+        rewritten = site.written.line.replaced({site.written.node: _softplus(scene, text, scene.spelling(site))})
+        return rewritten, site.place if site.made is None else site.made
+    return last_layer(relu, "ReLU", "Softplus") or (None, relu.place)
+
+
+def _softplus(scene: Scene, x: str, spelling: Spelling) -> str:
+    return f"{spelling.functional('softplus', x)} + {'1e-4' if scene.half else '1e-6'}"
 
 
 def relu_behind(operand: Operand | None) -> Operation | None:

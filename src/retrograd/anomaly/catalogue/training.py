@@ -10,6 +10,7 @@ from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, is_name, with_rate
 from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
+from retrograd.anomaly.catalogue._rates import smaller_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
@@ -140,7 +141,11 @@ def runaway(scene: Scene) -> Finding | None:
     settings = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
     written = settings.get("rate") or {} if optimizer else settings
     rate, start = number(settings.get("lr")), number(settings.get("initial_lr"))
-    smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
+    peak = number(settings.get("max_lr"))
+    smaller = "lr / 10"
+    if rate:
+        known = peak or start or rate
+        smaller = f"{smaller_rate(known, rate, scene.context, is_scaled=scene.squares_gradients):g}"
     bounded = f"min({written['name']}, {smaller})" if written.get("is_set") and "lr" not in written else smaller
     rewritten = with_rate(written, bounded) if rate else None
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
@@ -197,16 +202,6 @@ def aside(scene: Scene, found: Finding) -> str:
     rate = number((scene.optimizer or scene.context.get("rate") or {}).get("lr"))
     of = f" of {rate:g}" if rate else ""
     return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
-
-
-def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
-    """A rate to try next: a power of ten by which an update would change the weights by a hundredth, at the most."""
-    if grown is None:
-        return rate / 10
-    growth = (grown["now"] / grown["before"]) ** (1 / grown["updates"])  # in each of them
-    least = 0.0 if grown["updates"] == 1 else 1e-3  # later ones had the gradients of weights that had run away
-    wanted = rate * max(min(0.1, 0.01 / growth), least)
-    return 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else rate / 10
 
 
 @cause(None, "an update beyond the type's range")

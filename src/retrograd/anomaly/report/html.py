@@ -105,7 +105,7 @@ def _further(story: Story) -> str:
     parts = []
     for each in story.also:
         mended = ": what is written above mends it, too" if each.is_mended and not each.code else ""
-        parts.append(_paragraphs([each.birth + mended]))
+        parts.append(_paragraphs([each.birth + mended, each.why]))
         parts.append(_code(each.code) if each.is_mended else _paragraphs([f"`{each.code}`" if each.code else ""]))
     return "".join([*parts, _paragraphs([f"and {story.more} more"]) if story.more else ""])
 

@@ -46,12 +46,14 @@ PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 class Further:
     """A further birth of the step: what and where, and the code to write instead, or else the line as it is.
 
-    ``code`` is empty where a line that is shown above mends it.
+    ``code`` is empty where a line that is shown above mends it. ``why`` is what explains a form, whose letters stand
+    for what the program has other names for; empty where the code is a line of the program's.
     """
 
     birth: str
     code: str
     is_mended: bool
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,9 @@ def _further(event: NaNEvent, other: NaNEvent) -> Further:
         return Further(text, (other.code_line or "").strip(), is_mended=False)
     earlier = itertools.takewhile(lambda each: each is not other, (event, *event.also))
     is_shown = (other.remedy, _replaced(other)) in ((each.remedy, _replaced(each)) for each in earlier)
-    return Further(text, "" if is_shown else other.remedy.strip("\n"), is_mended=True)
+    is_form = other.remedy_lineno is None and _tells_a_form(other, other.remedy) and not is_shown
+    why = " ".join((other.cause or "").split()) if is_form else ""
+    return Further(text, "" if is_shown else other.remedy.strip("\n"), True, why)
 
 
 def _replaced(event: NaNEvent) -> tuple[str | None, int | None]:

@@ -207,6 +207,7 @@ def _further(story: Story, style: Style) -> list[str]:
     for each in story.also:
         mended = ": the line above mends it, too" if each.is_mended and not each.code else ""
         rows += _fact("also", each.birth + mended, style)
+        rows += _fact("why", each.why, style)
         if each.is_mended:
             rows += _code("instead", each.code, style)
         elif each.code:

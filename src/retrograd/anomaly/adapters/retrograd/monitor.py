@@ -27,6 +27,7 @@ from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.remembered import Remembered
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+from retrograd.anomaly.adapters.retrograd.autopsy.in_silence import may_make_zeros
 from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
@@ -57,7 +58,7 @@ from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import NO_UNDERFLOW
 from retrograd.anomaly.monitor import AnomalyError, AnomalyWarning, Watch
-from retrograd.anomaly.names import canonical, is_normalisation
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
 from retrograd.core.looking import is_finite
@@ -461,8 +462,8 @@ class RetrogradMonitor(Monitor):
                 event = self.inquest(edges, births=[birth]).of_passing(birth)
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.found(kind, event)
-            elif kind == "overflow" and is_normalisation(birth.name) and not birth.excused:
-                event = self.inquest(edges, births=[birth]).of_passing(birth) if self.watch.tells_once else None
+            elif kind == "overflow" and self.watch.tells_once and may_make_zeros(birth) and not birth.excused:
+                event = self.inquest(edges, births=[birth]).in_silence(birth)
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.tell_once(event)
 

@@ -20,6 +20,7 @@ from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, res
 from retrograd.anomaly.adapters.retrograd.autopsy.further import with_further_in_backward, with_further_in_forward
 from retrograd.anomaly.adapters.retrograd.autopsy.gradients import GradientSearch
 from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph, filled
+from retrograd.anomaly.adapters.retrograd.autopsy.in_silence import makes_zeros
 from retrograd.anomaly.adapters.retrograd.autopsy.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.autopsy.source import is_number_given, text_given
 from retrograd.anomaly.adapters.retrograd.autopsy.unflagged import given_numbers, told_of_hooks, without_flag
@@ -461,6 +462,13 @@ class Inquest:
             return event
         return replace(event, note="The infinity arose inside of it; what it gives is finite.")
 
+    def in_silence(self, birth: Birth) -> NaNEvent | None:
+        """The event of squares that overflow in a normalisation, which gives zeros."""
+        event = self.of_passing(birth) if makes_zeros(birth, self.graph) else None
+        if event is None or is_normalisation(birth.name):
+            return event
+        return replace(event, note=_IN_SILENCE)
+
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
@@ -488,6 +496,10 @@ class Inquest:
         )
 
 
+_IN_SILENCE = (
+    "What is divided by the root of an infinity is 0 whatever came in, and no gradient comes back through it: training "
+    "stalls, and no NaN ever says so."
+)
 _UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
 _ONLY_LOST = (
     "Nothing has kept {}, and it is the only thing of which nothing is known where the first such number appears: so "

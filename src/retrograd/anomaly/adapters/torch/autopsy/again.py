@@ -7,6 +7,9 @@ birth is found by computing the line once more. It counts only if the outcome is
 from __future__ import annotations
 
 import ast
+import contextlib
+import itertools
+import math
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,22 +35,43 @@ _BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Mult: ("mul", "other", operator.mul),
     ast.Div: ("div", "other", operator.truediv),
     ast.Pow: ("pow", "exponent", operator.pow),
+    ast.MatMult: ("matmul", "other", operator.matmul),
 }
 _PURE = frozenset(  # without side effects, nor a random number
     (
-        *("abs", "acos", "amax", "amin", "asin", "atanh", "clamp", "cos", "cummax", "cumprod", "cumsum", "detach"),
-        *("diagonal", "diff", "double", "exp", "expm1", "flatten", "float", "half", "log", "log10", "log1p", "log2"),
-        *("logsumexp", "max", "mean", "median", "min", "narrow", "norm", "permute", "prod", "quantile", "reciprocal"),
-        *("reshape", "rsqrt", "select", "sigmoid", "sin", "softmax", "sqrt", "square", "squeeze", "std", "sum", "t"),
-        *("tan", "tanh", "transpose", "unsqueeze", "var", "view"),
+        *("abs", "acos", "acosh", "add", "amax", "amin", "asin", "asinh", "atan", "atan2", "atanh", "bmm", "clamp"),
+        *("cos", "cosh", "cummax", "cumprod", "cumsum", "detach", "diagonal", "diff", "digamma", "div"),
+        *("double", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "flatten", "flip", "float", "half", "hypot"),
+        *("lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logit", "logsumexp", "masked_fill"),
+        *("matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mul", "narrow", "norm", "permute"),
+        *("pow", "prod", "quantile", "reciprocal", "relu", "reshape", "roll", "rsqrt", "select", "sigmoid", "sign"),
+        *("sin", "sinh", "softmax", "sqrt", "square", "squeeze", "std", "sub", "sum", "t", "tan", "tanh", "transpose"),
+        *("unsqueeze", "var", "view", "where", "xlogy"),
     )
 )
+_NAMES = {  # of what functions are given that have other names for it than (input, other)
+    "pow": ("input", "exponent"),
+    "masked_fill": ("input", "mask", "value"),
+    "where": ("condition", "input", "other"),
+}
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_CONDITIONS = 3  # in one line, of which both outcomes are tried
 _MEMBERS = frozenset(("T", "mT", "values", "indices"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
 class _UnknownError(Exception):
     """Something that is not computed again."""
+
+
+_UNKNOWN = object()
 
 
 @dataclass
@@ -69,6 +93,7 @@ class _Line:
     """A line that is computed again."""
 
     variables: Mapping[str, Any]
+    outcomes: Mapping[int, bool] = field(default_factory=dict)
     birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
     came_in: list[str] = field(default_factory=list)  # the variables that were bad already
 
@@ -78,6 +103,13 @@ class _Line:
                 return node.value
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
+            case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
+                is_chosen = self.outcomes[col] if col in self.outcomes else bool(self.value(test))
+                return self.value(chosen if is_chosen else other)
+            case ast.UnaryOp(op=ast.Invert(), operand=inner):
+                return ~self.value(inner)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                return _COMPARISONS[type(op)](self.value(left), self.value(right))
             case ast.Name(id=name) if name in self.variables:
                 value = self.variables[name]
                 if isinstance(value, Tensor) and value.numel() > _LARGEST:
@@ -90,6 +122,21 @@ class _Line:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 name, second, function = _BINARY[type(op)]
                 return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is math:
+                return getattr(math, name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=[]) if (
+                self.variables.get(owner) is math
+            ):
+                return getattr(math, name)(*map(self.value, args))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="cat" | "stack" as name),
+                args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *rest],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch:
+                named = {str(each.arg): self.value(each.value) for each in keywords}
+                return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+            case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
+                return self.value(owner)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
@@ -127,7 +174,12 @@ class _Line:
         named = {str(each.arg): self.value(each.value) for each in keywords}
         dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
         known = {**dim, **named}
-        given = [("input", values[0]), *((key, each) for key, each in known.items() if not isinstance(each, Tensor))]
+        given = [
+            pair
+            for pair in zip(_NAMES.get(name, ("input", "other")), values, strict=False)
+            if pair[0] == "input" or name in _NAMES or isinstance(pair[1], Tensor)
+        ]
+        given += [(key, each) for key, each in known.items() if all(key != other for other, _ in given)]
         return self._made(node, name, lambda *_: function(*values, **named), given)
 
     def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
@@ -170,52 +222,67 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     """
     if frame is None or value.numel() > _LARGEST:
         return None
-    found = []
-    for assigned, branch in _assignments(frame.f_code, lineno, name):
-        try:
-            result, made = _given_by(frame, assigned, name, lineno, depth, branch)
-        except Exception:  # a part of a statement, another operation, or variables that have changed since
-            continue
-        if _same(result, value):
-            found.append(made)
+    found: list[Made | None] = []
+    for assigned in _assignments(frame.f_code, lineno, name):
+        for chosen in _outcomes(assigned[0]):
+            try:
+                result, made = _given_by(frame, assigned, name, lineno, depth, chosen)
+            except Exception:  # a part of a statement, another operation, or variables that have changed since
+                continue
+            if _same(result, value):
+                found.append(made)
     return found[0] if len(found) == 1 else None  # of two branches either may have been taken
 
 
-def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[tuple[str, int], int]]:
-    """The lines above one by the last of which a variable got its value; several, where those are branches.
+def _outcomes(text: str) -> Iterator[Mapping[int, bool]]:
+    """How the conditions of a line's conditional expressions, by their columns, may have turned out."""
+    try:
+        nodes = list(ast.walk(module_of(text)))
+    except SyntaxError:  # a part of a statement
+        return
+    places = [each.col_offset for each in nodes if isinstance(each, ast.IfExp)]
+    for outcome in itertools.product((True, False), repeat=len(places)) if len(places) <= _CONDITIONS else ():
+        yield dict(zip(places, outcome, strict=True))
 
-    Beside each the number of the branch within it, as in ``a if condition else b``.
-    """
+
+def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
+    """The lines above one by the last of which a variable got its value; several, where those are branches."""
     last = None
     while (assigned := assignment_above(code, lineno, name)) is not None:
         lineno = assigned[1]
         if last is None or exclude_each_other(code, lineno, last):
-            yield assigned, 0
-            yield assigned, 1
+            yield assigned
         last = last or lineno
 
 
 def _given_by(
-    frame: FrameType, assigned: tuple[str, int], name: str, lineno: int, depth: int, branch: int | None = None
+    frame: FrameType,
+    assigned: tuple[str, int],
+    name: str,
+    lineno: int,
+    depth: int,
+    outcomes: Mapping[int, bool] | None = None,
 ) -> tuple[Any, Made | None]:
     """What a line gives a variable, and the operation by which that came to be not finite, as far as it is found.
 
-    What a variable held that has been given another value since, up to a line, is computed by the line above.
+    What a variable held that has been given another value since, up to a line, is computed by the line above. Of the
+    conditions in the line, ``outcomes`` has those that are not to be computed.
     """
     text, number = assigned
     statement = module_of(text).body[0]
     if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
         raise _UnknownError
-    written = _branch(statement.value, branch)
     before: dict[str, tuple[Any, Made | None]] = {}
-    for each in names_in(written):
+    for each in names_in(statement.value):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
-            earlier = _assignment_before(frame.f_code, number, each)
-            before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
+            before[each] = _UNKNOWN, None  # which is an error where it is read, as in a branch that was not taken
+            with contextlib.suppress(_UnknownError, TypeError):
+                earlier = _assignment_before(frame.f_code, number, each)
+                before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
-    line = _Line(_variables(frame).new_child(earlier_values))
-    result = line.value(written)
+    line = _Line(_variables(frame).new_child(earlier_values), outcomes or {})
+    result = line.value(statement.value)
     if line.birth is not None:
         return result, line.made(text, number)
     for each in line.came_in:
@@ -224,15 +291,6 @@ def _given_by(
         if found is not None:
             return result, found
     return result, None
-
-
-def _branch(written: ast.expr, number: int | None) -> ast.expr:
-    """What is written in one branch of an expression with a condition; any other expression is its own first one."""
-    if isinstance(written, ast.IfExp) and number is not None:
-        return written.orelse if number else written.body
-    if number:
-        raise _UnknownError
-    return written
 
 
 def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:

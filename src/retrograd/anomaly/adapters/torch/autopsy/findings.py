@@ -369,8 +369,12 @@ class Findings:
         Else the origin, at a variable that came to the line so, where the data itself has no name.
         """
         leaf, call = origin.leaf, origin.call
-        if leaf is None or leaf.leaf is not None or self._recorder is not None:
+        if leaf is None or self._recorder is not None:
             return None, origin
+        if leaf.leaf is not None:  # of the program's own, which has not been changed since
+            frame, name = under_way(self.names.frame, call.code), self.names.tensor(leaf.leaf)
+            lineno = None if frame is None else line_of(frame.f_code, call.at)
+            return (None if lineno is None or name is None else made_again(frame, name, leaf.leaf, lineno)), origin
         data = leaf.itself
         if data is None or data.requires_grad:
             return None, origin

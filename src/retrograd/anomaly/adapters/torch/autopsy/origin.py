@@ -114,7 +114,7 @@ class _Search:
         self.vague: list[Origin] = []  # nor was what made it
         self.placed: list[Origin] = []
         self._lacking: list[tuple[Call, Argument]] = []
-        self._normalised: set[Call] = set()  # whose results a normalisation was given, as they are or rearranged
+        self._without_masks: set[Call] = set()  # whose results a normalisation was given, as they are or rearranged
 
     def reach(self, call: Call, output: int, mask: Tensor | None, towards: Call | None) -> None:
         visit = self._visits.get(call)
@@ -264,15 +264,16 @@ class _Search:
     def _follow(self, call: Call, argument: Argument, wrong: Tensor | None) -> None:
         maker = argument.made_by
         name = canonical(call.name)
-        is_normalised = name in _NORMALISING or (call in self._normalised and name in TRANSPARENT)
+        passes_on = name in TRANSPARENT or name in _JOINING
+        takes_no_mask = name in (*_NORMALISING, *_MIXING) or (call in self._without_masks and passes_on)
         if maker is not None:
-            if is_normalised:
-                self._normalised.add(maker)
+            if takes_no_mask:
+                self._without_masks.add(maker)
             made = maker.outputs[argument.output]
             if is_bad(made) or (made is None and maker.kept):
                 self.reach(maker, argument.output, _in_whole(maker, argument, wrong), call)
                 return
-        found = self.placed if _may_be_a_mask(argument) and not is_normalised else self.leaves
+        found = self.placed if _may_be_a_mask(argument) and not takes_no_mask else self.leaves
         found.append(Origin(call, 0, wrong, leaf=argument))
 
     def _follow_whole(self, call: Call, rest: Tensor) -> None:
@@ -296,7 +297,7 @@ _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on
 _JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
 _PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
-_NORMALISING = ("batch_norm", "group_norm", "layer_norm", "rms_norm", "std", "var")  # to which no mask belongs
+_NORMALISING = ("batch_norm", "group_norm", "layer_norm", "rms_norm", "std", "var")  # to which no mask belongs either
 _ABSORBING = ("amax", "log_softmax", "logsumexp", "max", "softmax")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 

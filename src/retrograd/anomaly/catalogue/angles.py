@@ -1,0 +1,87 @@
+"""Angles on a sphere, which are taken by a function that has no derivative where two points are the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._expression import first, maker, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.domain import least_of_root
+
+_ROUNDING = 0.05  # this close to 1 a cosine is that of two points that are one, or opposite
+
+
+class _Points(NamedTuple):
+    """The latitudes of two points and the difference of their longitudes, as code."""
+
+    one: str
+    other: str
+    longitude: str
+
+
+@cause(None, "distance on a sphere by the cosine")
+def great_circle(scene: Scene) -> Finding | None:
+    acos = scene.birth
+    known = value(first(acos))
+    if scene.op != "acos" or scene.complex or known is None or not 1 <= abs(known) <= 1 + _ROUNDING:
+        return None
+    clamp = maker(first(acos), "clamp")
+    total = maker(first(acos) if clamp is None else first(clamp), "add")
+    outer = scene.site(acos)
+    inner = None if outer is None or total is None else scene.site(total, outer)
+    points = None if inner is None else _points(inner.written.line, inner.written.node)
+    if outer is None or points is None:
+        return None
+    return Finding(
+        f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they are one, or "
+        "opposite. The derivative of acos is infinite there, and close by the cosine is 1 but for rounding, so that "
+        "acos gives a multiple of 3e-4 (2 km on Earth) in float32, and a bound below 1 would be 9 km. The haversine "
+        "has the same angle without either: bounds that no value feels keep its derivative finite.",
+        outer.replaced(_angle(scene.spelling(outer), points, least_of_root(scene))),
+        None,
+        acos.place,
+    )
+
+
+def _angle(spelling: Spelling, points: _Points, low: str) -> str:
+    one, other = points.one, points.other
+    half = spelling.call("sin", f"({one} - {atom(other)}) / 2"), spelling.call("sin", f"{atom(points.longitude)} / 2")
+    square = f"{half[0]} ** 2 + {spelling.call('cos', one)} * {spelling.call('cos', other)} * {half[1]} ** 2"
+    sides = (spelling.clamp(f"(haversine := {square})", low), spelling.clamp("1 - haversine", low))
+    return f"2 * {spelling.call('atan2', *(spelling.call('sqrt', each) for each in sides))}"
+
+
+def _points(line: Line, node: ast.AST) -> _Points | None:
+    """Of ``sin(a) * sin(b) + cos(a) * cos(b) * cos(c)``."""
+    total = next((each for each in line.operations if each.node is node), None)
+    terms = [] if total is None or total.op != "add" else [list(_factors(line, each)) for each in total.arguments]
+    sines = next((each for each in terms if [op for op, _ in each] == ["sin"] * 2), None)
+    cosines = next((each for each in terms if [op for op, _ in each] == ["cos"] * 3), None)
+    if sines is None or cosines is None:
+        return None
+    (_, one), (_, other) = sines
+    angles = [text for _, text in cosines]
+    if one not in angles or other not in angles:
+        return None
+    angles.remove(one)
+    if other not in angles:  # of a point and itself
+        return None
+    angles.remove(other)
+    return _Points(one, other, angles[0])
+
+
+def _factors(line: Line, node: ast.expr) -> Iterator[tuple[str, str]]:
+    """The functions that a product is of, and what they are taken of."""
+    written = line.operation_at(node)
+    if written is not None and written.op == "mul" and written.form == "operator":
+        for each in written.arguments:
+            yield from _factors(line, each)
+    else:
+        yield ("", "") if written is None else (written.op, written.text(0, "input") or "")
+
+
+CAUSES = (great_circle,)
