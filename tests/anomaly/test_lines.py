@@ -158,3 +158,26 @@ def test_a_line_that_begins_with_an_operator(library: str, text: str, term: str,
     before = {"torch": rg if library == "retrograd" else torch}
     exec(program, before)
     assert found["y"][1].item() == pytest.approx(before["y"][1].item())
+
+
+WITHOUT_NAMES = """from retrograd.nn import Parameter
+{}
+x = Parameter(ones(2))
+y = (x / (x * 0)).sum()
+y.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "missing"),
+    [
+        ("from retrograd import ones", "(The file lacks `import retrograd as rg`.)"),
+        ("from retrograd import ones; import retrograd as rg", None),
+        ("import retrograd; ones = retrograd.ones", None),
+        ("from retrograd import ones; rg = __import__('retrograd')", None),
+    ],
+)
+def test_a_module_that_a_file_has_no_name_for(tmp_path: Path, imports: str, missing: str | None) -> None:
+    event = event_of(tmp_path / "train.py", WITHOUT_NAMES.format(imports))
+    assert ("retrograd.where(" if "import retrograd;" in imports else "rg.where(") in (event.remedy or "")
+    assert (event.cause or "").endswith(missing or "at zero.")

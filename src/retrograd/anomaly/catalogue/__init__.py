@@ -39,7 +39,7 @@ from retrograd.anomaly.catalogue import (
 )
 from retrograd.anomaly.catalogue._calls import named_instead
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._imports import imports_of
+from retrograd.anomaly.catalogue._imports import imports_of, missing_imports
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.catalogue._several import explained_together
 from retrograd.anomaly.catalogue._together import mended_together
@@ -133,7 +133,8 @@ def _diagnosed(scene: Scene) -> Diagnosis:
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)
             line = () if finding.rewritten is None or place is None else (place.lineno, place.filename)
-            return Diagnosis(row.number, row.title, finding.cause, finding.remedy, *line)
+            lacking = f"{finding.cause} {_lacking(finding.rewritten, place)}".strip()
+            return Diagnosis(row.number, row.title, lacking, finding.remedy, *line)
     return _unknown(scene)
 
 
@@ -176,6 +177,12 @@ def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
         return False
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
     return not is_drawn_anew and scene.may_stand(rewritten, place)
+
+
+def _lacking(rewritten: str | None, place: Place | None) -> str:
+    """What a file has to import before a line of it can be replaced by another, as a sentence."""
+    missing = [] if rewritten is None or place is None else missing_imports(rewritten, place.filename)
+    return f"(The file lacks `{'` and `'.join(missing)}`.)" if missing else ""
 
 
 _DRAWS = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os.path
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,11 @@ MODULES = frozenset(
 """Names that a function is called from in any program; anything else before a dot is taken for a tensor."""
 
 _ROOTS = {"th": "torch", "rg": "retrograd", "np": "numpy", "jnp": "jax.numpy"}
+_STATEMENTS = {
+    "rg": "import retrograd as rg",
+    "np": "import numpy as np",
+    **{name: f"import {name}" for name in ("torch", "retrograd", "numpy", "math")},
+}
 
 Imports = Mapping[str, str]
 _NONE: Imports = MappingProxyType({})
@@ -58,6 +64,29 @@ def name_of(module: str, usual: str) -> str:
 def imported(module: str) -> list[str]:
     """The names under which the file imports a module."""
     return [name for name, target in _imports.get().items() if target == module]
+
+
+def missing_imports(code: str, filename: str | None) -> list[str]:
+    """What is to be imported before a file can call what is written in a line; a notebook's cell may have it already.
+
+    Only names are looked for that nothing in the file is called by.
+    """
+    if filename is None or not os.path.isfile(filename):
+        return []
+    known = _names_in("".join(linecache.getlines(filename)))
+    names = dict.fromkeys(_names_in(code.strip()) if known else ())
+    return [_STATEMENTS[name] for name in names if name in _STATEMENTS and name not in known]
+
+
+@lru_cache(maxsize=64)
+def _names_in(text: str) -> list[str]:
+    """The names that a text reads, gives or imports; none if it is no code."""
+    try:
+        nodes = list(ast.walk(module_of(text)))
+    except (SyntaxError, ValueError):
+        return []
+    names = [each.id for each in nodes if isinstance(each, ast.Name)]
+    return [*names, *(each.asname or each.name.partition(".")[0] for each in nodes if isinstance(each, ast.alias))]
 
 
 @lru_cache(maxsize=64)
