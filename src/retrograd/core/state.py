@@ -78,13 +78,13 @@ next_sequence_nr = itertools.count().__next__
 
 def refresh() -> None:
     """Recompute ``local.mode`` after one of the other fields has changed."""
-    if local.dual_level is not None:
-        local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
     local.mode = _mode(local.grad_enabled)
 
 
 def _mode(grad_enabled: bool) -> int:
-    """What an operation is called in, by the other fields."""
+    """The mode by the other fields, among them the level whose tangents are kept, which is recomputed first."""
+    if local.dual_level is not None:
+        local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
     watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
     if (
         local.inference
