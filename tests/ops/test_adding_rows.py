@@ -93,6 +93,16 @@ def test_many_rows_of_every_dtype_and_layout(dtype: str, dim: int) -> None:
     np.testing.assert_array_equal((ours.T if dim else ours).numpy(), expected.astype(dtype))
 
 
+@pytest.mark.parametrize("beyond", [9, 10**9])
+def test_an_index_that_was_changed_since(beyond: int) -> None:
+    """Nothing is written beyond the array."""
+    index = np.arange(1000) % 9
+    picked = rg.ones(9, 16, requires_grad=True)[index]
+    index[5] = beyond
+    with pytest.raises(IndexError, match="out of bounds"):
+        picked.sum().backward()
+
+
 def test_what_overflows_is_told() -> None:
     index = np.repeat([0, 1], 500)
     for big in (1.0, 1e38):

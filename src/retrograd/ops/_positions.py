@@ -206,6 +206,8 @@ def _sums_of_rows(count: int, numbers: Any, rows: Any) -> Any:
     """
     if rows.dtype.char not in "fdFD" or count > _SPREAD * len(rows) or (sparse := installed("scipy.sparse")) is None:
         return None
+    if not 0 <= numbers.min() <= numbers.max() < count:  # SciPy would write there; NumPy says so
+        return None
     ones, ends = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
     sums = sparse.csc_array((ones, numbers, ends), shape=(count, len(rows))) @ rows
     # a monitor hears the flags of NumPy's sums
