@@ -151,7 +151,6 @@ PROGRAMS = [
         "y = p * torch.log(p / 0.25)",
         "y = (p * (p / even).log()).sum()",
     ),
-    *ways(28, f"{leaf('[100.0, 1.0]', HALF)}; scale = 1000.0", "y = x * scale"),
     *ways(
         35,
         f"x = torch.tensor([1.0, 2.0]); {leaf('[1.0, 2.5]', name='mu')}; {leaf('[0.0, 0.5]', name='var')}",
@@ -320,6 +319,7 @@ PROGRAMS = [
         "s = torch.square(x)\ny = s.sum()",
     ),
     *ways(28, leaf("[60000.0, 60000.0]", HALF), "y = x.sum()"),
+    *ways(28, f"{leaf('[100.0, 1.0]', HALF)}; scale = 1000.0", "y = x * scale"),
     *ways(28, leaf("[200.0, 200.0]", HALF), "y = torch.dot(x, x)", "y = (x @ x) * 2"),
     *ways(
         29,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import retrograd as rg
@@ -586,6 +586,7 @@ TREES = st.recursive(st.builds(Operation, op=OPS, code_line=LINES), operations, 
         ),
     )
 )
+@example(NaNEvent(kind="overflow", op="pdist"))
 @settings(max_examples=300, deadline=None)
 def test_no_description_makes_it_fail(event: NaNEvent) -> None:
     found = diagnose(event)

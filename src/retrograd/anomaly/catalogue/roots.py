@@ -164,7 +164,8 @@ def _long_distances(scene: Scene, distances: Operation) -> Finding:
         wide = line.text(call, {node: f"{atom(text)}.double()" for node, text in texts.items()})
         if len(texts) == len(points):
             rewritten = line.replaced({call: f"{wide}.to({atom(next(iter(texts.values())))}.dtype)"})
-    names = [scene.called(operand, "x") for operand in distances.args[: len(DISTANCES[distances.op])]]
+    known = [*distances.args, *(None for _ in DISTANCES[distances.op])]
+    names = [scene.called(operand, "x") for operand, _ in zip(known, DISTANCES[distances.op], strict=False)]
     wider = ", ".join(f"{name}.double()" for name in names)
     return Finding(
         f"Squares of differences of points overflow {scene.dtype} (its squares end at 1.8e19 for float32), where the "
