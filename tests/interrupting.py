@@ -62,24 +62,30 @@ def _handler(handlers: list[tuple[range, int]], at: int) -> int | None:
 def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) -> Iterator[None]:
     """A context in which each such instruction is told of before it runs."""
     calling: set[FrameType] = set()  # functions written in Python
-    jumping: dict[FrameType, int | None] = {}  # back, to where
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
-        if frame.f_back is not None and _positions(frame.f_back.f_code):
+        if frame.f_back is not None and frame.f_back.f_trace is not None:
             calling.add(frame.f_back)
-        if not _positions(frame.f_code) or (only is not None and frame.f_code is not only):
+        if only is not None and frame.f_code is not only:
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return inside
+        positions, jumps_back = _positions(frame.f_code), _jumps_back(frame.f_code)
+        if not positions:
+            return None
+        jumped_to: int | None = None
 
-    def inside(frame: FrameType, event: str, argument: object) -> Any:
-        if event == "opcode":
-            has_called = frame in calling
-            calling.discard(frame)
-            has_jumped = jumping.get(frame) == frame.f_lasti
-            jumping[frame] = _jumps_back(frame.f_code).get(frame.f_lasti)
-            if has_jumped or (not has_called and frame.f_lasti in _positions(frame.f_code)):
-                tell(frame)
+        def inside(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal jumped_to
+            if event == "opcode":
+                at = frame.f_lasti
+                has_called = frame in calling
+                calling.discard(frame)
+                has_jumped = jumped_to == at
+                jumped_to = jumps_back.get(at)
+                if has_jumped or (not has_called and at in positions):
+                    tell(frame)
+            return inside
+
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return inside
 
     before, collects = sys.gettrace(), gc.isenabled()
