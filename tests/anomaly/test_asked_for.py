@@ -74,7 +74,7 @@ def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
     seen.clear()
     with watch(policy=policy) as w:
         if policy == "raise":
-            with pytest.warns(AnomalyWarning, match="SciPy was given this"):
+            with pytest.warns(AnomalyWarning, match="SciPy is given this value"):
                 watched = minimize(loss, [10.0], jac=True, method="TNC")
         else:
             watched = minimize(loss, [10.0], jac=True, method="TNC")
@@ -114,7 +114,7 @@ def test_a_search_of_scipys_has_no_rate() -> None:
         for exponent in (1.0, 10.0, 100.0, 1000.0):
             jac(np.array([exponent]))  # type: ignore[operator]
 
-    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy was given this"):
+    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy is given this value"):
         minimize(loss, [1.0], jac=rg.func.grad(loss), method=search)
     (event,) = w.events
     assert (event.op, event.step) == ("exp", 4)

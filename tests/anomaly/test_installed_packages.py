@@ -479,7 +479,7 @@ def test_data_that_a_package_refuses_by_itself(library: str, package: str) -> No
     )
     event = left_by(library, text)
     assert (event.kind, [*event.operands], event.index) == ("leaf", ["y"], (1,))
-    assert event.harmed == "an argument of what raised NotSafeError"
+    assert event.harmed == "an argument of the call that raised NotSafeError"
     assert event.filename == "<program>"
 
 

@@ -233,7 +233,7 @@ def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleT
     assert (event.op, event.step, event.code_line) == (
         "log", 2, "return module.log(weight * factor).mean()  # born here"
     )  # fmt: skip
-    assert "has replaced this loss" in raised.value.__notes__[0]
+    assert "replaced this loss" in raised.value.__notes__[0]
 
 
 @both

@@ -43,8 +43,8 @@ def refused(train: Any, *args: Any) -> NaNEvent:
     with pytest.raises(ValueError, match="to satisfy the constraint") as raised, Watch() as w:
         train(*args)
     assert w.event is not None
-    assert w.event.harmed == "an argument of what raised ValueError"
-    assert "reached an argument of what raised ValueError" in raised.value.__notes__[0]
+    assert w.event.harmed == "an argument of the call that raised ValueError"
+    assert "reached an argument of the call that raised ValueError" in raised.value.__notes__[0]
     format_event(w.event)
     return w.event
 

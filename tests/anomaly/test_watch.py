@@ -199,7 +199,7 @@ def test_bad_policies_are_refused(policy: Any) -> None:
         ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
         ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
         ({"model": rg.nn.Linear}, TypeError, "give the model itself, not its class$"),
-        ({"optimizer": rg.optim.SGD}, TypeError, "optimizer must be one that was made, but got the class SGD"),
+        ({"optimizer": rg.optim.SGD}, TypeError, "optimizer must be an optimizer object, but got the class SGD"),
         ({"policy": None}, TypeError, "policy must be one of ignore, .*, but got None"),
         ({"policy": ["raise"]}, TypeError, r"policy must be .* a dictionary of these by kind, but got \['raise'\]"),
         ({"policy": {1: "raise", "nam": "raise"}}, ValueError, "no such kind of anomaly: 1, nam; the kinds are nan"),
@@ -390,7 +390,7 @@ def test_what_is_meant_is_told_of_if_nothing_else_explains_the_harm() -> None:
         rg.log(leaf(1.0, 0.0)).sum().backward()
     assert watch.event is not None
     assert (watch.event.op, watch.event.index) == ("log", (1,))
-    assert watch.event.note == "It was said to be meant, but it came through."
+    assert watch.event.note == "It was declared as meant, but it did harm."
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -570,7 +570,7 @@ def test_what_does_not_happen_again_is_said_to() -> None:
             rg.log(x * next(values)).sum().backward()
     assert watch.event is not None
     assert watch.event.reproducible is False
-    assert "something differs between the runs" in (watch.event.note or "")
+    assert "differs between the runs" in (watch.event.note or "")
 
 
 def test_steps_goes_on_after_a_bad_batch() -> None:
@@ -733,7 +733,7 @@ def test_a_watch_can_be_used_again_after_an_error() -> None:
 def test_start_and_stop() -> None:
     watch = rg.anomaly.watch(policy="record")
     assert watch.start() is watch
-    with pytest.raises(RuntimeError, match="was started already"):
+    with pytest.raises(RuntimeError, match="is already running"):
         watch.start()
     bad_loss(leaf(1.0))
     watch.stop()
@@ -871,7 +871,7 @@ def test_an_error_about_a_value_that_was_born_before_names_the_birth() -> None:
     assert (event.op, event.index, event.code_line) == ("exp", (1,), "p = rg.exp(x) / (1 + rg.exp(x))")
     (note,) = raised.value.__notes__
     assert "p = rg.exp(x) / (1 + rg.exp(x))" in note
-    assert "reached an argument of what raised RuntimeError" in note
+    assert "reached an argument of the call that raised RuntimeError" in note
     assert event.remedy is not None
     assert event.remedy.splitlines()[0] in note
 
@@ -882,7 +882,7 @@ def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
         rg.linalg.cholesky(rg.diag(rg.log(x)) + rg.eye(2))
     (note,) = raised.value.__notes__
     assert "born in log" in note
-    assert "reached an argument of what raised LinAlgError" in note
+    assert "reached an argument of the call that raised LinAlgError" in note
 
 
 def test_a_finding_of_our_own_is_told_once() -> None:

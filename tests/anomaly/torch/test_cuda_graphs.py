@@ -139,7 +139,7 @@ def test_an_error_comes_with_the_replay_or_the_next(lag: int) -> None:
     event = caught.value.event
     assert (event.kind, event.op) == (("leaf", "leaf") if lag == 0 else ("invalid", "unknown"))
     assert event.remedy is None, "the batch of a graph has one size"
-    assert lag == 0 or "Weights or inputs are others by now" in str(event.note)
+    assert lag == 0 or "Weights or inputs have changed by now" in str(event.note)
 
 
 @pytest.mark.parametrize("model", [True, False])

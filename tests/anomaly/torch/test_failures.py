@@ -51,7 +51,7 @@ def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
     assert event is not None
     assert (event.op, event.index, event.code_line) == ("log", (1,), "kernel = torch.diag(torch.log(x)) + torch.eye(2)")
     (note,) = raised.value.__notes__
-    assert "reached an argument of what raised LinAlgError" in note
+    assert "reached an argument of the call that raised LinAlgError" in note
 
 
 def test_a_nan_in_a_matrix_that_has_no_gradient_is_told_of_before_the_matrix() -> None:

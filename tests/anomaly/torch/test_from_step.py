@@ -382,6 +382,6 @@ def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> 
                 optimizer.zero_grad()
     event = w.events[0]
     assert (event.step, event.rerun) == (2, "watch(..., from_step=1)")
-    assert "gathered over 2 backward passes" in (event.note or "")
-    assert "it came with a batch before" in (event.note or "")
+    assert "accumulated over 2 backward passes" in (event.note or "")
+    assert "it came from an earlier batch" in (event.note or "")
     assert event.reproducible is None

@@ -155,7 +155,7 @@ def test_a_watch_starts_again() -> None:
     for _ in range(2):
         with pytest.raises(rg.anomaly.AnomalyError), w:
             torch.log(x).sum().backward()
-    with pytest.raises(RuntimeError, match="started already"), w:
+    with pytest.raises(RuntimeError, match="already running"), w:
         w.start()
 
 
@@ -177,7 +177,7 @@ def test_a_watch_that_is_over_says_so() -> None:
     w = rg.anomaly.watch(Net())
     with w:
         pass
-    with pytest.raises(RuntimeError, match=r"this watch does not observe: put the loop in `with w:`"):
+    with pytest.raises(RuntimeError, match=r"this watch is not running: put the loop in `with w:`"):
         next(w.steps(batches(1)))
     w.stop()  # again, which does nothing
 

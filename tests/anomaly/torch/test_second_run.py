@@ -365,7 +365,7 @@ def test_a_fault_that_hangs_on_the_number_of_the_step() -> None:
     event = raised.value.event
     assert event.reproducible is False
     assert event.note is not None
-    assert "a count of steps" in event.note
+    assert "a counter of the program" in event.note
     assert "no backward pass" not in (event.cause or "")
     assert "born in backward" in (event.cause or "")
     assert str(raised.value).count("differs between") == 1

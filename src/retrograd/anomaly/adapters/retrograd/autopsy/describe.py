@@ -53,11 +53,10 @@ from retrograd.core.op import Op
 from retrograd.core.views import replay
 
 _NAN_IN_PRODUCT = (
-    "No flag was raised. Either what came in held NaN already, which a mask that came later has hidden from the loss "
-    "but not from the gradient (zero times NaN is NaN): look at the data first; or it was born within the BLAS "
-    "library. "
+    "No flag was raised. Either an input already held a NaN, which a later mask hid from the loss but not from the "
+    "gradient (zero times NaN is NaN), so look at the data first; or it was born within the BLAS library. "
 )
-MEANT = "It was said to be meant, but it came through."
+MEANT = "It was declared as meant, but it did harm."
 
 
 def _beginning_with(birth: Birth, node: Node | None, path: Sequence[Node]) -> tuple[str, ...]:

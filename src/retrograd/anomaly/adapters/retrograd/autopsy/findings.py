@@ -460,7 +460,7 @@ class Inquest:
         event = self.describer.forward(birth, node, [] if node is None else [node], swallowed=swallowed)
         if event is None or event.output_has_nan or event.output_has_inf or event.kind != "overflow":
             return event
-        return replace(event, note="The infinity arose inside of it; what it gives is finite.")
+        return replace(event, note="The infinity arose inside it; its result is finite.")
 
     def in_silence(self, birth: Birth) -> NaNEvent | None:
         """The event of squares that overflow in a normalisation, which gives zeros."""
@@ -497,20 +497,20 @@ class Inquest:
 
 
 _IN_SILENCE = (
-    "What is divided by the root of an infinity is 0 whatever came in, and no gradient comes back through it: training "
-    "stalls, and no NaN ever says so."
+    "Dividing by the root of an infinity gives 0 for any input, and no gradient flows back through it: training "
+    "stalls without a NaN."
 )
-_UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
+_UNKEPT = "{} was given {} that was not kept: if that is data, look there first. "
 _ONLY_LOST = (
-    "Nothing has kept {}, and it is the only thing of which nothing is known where the first such number appears: so "
-    "that it was not finite is an inference."
+    "That {} was not finite is inferred: it was not kept, and nothing else is unknown where the first such number "
+    "appears."
 )
 _AMONG_VARIABLES = (
-    "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."
+    "The operands of this operation were not kept; this is the only variable with such numbers that fits there."
 )
 _WITHOUT_GRADIENT = (
-    "It was computed without a gradient, so the way from there is not known: this is the first NaN that was born in "
-    "this step, before the NaN came into what the loss is made of. "
+    "It was computed without a gradient, so the path from there is not known: this is the first NaN that was born "
+    "in this step, before a NaN entered what the loss is computed from. "
 )
 _AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "

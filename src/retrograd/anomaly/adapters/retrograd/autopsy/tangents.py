@@ -31,7 +31,7 @@ from retrograd.core.tensor import Tensor, wrap
 
 HARMED = "a tangent"
 _FIRST_OF_SEVERAL = (
-    "Forward mode records no way from here to the tangent: this is the first of {} births that may have come through."
+    "Forward mode records no path from here to the tangent: this is the first of {} births that may have reached it."
 )
 
 

@@ -118,6 +118,6 @@ def _by_scipy() -> bool:
 
 
 _LEFT = (
-    "SciPy was given this and goes on where it likes. Most of its optimizers find no way back from such a point, so "
-    "make the function finite there, or give bounds. This is told once."
+    "SciPy is given this value and goes on with it. Most of its optimizers do not recover from such a point, so "
+    "make the function finite there, or give bounds. This warning is given once."
 )

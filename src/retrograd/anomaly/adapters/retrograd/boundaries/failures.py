@@ -45,7 +45,7 @@ def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent
     """The same of one error of those that were raised from each other."""
     tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
     if tensor is not None and (event := _refused_argument(error, tensor, watch, inquest)) is not None:
-        return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+        return replace(event, harmed=f"an argument of the call that raised {type(error).__name__}")
     birth = birth_of(error) if isinstance(error, LinAlgError) else None
     if birth is not None:
         return inquest([], births=[]).describer.failure(birth, error)

@@ -374,8 +374,8 @@ class Updates:
 
 _AS_BEFORE = "It happened in the optimizer's step, which was undone: weights and averages are as before it."
 _IN_PART = (
-    "It happened in the optimizer's step. The parameters that it would have reached are as they were, and what the "
-    "optimizer remembers of them begins anew; all others have been updated."
+    "It happened in the optimizer's step. The parameters that would have become bad are unchanged, and the "
+    "optimizer's state for them starts anew; all others have been updated."
 )
 _CLIPPED = " Weights that overflowed as they were written hold the largest number of their type."
 

@@ -35,9 +35,11 @@ from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
 
 GONE = "What this step computed is gone."
-GRAPHED = "The step was replayed as a CUDA graph, whose operations nobody sees."
+GRAPHED = "The step was replayed as a CUDA graph, whose operations cannot be observed."
 SAME_BATCH = "Its batch is still in the graph's inputs: run it once more, without the graph and under the watch."
-NEXT_BATCH = "Weights or inputs are others by now: run the program without the graph, or with `skip_step` and `lag=0`."
+NEXT_BATCH = (
+    "Weights or inputs have changed by now: run the program without the graph, or with `skip_step` and `lag=0`."
+)
 BY_HAND = (
     "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
     "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
@@ -45,8 +47,8 @@ BY_HAND = (
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
 _ONE_OF_SEVERAL = (
-    "This line was not noted in this step, but in one before with the same operations. It is a branch: if this step "
-    "has taken another one, it happened at line {}."
+    "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took "
+    "another one, it happened at line {}."
 )
 
 
@@ -398,9 +400,9 @@ class Findings:
             return None
         place = place_of(self.names.frame)
         return (
-            "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
-            "compile, and in a step that calls other operations than those before it; the step was at "
-            f"{place['filename']}:{place['lineno']}, in {place['function']}."
+            "The line of this operation was not recorded. That happens in threads other than the watch's, in "
+            "compiled programs, and in a step whose operations differ from those of the steps before; the step was "
+            f"at {place['filename']}:{place['lineno']}, in {place['function']}."
         )
 
     def _where_else(self, call: Call) -> str | None:
@@ -428,7 +430,7 @@ class Findings:
 
     def _what_is_known(self, harmed: str, leaves: Sequence[Tensor]) -> str:
         if harmed == "loss":
-            return "The loss is not finite, and nothing of how it was computed is at hand."
+            return "The loss is not finite, and there is no record of how it was computed."
         if self._calls.outputs_got_bad_gradients:
             return (
                 "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
@@ -436,8 +438,8 @@ class Findings:
             )
         if not self._went_back:
             return (
-                "This gradient is not finite, and there was no backward pass since the last update: it was computed "
-                "otherwise (func.grad, autograd.grad, by hand), or is left from before."
+                "This gradient is not finite, and there has been no backward pass since the last update: it was "
+                "computed otherwise (func.grad, autograd.grad, by hand), or is left over from before."
             )
         return (
             "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "

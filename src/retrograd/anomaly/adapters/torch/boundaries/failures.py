@@ -114,7 +114,7 @@ def _refused_argument(
         call.code, call.at = held.frame.f_code, held.at
         call.callers = callers_of(held.frame)
         event = findings_at(held.frame).of_argument(call)
-    return None if event is None else replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
+    return None if event is None else replace(event, harmed=f"an argument of the call that raised {_kind_of(error)}")
 
 
 def _is_bad_alike(value: Any, nan: torch.Tensor) -> bool:
@@ -134,7 +134,7 @@ def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Fin
             findings = findings_at(frame)
             call = Call(_operation_of(error), [Argument(name, value.detach())], [None], 0, code=frame.f_code, at=at)
             event = born_before(value, findings) or findings.of_argument(call)
-            return replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
+            return replace(event, harmed=f"an argument of the call that raised {_kind_of(error)}")
     return None
 
 

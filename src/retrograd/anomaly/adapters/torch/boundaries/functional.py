@@ -411,7 +411,7 @@ class _Asking:
 
 
 _NEVER_BACK = (
-    "The last {} gradients were asked for at points that are not finite, and come from this: nothing is learnt from "
+    "Because of this, the last {} gradients were asked for at points that are not finite: nothing is learnt from "
     "them. If that is meant, as in a sampler that goes back, say so: `with expect_nonfinite('reason'):`."
 )
 

@@ -18,7 +18,7 @@ from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_not
 from retrograd.anomaly.libraries import depth_of_user
 
 _PATIENCE = timedelta(minutes=3)  # with processes that do not answer: a hang would be worse than one name not known
-UNSHARED = "Only this process knows of it, and the gradients are good: the update was made here as in the others."
+UNSHARED = "Only this process saw it, and the gradients are finite: the update was made here as in the others."
 _SILENT = (
     "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
     "out a step that the others take."

@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
 _WAITED = (
-    "An operation before this one has failed on the device; the watch was only the first to wait for it. Which one it\n"
-    "was is said by: {}"
+    "An earlier operation has failed on the device; the watch was only the first to wait for it. To find out which\n"
+    "one, run: {}"
 )
 
 
