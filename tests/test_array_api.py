@@ -429,7 +429,7 @@ def test_what_the_namespace_says_of_itself() -> None:
     assert info.dtypes(kind="bool") == {"bool": rg.bool}
     assert info.dtypes(kind=("complex floating",)) == {"complex64": rg.complex64, "complex128": rg.complex128}
     assert info.default_dtypes()["real floating"] is rg.get_default_dtype()
-    with pytest.raises(ValueError, match="kind='floating' is none of"):
+    with pytest.raises(ValueError, match="kind='floating' is not one of"):
         info.dtypes(kind="floating")
 
 
@@ -438,7 +438,7 @@ def test_what_the_namespace_says_of_itself() -> None:
     [
         (lambda: xp.cumulative_sum(xp.asarray(A)), "axis: one must be given for a tensor with 2 dimensions"),
         (lambda: xp.reshape(xp.asarray(A).T, (12,), copy=False), "copy=False forbids one"),
-        (lambda: xp.isdtype(rg.int8, "integer"), "kind='integer' is none of"),
+        (lambda: xp.isdtype(rg.int8, "integer"), "kind='integer' is not one of"),
         (lambda: xp.result_type(1, 2.0), "at least one tensor or dtype"),
     ],
 )

@@ -270,7 +270,7 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
             "No such file or directory. Leave python3.11 away: the script runs in the Python",
         ),
         (("python.exe", "script.py"), "Leave python.exe away"),
-        (("py", "script.py"), "Leave py away"),
+        (("py", "script.py"), "Leave py out"),
         (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),

@@ -115,7 +115,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     mode = modes.index(debug_mode) if debug_mode in modes else debug_mode
     if mode not in (0, 1, 2):
         raise RuntimeError(
-            f"set_deterministic_debug_mode: {debug_mode!r} is none of 0 to 2, 'default', 'warn', 'error'"
+            f"set_deterministic_debug_mode: {debug_mode!r} is not one of 0 to 2, 'default', 'warn', 'error'"
         )
     use_deterministic_algorithms(mode != 0, warn_only=mode == 1)
 

@@ -475,8 +475,10 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note="It is the first in backward that is not finite: it was made in the backward of what uses this "
-                "output.",
+                note=(
+                    "It is the first gradient in backward that is not finite: it was made in the backward of what "
+                    "uses this output."
+                ),
                 **self._described(origin),
             )
             self._record(event)
@@ -539,8 +541,8 @@ class NaNDetector:
 
 _MOST_UNREAD = 8  # calls of the model on a device, between two readings
 _BLIND = (
-    "the detector has seen no layer: the model had been compiled and called before the detector was attached, and "
-    "compiled code keeps to the hooks that were there then; attach the detector before the first call"
+    "the detector saw no layer run: the model was compiled and called before the detector was attached, and "
+    "compiled code runs only the hooks that existed then; attach the detector before the first call"
 )
 
 ROOT = "root"

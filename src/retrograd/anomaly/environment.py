@@ -45,6 +45,6 @@ def _again(step: int) -> Again:
     settings = {FROM_STEP: str(step), VARIABLE: os.environ[VARIABLE].strip()}
     return Again(
         with_environment(settings, sys.orig_argv),
-        f"The command above records every operation from step {step} on; set seeds, so that the program goes the same "
-        "way.",
+        f"The command above records every operation from step {step} on; set seeds, so that the program does the same "
+        "again.",
     )

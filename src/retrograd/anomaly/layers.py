@@ -252,7 +252,7 @@ class Origin:
         if not self.is_input:
             return None
         if self.came_in:
-            return f"It was born before {_called(self.layer)} was called, and came in with what it was given."
+            return f"It was born before {_called(self.layer)} was called, and came in with its arguments."
         after = f"after {self.after} had ended and " if self.after else ""
         return f"It was born between layers, {after}before {_called(self.layer)} was called."
 

@@ -17,13 +17,13 @@ MOST = 8  # batches in a row, after which something is wrong that does not pass
 _MOST_MET = 32  # losses that packages have checked and that are explained
 
 IN_VAIN = (
-    f"The program has left out {MOST} batches in a row for a loss that is not finite. As long as that goes on, nothing "
-    "is trained, and nothing more is said of it."
+    f"The program has left out {MOST} batches in a row because their loss was not finite. As long as that goes on, "
+    "nothing is trained. This warning is given once."
 )
 
 REPLACED = (
-    "The program has replaced this loss by one that no operation on the parameters has made, so that there was nothing "
-    "to differentiate. Leave such a batch out instead, once its cause is known."
+    "The program replaced this loss by one that does not depend on the parameters, so there was nothing to "
+    "differentiate. Leave such a batch out instead, once the cause is known."
 )
 
 _NO_GRADIENT = "does not require grad and does not have a grad_fn"  # what backward says, in both libraries

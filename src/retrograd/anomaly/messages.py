@@ -14,26 +14,27 @@ GROWING = (
     "learning rate, warm it up, or clip the gradient norm before the step."
 )
 
-REFUSED = "an argument of what raised"  # how the harm of what a function refused begins
+REFUSED = "an argument of the call that raised"  # how the harm of what a function refused begins
 
 ONCE = (
-    "This is said once. policy={'overflow': 'warn'} tells of every overflow that leaves nothing behind, 'ignore' of "
-    "none."
+    "This warning is given once. policy={'overflow': 'warn'} reports every overflow that does no harm, 'ignore' "
+    "reports none."
 )
 
 NO_UNDERFLOW = (
-    "The policy for 'underflow' has no effect: this processor keeps no floating-point flags, which alone tell of one. "
-    "Leave it away, or look at what is suspected with (x == 0).any()."
+    "The policy for 'underflow' has no effect: this processor keeps no floating-point flags, and nothing else shows "
+    "an underflow. Leave it out, or check suspected tensors with (x == 0).any()."
 )
 
 NOT_AGAIN = (
-    "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
-    "that was not put back, as a count of steps is not (`step += 1`; that of `enumerate` is)."
+    "The same batch, run again with the same random numbers, gave no such value: something that was not restored "
+    "differs between the runs, such as a counter of the program's own (`step += 1`; the number from `enumerate` is "
+    "restored)."
 )
 
 GATHERED = (
-    "The gradient was gathered over {} backward passes, and the batch of the last one, run again, gave no such value: "
-    "it came with a batch before."
+    "The gradient was accumulated over {} backward passes, and the last batch, run again, gave no such value: it "
+    "came from an earlier batch."
 )
 
 
@@ -44,8 +45,8 @@ IN_STEPS = (  # right in an unmodified script as well
 
 CARRIED_OVER = (
     "The same batch, run again, met the bad values of the first run: they were there before the loop, or it carries "
-    "something over from one step to the next, such as a hidden state or an average. The first run is shown; to have "
-    "the second one tell more, keep a copy of what is carried over and begin each step with that."
+    "something over from one step to the next, such as a hidden state or an average. The first run is shown. For an "
+    "exact finding from the second run, keep a copy of what is carried over and begin each step with that copy."
 )
 
 
@@ -100,7 +101,7 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
     if model is not None and (isinstance(model, type) or not hasattr(model, "named_modules")):
         raise _no_model(model)
     if isinstance(optimizer, type):
-        raise TypeError(f"optimizer must be one that was made, but got the class {optimizer.__name__}")
+        raise TypeError(f"optimizer must be an optimizer object, but got the class {optimizer.__name__}")
     if optimizer is not None and not hasattr(optimizer, "step"):
         raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
     if isinstance(recorder, (str, os.PathLike, io.IOBase)):

@@ -162,7 +162,7 @@ class Watch:
             If it observes already.
         """
         if self in _stack:
-            raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
+            raise RuntimeError("this watch is already running; stop() it first, or make another one with watch()")
         from retrograd.anomaly.adapters import adapters_for
 
         self._adapters = adapters_for(self)
@@ -317,7 +317,7 @@ class Watch:
 
     def _steps(self, loader: Iterable[Any]) -> Generator[Any, None, None]:
         if self not in _stack:
-            raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
+            raise RuntimeError("this watch is not running: put the loop in `with w:`, or call w.start() before it")
         around = self._around.pop() if self._around else self.batch_idx  # of a loop around this one
         for number, batch in enumerate(batches_of(loader)):
             self.batch_idx, self.withheld, self._around = number, False, []

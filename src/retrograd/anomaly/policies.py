@@ -60,9 +60,9 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
         advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "give names as in allow=['log', 'div']"
         problem = f"allow: there is no operation {name!r}; {advice}"
         if name.islower() and name.isidentifier():
-            raise ValueError(f"{problem} A Function of your own has to be defined before")
+            raise ValueError(f"{problem}. A Function of your own must be defined before the watch is made")
         warnings.warn(
-            f"{problem} It is allowed if a Function of that name is defined later",
+            f"{problem}. It takes effect if a Function of that name is defined later",
             UserWarning,
             stacklevel=depth_of_user(),
         )

@@ -36,7 +36,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         return any(isdtype(dtype, each) for each in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
-            raise ValueError(f"kind={kind!r} is none of {', '.join(map(repr, KINDS))}")
+            raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
         return dtype in KINDS[kind]
     return bool(dtype == kind)
 

@@ -39,7 +39,7 @@ class Info:
         kinds = ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind
         unknown = [each for each in kinds if each not in KINDS]
         if unknown:
-            raise ValueError(f"kind={unknown[0]!r} is none of {', '.join(map(repr, KINDS))}")
+            raise ValueError(f"kind={unknown[0]!r} is not one of {', '.join(map(repr, KINDS))}")
         found = [each for name in kinds for each in KINDS[name] if each is not dtypes.float16]
         return {str(each).removeprefix("retrograd."): each for each in found}
 

@@ -106,15 +106,19 @@ def _add_run(commands: Any) -> None:
         "--from-step",
         metavar="N",
         type=_step,
-        help="from step N (a backward pass, counted from 1) on, record every operation, so that a birth is found where "
-        "it happens; a finding that needs it names the number",
+        help=(
+            "record every operation from step N on (a backward pass, counted from 1), so that a birth is found "
+            "where it happens; a finding that needs this names the step"
+        ),
     )
     run.add_argument(
         "--seed",
         metavar="SEED",
         type=_seed,
-        help="begin with the random numbers of the run whose report names this seed; what the program seeds itself "
-        "stays as it is",
+        help=(
+            "begin with the random numbers of the run whose report names this seed; seeds that the program sets "
+            "itself still apply"
+        ),
     )
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for them
     run.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -131,12 +135,14 @@ def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="show a saved recording",
-        description="Show what 'retrograd run --report' has kept: the first birth in full, then a list.",
+        description="Show what 'retrograd run --report' saved: the first birth in full, then a list.",
         allow_abbrev=False,
     )
     report.add_argument("path", metavar="PATH", type=Path, help="the directory, or an events.jsonl in it")
     report.add_argument("--all", action="store_true", help="list all births, and show each in full")
-    report.add_argument("--html", action="store_true", help="write the page for a browser beside the recording, too")
+    report.add_argument(
+        "--html", action="store_true", help=("also write report.html, a page for a browser, next to the recording")
+    )
     report.set_defaults(command=_report, parser=report)
 
 

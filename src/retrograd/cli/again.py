@@ -54,7 +54,7 @@ class Command:
             + (
                 ", and begins with the same random numbers (of Python, NumPy and torch; not those of a default_rng())."
                 if seed
-                else "; set seeds, so that the program goes the same way."
+                else "; set seeds, so that the program does the same again."
             ),
         )
 

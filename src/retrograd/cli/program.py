@@ -78,7 +78,7 @@ def _run_text(source: bytes, filename: str, argv: list[str], **attributes: Any) 
 def _launcher(name: str) -> str:
     """What to do with the name of a program that starts others, where a script was asked for."""
     if re.fullmatch(r"py(thon[\d.]*)?(\.exe)?", name):
-        return f". Leave {name} away: the script runs in the Python that retrograd is installed in."
+        return f". Leave {name} out: the script runs in the Python that retrograd is installed in."
     if name in ("torchrun", "torchrun.exe"):
         return ". It goes in front: torchrun --no-python retrograd run SCRIPT."
     return ""

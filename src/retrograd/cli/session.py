@@ -19,19 +19,19 @@ from retrograd.cli.spawned import Children
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
-    "retrograd: no derivative was asked for in this process, so there was nothing to watch; for a model that is only "
-    "evaluated there is retrograd.anomaly.NaNDetector(model), and processes that the program starts by itself are "
-    "watched if torch.multiprocessing.spawn or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
+    "retrograd: no derivative was asked for in this process, so there was nothing to watch. For a model that is "
+    "only evaluated, use retrograd.anomaly.NaNDetector(model). Processes that the program starts by itself are "
+    "watched only if torch.multiprocessing.spawn or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
-NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
+NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, where the recording was to begin"
 LEFT_OUT = (
-    "retrograd: the program left out {} of {} batches by itself, because their loss was not finite; where that was "
-    "born is not known"
+    "retrograd: the program left out {} of {} batches by itself, because their loss was not finite; where the first "
+    "of these was born is not known"
 )
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 ELSEWHERE = (
-    "retrograd: the program was run by {}, whose environment has no {!r}; if that is installed in another one, install "
-    "retrograd there, too"
+    "retrograd: the program was run by {}, whose environment has no {!r}; if it is installed in another "
+    "environment, install retrograd there, too"
 )
 OPTIONS = ("--policy", "--report", "--from-step", "--seed")
 NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"

@@ -240,7 +240,7 @@ class Level:
         if self.is_dual_at_any_level(values):
             raise NotImplementedError(
                 f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
-                "leave out= away, or unpack_dual() the operands first"
+                "leave out= out, or unpack_dual() the operands first"
             )
 
     def is_dual(self, value: Any) -> bool:

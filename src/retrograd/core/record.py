@@ -181,7 +181,7 @@ def _in_dtype_of(out: Any, op: Op, bound: list[Any]) -> list[Any]:
     if wanted is not None and as_dtype(wanted) != out.dtype:
         raise RuntimeError(
             f"{op.name}(): Expected out tensor to have dtype {as_dtype(wanted)}, but got {out.dtype} instead; "
-            "leave dtype= away to compute in that of out"
+            "leave dtype= out to compute in that of out"
         )
     return [*bound[:position], out.dtype, *bound[position + 1 :]]
 

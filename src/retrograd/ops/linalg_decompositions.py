@@ -230,7 +230,7 @@ def qr(A, mode: Literal["reduced", "complete", "r"] = "reduced"):
     check_matrix("linalg.qr", A)
     check_floating("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"linalg.qr: mode '{mode}' is none of 'reduced', 'complete' and 'r'")
+        raise RuntimeError(f"linalg.qr: mode '{mode}' is not one of 'reduced', 'complete' and 'r'")
     if mode == "r":
         return np.empty(0, A.dtype, like=A), np.linalg.qr(A, mode)
     return tuple(np.linalg.qr(A, mode))
@@ -408,7 +408,7 @@ def svd(A, full_matrices: bool = True, driver: str | None = None):
     check_matrix("linalg.svd", A)
     check_floating("linalg.svd", A)
     if driver is not None:
-        raise RuntimeError("linalg.svd: keyword argument `driver=` chooses a GPU's algorithm; leave it away")
+        raise RuntimeError("linalg.svd: keyword argument `driver=` chooses a GPU's algorithm; leave it out")
     return tuple(decomposed("linalg.svd", np.linalg.svd, A, full_matrices))
 
 

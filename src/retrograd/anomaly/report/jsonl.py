@@ -119,7 +119,7 @@ class Run:
             remarks.insert(0, GROWING)
         if self.torn:
             lines = "1 line" if self.torn == 1 else f"{self.torn:,} lines"
-            remarks.append(f"{lines} of the recording cannot be read: the program was ended while writing")
+            remarks.append(f"{lines} of the recording cannot be read: the program ended while writing")
         return remarks
 
     def _stalled(self) -> list[str]:

@@ -160,7 +160,7 @@ def _spread(name: str, reduce: Callable[..., Any], of_variance: Callable[[Tensor
         mean: Any = None,
         correction: float | None = None,
     ) -> Any:
-        unsupported(name, "leave it away", mean=mean)
+        unsupported(name, "leave it out", mean=mean)
         ddof = ddof if correction is None else correction
         a = as_float(a) if dtype is None else a.astype(dtype)
         if where is not True:

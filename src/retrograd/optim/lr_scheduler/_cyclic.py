@@ -109,7 +109,7 @@ class CyclicLR(_WithMomentum):
     ) -> None:
         check_optimizer(optimizer)
         if mode not in _MODES and scale_fn is None:
-            raise ValueError(f"mode is invalid and scale_fn is None: mode {mode!r} is none of {', '.join(_MODES)}")
+            raise ValueError(f"mode is invalid and scale_fn is None: mode {mode!r} is not one of {', '.join(_MODES)}")
         base_lrs = per_group("base_lr", optimizer, base_lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         if last_epoch == -1:
