@@ -116,7 +116,7 @@ def test_what_the_program_seeds_itself_stays_as_it_is(tmp_path: Path) -> None:
     ("step", "said"),
     [
         ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity has done harm"),
-        ("9", "the program ended with step 4, before step 9, from which on it was to be recorded"),
+        ("9", "the program ended with step 4, before step 9, where the recording was to begin"),
     ],
 )
 def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
