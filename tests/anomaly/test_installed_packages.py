@@ -214,7 +214,7 @@ def test_a_package_s_eps_is_set_from_outside(library: str, package: str, steps: 
     assert [each["lineno"] for each in event.callers] == [3]
     assert event.layer_name == "norms.0"
     assert event.remedy == 'model.get_submodule("norms.0").variance_epsilon = 1e-5'
-    assert "behind the one that makes the model" in " ".join(format_event(event).split())
+    assert "after the one that makes the model" in " ".join(format_event(event).split())
     again = MODEL.replace("\n", f"\n{event.remedy}\n", 1)
     assert not run(library, f"import {package} as package\n{again}", steps).events
 

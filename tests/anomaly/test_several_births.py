@@ -200,7 +200,7 @@ def test_of_many_a_report_shows_three() -> None:
 def test_what_is_mended_by_a_line_that_is_shown_is_not_shown_again() -> None:
     text = format_event(event_of("different elements of one line"), width=80)
     assert text.count("torch.sqrt(torch.clamp(s, min=1e-12)) - torch.log(torch.clamp(p, min=1e-12))") == 1
-    assert "the line above mends it" in text
+    assert "the line above fixes it" in text
     assert "next      Change line" in text
 
 

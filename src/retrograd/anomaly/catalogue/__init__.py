@@ -100,7 +100,7 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     Parameters
     ----------
     event : NaNEvent
-        A birth; the more of its fields are known, the more can be told.
+        A birth; the more of its fields are known, the better the diagnosis.
 
     Examples
     --------
@@ -158,8 +158,9 @@ def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Findi
     new, name, call = found
     where = next((scene.line_of(each) for each in others if call in (each.code_line or "")), None)
     cause = (
-        f"{finding.cause} {call} is called {f'in {where}' if where else 'before'}: give what it returns a name there, "
-        f"{name} = {call}, for both lines. (To call it again would cost as much again, and dropout would be another.)"
+        f"{finding.cause} {call} is called {f'in {where}' if where else 'before'}: give what it returns a name "
+        f"there, {name} = {call}, for both lines. (Calling it again would cost as much again, and draw another "
+        "dropout mask.)"
     )
     return replace(finding, cause=cause, rewritten=None, general=new.strip())
 
@@ -257,7 +258,7 @@ _REFUSED = (
     "has not come to an end with this matrix. A NaN or an infinity in it is the usual reason: look at how it was made. "
     "If all of it is finite, scale it, add a little to its diagonal, or compute this in float64."
 )
-_UNSURE = "Not all that it was given is known, so that one of its inputs may have been bad already."
+_UNSURE = "Not all of its inputs are known, so one of them may have been bad already."
 
 
 def _unknown(scene: Scene) -> Diagnosis:
@@ -284,8 +285,8 @@ def _came_in(scene: Scene) -> str | None:
     if not math.isinf(first["absmax"]) or first["layer"] == event.layer_name:
         return None
     return (
-        f"An infinity had come in, and {first['layer']} was the first layer to put one out: what went in there, or its "
-        "weights, were too large for the type. Look at that layer."
+        f"An infinity had come in, and {first['layer']} was the first layer to output one: its input or its weights "
+        "were too large for the type. Look at that layer."
     )
 
 

@@ -37,10 +37,11 @@ def great_circle(scene: Scene) -> Finding | None:
     if outer is None or points is None:
         return None
     return Finding(
-        f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they are one, or "
-        "opposite. The derivative of acos is infinite there, and close by the cosine is 1 but for rounding, so that "
-        "acos gives a multiple of 3e-4 (2 km on Earth) in float32, and a bound below 1 would be 9 km. The haversine "
-        "has the same angle without either: bounds that no value feels keep its derivative finite.",
+        f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they coincide, or are "
+        "opposite. The derivative of acos is infinite there, and near it the cosine rounds to 1 or nearly so, so "
+        "that acos gives a multiple of 3e-4 (2 km on Earth) in float32, and clamping it below 1 would be an error "
+        "of 9 km. The haversine gives the same angle without either: bounds that no value reaches keep its "
+        "derivative finite.",
         outer.replaced(_angle(scene.spelling(outer), points, least_of_root(scene))),
         None,
         acos.place,

@@ -95,10 +95,10 @@ def angle_of_root(scene: Scene) -> Finding | None:
         )
 
     return Finding(
-        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and itself, "
-        "or the one opposite), and rounding may take x past 1. The same angle is that of the two roots of x and 1 - x: "
-        "bounds that no value feels keep the derivative finite. (A larger number under the root, or a bound below 1, "
-        "would be metres or kilometres on Earth.)",
+        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and "
+        "itself, or the one opposite), and rounding may take x past 1. The same angle is the atan2 of the two roots "
+        "of x and 1 - x: bounds that no value reaches keep the derivative finite. (A larger number under the root, "
+        "or a bound below 1, would be metres or kilometres on Earth.)",
         None if outer is None or x is None else outer.replaced(angle(x)),
         f"y = {angle(scene.called(first(root), 'x'))}",
         asin.place,

@@ -99,8 +99,8 @@ def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Fi
         happened, look = f"{a} is infinite at this element, and so is {b}", "how each of them becomes so"
     sum_ = "their sum" if operation.op == "add" else "the one less the other"
     return Finding(
-        f"{happened}: {sum_} has no value, and none would come of a bound on them. Look at {look}: a log or a root of "
-        "0, a division by 0, a gradient that was.",
+        f"{happened}: {sum_} has no value, and bounding them would not give it one. Look at {look}: a log or a root "
+        "of 0, a division by 0, a gradient that was.",
         None,
         None,
         operation.place,

@@ -43,8 +43,8 @@ def bad_argument(scene: Scene) -> Finding | None:
     name = scene.context.get("name") or "The argument"
     of = f" of {scene.event.size}" if scene.event.size else ""
     return Finding(
-        f"{name} already held {_bad(scene)}{of} elements when the function was called that is differentiated; nothing "
-        "in it made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
+        f"{name} already held {_bad(scene)}{of} elements when the differentiated function was called; nothing in it "
+        "made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
         "division by a zero spread, a log of zero, a missing value. NumPy warns where its own functions make such "
         "numbers of an array.",
     )
@@ -141,8 +141,8 @@ def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding
     assigned = scene.context.get("assigned")
     by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
     return Finding(
-        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, of which nothing is kept: such "
-        "numbers were born in there, or came with what was given. Where every operation is recorded, the one is found.",
+        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, whose inner values are not kept: "
+        "such numbers were born in there, or came in with its input. Recording every operation finds which.",
     )
 
 
@@ -241,8 +241,8 @@ def bad_rate(scene: Scene) -> Finding | None:
     name = scene.optimizer.get("name", "the optimizer")
     return Finding(
         f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so that every weight with a "
-        "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: a growth without an "
-        "end, a division by a number of steps that is 0.",
+        "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: growth without "
+        "bound, a division by a number of steps that is 0.",
     )
 
 

@@ -464,9 +464,9 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
             "and look at what it does there."
         )
     return Finding(
-        f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
-        "away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came through "
-        f"to {harmed}{'' if added else ', so a row or the whole was masked'}. {instead}",
+        f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes "
+        "it away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came "
+        f"through to {harmed}{'' if added else ', so a whole row, or everything, was masked'}. {instead}",
         site.line.replaced({node: new}) if site is not None and node is not None else None,
         f"m = x.masked_fill(mask, {new})",
     )

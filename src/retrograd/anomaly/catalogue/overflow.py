@@ -55,8 +55,8 @@ def overflowing_variance(scene: Scene) -> Finding | None:
 
 
 _IN_SILENCE = (
-    "What is divided by an infinite spread is 0 whatever came in, and no gradient comes back through it: training "
-    "stalls, and no NaN ever says so. "
+    "Dividing by an infinite spread gives 0 for any input, and no gradient flows back through it: training stalls "
+    "without a NaN. "
 )
 
 

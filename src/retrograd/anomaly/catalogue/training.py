@@ -31,7 +31,7 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
     return Finding(
         f"One gradient was not finite, so the total norm is {shown(clip.get('total_norm', math.inf))}; clipping "
         "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
-        "step, and mend the birth of that gradient.",
+        "step, and fix the line where that gradient was born.",
         rewritten,
         f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, {bound}, error_if_nonfinite=True)",
     )
@@ -91,7 +91,7 @@ def opposed_gradients(scene: Scene) -> Finding | None:
     born = f", in {' and '.join(dict.fromkeys(places))}" if places else ""
     return Finding(
         f"Two paths lead to {scene.event.harmed or 'this leaf'}: one brings an infinite gradient, the other the "
-        f"opposite infinity, and their sum is NaN. The infinities were born earlier{born}; mend them there.",
+        f"opposite infinity, and their sum is NaN. The infinities were born earlier{born}; fix them there.",
         None,
         f"y = {scene.spelling().call('sqrt', 'x + ' + scene.eps)}",
         birth=makers[0] if makers else None,

@@ -83,7 +83,7 @@ def _event(entry: Entry) -> str:
         _section(f"Operands{where}", _operands(story)),
         _section("From birth to harm", _path(story)),
         _section("The last steps", _charts(story.history)),
-        _section("What the layers put out", _layers(story.layers)),
+        _section("Layer outputs", _layers(story.layers)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -104,7 +104,7 @@ def _further(story: Story) -> str:
     """The further births of the step, each with what to write instead or the line that it is in."""
     parts = []
     for each in story.also:
-        mended = ": what is written above mends it, too" if each.is_mended and not each.code else ""
+        mended = ": the code above fixes it, too" if each.is_mended and not each.code else ""
         parts.append(_paragraphs([each.birth + mended, each.why]))
         parts.append(_code(each.code) if each.is_mended else _paragraphs([f"`{each.code}`" if each.code else ""]))
     return "".join([*parts, _paragraphs([f"and {story.more} more"]) if story.more else ""])

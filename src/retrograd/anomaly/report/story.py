@@ -303,7 +303,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
             change = change.replace("line above", 'line at "instead"')
         yield f"{_with_others(event, change)}, then run again."
     elif _is_state(event):
-        yield "Mend where it comes from, then run again."
+        yield "Fix where it comes from, then run again."
     elif event.lineno is None or context_of(event).get("computed_by"):
         pass  # there is nothing to do at that line
     elif event.kind == "leaf":
@@ -311,7 +311,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
         if package is not None:
             yield f"Line {event.lineno} belongs to {package}."
             what = f"what line {event.callers[0]['lineno']} gives it" if event.callers else "what it is given"
-        yield f"Mend {what} before line {event.lineno} uses it, then run again."
+        yield f"Fix {what} before line {event.lineno} uses it, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
@@ -363,7 +363,7 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
         return _put_before(event, line)
     if event.kind == "leaf":
-        return "Mend where it comes from, or put the line above after the model was made and loaded"
+        return "Fix where it comes from, or put the line above after the model was made and loaded"
     return _change_elsewhere(event, remedy) or _change_line(event, remedy)
 
 
@@ -381,7 +381,7 @@ def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
     if event.remedy_lineno is None and _LAYER_MADE.match(remedy):
         return "Make the layer as above, where it is made"
     if _OPTION_SET.match(remedy):
-        return "Write the line above behind the one that makes the model, for each layer that needs it"
+        return "Write the line above after the one that makes the model, for each layer that needs it"
     if (event.remedy_lineno or event.lineno) is None:
         return "Change the code as above"
     if event.remedy_lineno is None and remedy.startswith("optimizer = "):
@@ -406,7 +406,8 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     if package is not None:
         given = f" what line {event.callers[0]['lineno']} gives it" if event.callers else " what it is given"
         return (
-            f"Line {number}{file} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
+            f"Line {number}{file} belongs to {package}. Change{given}, or its options; otherwise change the line as "
+            "above, in a copy"
         )
     whole = (event.code_line or "").strip()
     own = whole[:_SAME_LINE]
