@@ -29,33 +29,33 @@ from retrograd.anomaly.survey import Survey, first_of_compiled
 class NaNDetector:
     """Watches every layer of a model, and names the one that makes a NaN or an infinity, with the operation and line.
 
-    Layers are looked at while the model runs; :func:`watch`, which is switched on along with it if it is not on yet,
-    tells the operation, line, element and operands of the birth, also where it happened between two layers, in the
-    loss or in backward. As long as a step's loss or gradients are not finite, its gradients are set to zero, so that
-    the optimizer cannot spoil the weights (if a watch was on already, its policy holds instead).
+    Layers are checked while the model runs. A :func:`watch`, which is switched on as well if none is on yet, finds
+    the operation, line, element and operands of the birth, even if it happened between two layers, in the
+    loss or in backward. If a step's loss or gradients are not finite, its gradients are set to zero, so that
+    the optimizer cannot spoil the weights (if a watch was on already, its policy applies instead).
 
-    Not reported: infinities that become finite again before the model ends, and negative ones that it puts out, which
-    are masks unless they reach the loss or a gradient; what happens in a block of :func:`expect_nonfinite`; what
-    layers of ``skip_types`` put out.
+    Not reported: infinities that become finite again before the model ends, and negative ones in its output, which
+    are masks unless they reach the loss or a gradient; what happens in a block of :func:`expect_nonfinite`; the
+    outputs of layers of ``skip_types``.
 
     Parameters
     ----------
     model : retrograd.nn.Module or torch.nn.Module
         The model.
     stop_on_first : bool
-        Look no further once something was found.
+        Stop checking after the first finding.
     check_inputs : bool
-        Look also at what layers are given, at once. Otherwise only if they put out something bad.
+        Check the inputs of layers, too, before they run. Otherwise they are checked only if the output is bad.
     check_backward : bool
-        Look also at the gradients of what layers put out. Without it, gradients are looked at when they have reached
-        the parameters.
+        Check the gradients of layer outputs, too. Otherwise gradients are checked when they have reached the
+        parameters.
     grad_norm_warn : float, "auto" or None
-        Above which norm :meth:`check_grad_norms` reports the gradient of a parameter. "auto" learns what is usual, see
-        :class:`GradientGuard`; None switches it off.
+        The norm above which :meth:`check_grad_norms` reports the gradient of a parameter. "auto" learns what is usual,
+        see :class:`GradientGuard`; None switches this off.
     skip_types : tuple of types
-        Layers that are not looked at; what they put out is taken to be meant.
+        Layers that are not checked; their outputs are taken to be meant.
     max_events : int
-        How many events of each kind are kept, the first ones.
+        How many events of each kind are kept; later ones are dropped.
     verbose : bool
         Print events to the standard error as they happen.
 
@@ -66,7 +66,7 @@ class NaNDetector:
     grad_events : list of GradEvent
         Gradients that were too large.
     grad_norm : float or None
-        The norm of all gradients together, when :meth:`check_grad_norms` was called last.
+        The norm of all gradients together at the last :meth:`check_grad_norms`.
 
     Examples
     --------
@@ -475,10 +475,7 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note=(
-                    "It is the first gradient in backward that is not finite: it was made in the backward of what "
-                    "uses this output."
-                ),
+                note="It is the first gradient that is not finite: it was made in the backward of what uses this output.",
                 **self._described(origin),
             )
             self._record(event)

@@ -34,8 +34,8 @@ expected = _Expected()
 class expect_nonfinite:  # noqa: N801 (a function, for whoever uses it)
     """Say that NaN or infinities made in this block, by this thread or task, are meant; a watch does not suspect them.
 
-    It decorates functions, too. A generator or a coroutine says so for its own code: not for whoever takes its items,
-    or runs while it waits.
+    It decorates functions, too. For a generator or a coroutine it covers that function's own code, but not the code
+    that consumes its items or that runs while it waits.
 
     Parameters
     ----------

@@ -126,8 +126,8 @@ class GradientGuard:
     Parameters
     ----------
     threshold : float or "auto"
-        A bound for the norm of each parameter's gradient; "auto" learns one for the norm of all gradients together,
-        which decides, and one for each parameter, which tells where.
+        A bound for the norm of each parameter's gradient. "auto" learns two kinds of bounds: one for the norm of all
+        gradients together, which decides, and one for each parameter, which shows where.
     sensitivity : float
         For "auto": how far beyond the usual, in robust standard deviations of the logarithm of the norm.
     window : int

@@ -24,9 +24,10 @@ def watch(
 ) -> Watch:
     """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
 
-    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs little:
-    births are reported by the processor's floating-point flags; whether one does harm is decided at the
-    boundaries, when ``backward`` starts (the loss), when it ends (the gradients), and when an optimizer steps.
+    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. A birth is an
+    operation that makes a NaN or an infinity from ordinary numbers; the processor's floating-point flags report it, so
+    watching costs little. Whether it does harm is decided at the boundaries: when ``backward`` starts (the loss), when
+    it ends (the gradients), and when an optimizer steps.
 
     Parameters
     ----------
@@ -39,27 +40,28 @@ def watch(
         changes no weight, training goes on), or a function of the event that returns one of these. A dictionary gives
         one for each kind: ``"nan"`` and ``"inf"`` for values that reached the loss or a gradient (by default both
         "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
-        beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
-        a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
+        beyond what is usual (by default all "ignore"; but unless "overflow" is given, one warning reports a
+        normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
     allow : str or iterable of str
         Operations whose infinities are meant, such as ``"log"``: they are not suspects.
     allow_modules : str or iterable of str
-        Modules of ``model``, by name, of which the same is true.
+        Modules of ``model``, by name, whose infinities are meant.
     max_events : int
         How many events are kept; the oldest are dropped.
     recorder : object with a method ``write(event, *, outcome)``, optional
         Gets every event as it happens, and what becomes of the step; for example a
         :class:`retrograd.anomaly.report.Report`.
     budget : float
-        The share of the running time for checks that keep no bad value from the weights: noting the lines of operations
-        (PyTorch), and looks at gradients that neither a flag nor the policy asks for. ``overhead`` is the share taken.
+        The share of the running time for work that the protection of the weights does not need: noting the lines of
+        operations (PyTorch), and checks of gradients that neither a flag nor the policy asks for. ``overhead`` is the
+        share taken.
     lag : int
-        1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
-        the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
+        1 to read the result of a check one step later, for PyTorch models on a GPU: the program then never waits for
+        the device, which holds a bad update back all the same. See "Without waiting for a GPU" in docs/pytorch.md.
     from_step : int, optional
         The step, counted from 1, from which on every operation of this thread is recorded as in a second run, so that a
-        birth is found with line, element and operands when it happens. Up to there nothing more is done than
-        usual; from there on the program is slower by far. An event that could not be explained so well names the step.
+        birth is found with line, element and operands when it happens. Earlier steps run as usual; from there on the
+        program is far slower. An event that needs this names the step.
 
     Returns
     -------
@@ -70,8 +72,8 @@ def watch(
     TypeError
         If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
     ValueError
-        For an unknown kind, policy, operation or module, a budget that is not above 0, another lag, or a step that is
-        none.
+        For an unknown kind, policy, operation or module, a budget that is not above 0, a ``lag`` other than 0 and 1, or
+        a ``from_step`` that is not a step number.
 
     Examples
     --------
