@@ -21,7 +21,7 @@ LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
     "retrograd: no derivative was asked for in this process, so there was nothing to watch; for a model that is only "
     "evaluated there is retrograd.anomaly.NaNDetector(model), and processes that the program starts by itself are "
-    "watched if torch.multiprocessing.spawn or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
+    "watched if multiprocessing or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 LEFT_OUT = (

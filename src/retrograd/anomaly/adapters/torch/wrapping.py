@@ -1,4 +1,4 @@
-"""What is put around modules, for several processes, compiled, sharded or checkpointed, and has no name in a program."""
+"""What is put around modules, for several processes, compiled, sharded or checkpointed; programs do not name it."""
 
 from __future__ import annotations
 
