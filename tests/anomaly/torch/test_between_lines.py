@@ -33,10 +33,10 @@ def straight(x: Tensor, births: Births | None) -> Tensor:
 
 def branching(x: Tensor, births: Births | None) -> Tensor:
     for _ in range(12):
-        if births is None:
+        if births is None:  # noqa: SIM108 (branches are what this is about)
             x = x * 1.0
         else:
-            x = 1.0 * x
+            x = x * 1.0  # as in the other one
     if births is not None:
         x = births(x)
     for _ in range(12):
