@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 from types import FrameType
 from typing import Any
 
@@ -44,6 +45,7 @@ BY_HAND = (
 )
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
+_LONGEST = 160  # letters of an error that are told
 _ONE_OF_SEVERAL = (
     "This line was not noted in this step, but in one before with the same operations. It is a branch: if this step "
     "has taken another one, it happened at line {}."
@@ -255,7 +257,8 @@ class Findings:
         try:
             return search()
         except Exception as error:
-            self._trouble = f"The search for the birth failed ({type(error).__name__}: {error})."
+            said = shorten(str(error).partition("\n")[0], _LONGEST)  # torch may list all that it knows
+            self._trouble = f"The search for the birth failed ({type(error).__name__}: {said})."
             return None
 
     def _look_back(self, roots: Sequence[Tensor], gathered: int) -> None:
