@@ -29,14 +29,19 @@ def within_rows(values: Tensor) -> Tensor:
     return torch.sparse.mm(torch.sparse_csr_tensor([0, 1, 2], [1, 0], values, (2, 2)), torch.ones(2, 1)).sum()
 
 
-@pytest.mark.parametrize("function", [summed, made_dense, multiplied, within_rows])
+def normalised(values: Tensor) -> Tensor:
+    rows = torch.sparse.log_softmax(torch.sparse_coo_tensor(PLACES, values, (2, 2)).coalesce(), 1)
+    return torch.sparse.sum(rows)
+
+
+@pytest.mark.parametrize("function", [summed, made_dense, multiplied, within_rows, normalised])
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_a_birth_before_a_sparse_tensor(function: object) -> None:
-    values = torch.tensor([1.0, 0.0], requires_grad=True)
+    values = torch.tensor([1.0, -2.0], requires_grad=True)
     with watch(policy="record") as w:
         function(torch.log(values)).backward()  # type: ignore[operator]  # the birth
     assert w.event is not None
-    assert (w.event.op, w.event.operands, w.event.index) == ("log", {"input": 0.0}, (1,))
+    assert (w.event.op, w.event.operands, w.event.index) == ("log", {"input": -2.0}, (1,))
     assert w.event.lineno == line_of("# the birth", test_a_birth_before_a_sparse_tensor)
 
 
