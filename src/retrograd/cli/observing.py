@@ -60,10 +60,9 @@ def found_on_other_rank(report: Report, failure: BaseException | None) -> bool:
 def _elsewhere(report: Report) -> str | None:
     """What is said of findings that other processes report, which all have agreed on; None for any of its own."""
     events = [each for each in report.run.events if isinstance(each, NaNEvent)]
-    ranks = [context_of(each).get("rank") for each in events]
-    here = None if report.run.start is None else report.run.start.rank
-    own = [rank for rank in ranks if rank is None or str(rank) == here]
-    return ON_OTHER_RANK.format(events[0], ranks[0]) if events and not own else None
+    if not events or not all(context_of(each).get("elsewhere") for each in events):
+        return None
+    return ON_OTHER_RANK.format(events[0], context_of(events[0])["rank"])
 
 
 def say(text: str) -> None:

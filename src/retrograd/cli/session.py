@@ -21,7 +21,7 @@ LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
     "retrograd: no derivative was asked for in this process, so there was nothing to watch. For a model that is "
     "only evaluated, use retrograd.anomaly.NaNDetector(model). Processes that the program starts by itself are "
-    "watched only if torch.multiprocessing.spawn or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
+    "watched only if multiprocessing or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, where the recording was to begin"
 LEFT_OUT = (

@@ -496,6 +496,33 @@ def test_a_gradient_that_is_meant() -> None:
     assert not w.events
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_write_that_is_meant(goes_on: bool) -> None:
+    """The gradient was computed before; no harm is found afterwards, when the leaf is looked at again."""
+    leaf, other = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
+    with rg.anomaly.watch() as w:
+        gradients = torch.autograd.grad(torch.sqrt(leaf).sum() + torch.sqrt(other).sum(), (leaf, other))
+        with rg.anomaly.expect_nonfinite("a test"), torch.no_grad():
+            leaf -= gradients[0]
+        if goes_on:
+            torch.autograd.grad((leaf * 1).sum(), leaf)
+    assert leaf.tolist() == [-math.inf, 0.5]
+    assert not w.events
+
+
+def test_a_write_that_is_not_meant_is_told_beside_one_that_is() -> None:
+    leaf, other = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
+    with rg.anomaly.watch(policy="skip_step") as w:
+        gradients = torch.autograd.grad(torch.sqrt(leaf).sum() + torch.sqrt(other).sum(), (leaf, other))
+        with torch.no_grad():
+            with rg.anomaly.expect_nonfinite("a test"):
+                leaf -= gradients[0]
+            other -= gradients[1]
+    assert leaf.tolist() == [-math.inf, 0.5]
+    assert other.tolist() == [0.0, 1.0]
+    assert [event.op for event in w.events] == ["SqrtBackward0"]
+
+
 def test_writes_elsewhere_in_the_same_memory() -> None:
     """The leaf is a part of what is written to, and not the part that is spoilt."""
     whole = torch.ones(4)

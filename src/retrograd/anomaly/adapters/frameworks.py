@@ -13,7 +13,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from retrograd.anomaly.adapters.import_hook import ImportHook
-from retrograd.anomaly.adapters.loops import replaced
+from retrograd.anomaly.adapters.patches import replaced
 from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.monitor import Watch
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.monitor import Watch
 
 R = TypeVar("R")
@@ -41,17 +39,6 @@ def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
         result = step(again)
         again = True
     return result
-
-
-@contextmanager
-def replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """Have ``replacement(original, *args, **kwargs)`` called for a method of an object or a class, in this block."""
-    patches = Patches()
-    patches.wrap(owner, name, replacement)
-    try:
-        yield
-    finally:
-        patches.undo()
 
 
 def speak_once(watch: Watch, is_main: bool) -> None:

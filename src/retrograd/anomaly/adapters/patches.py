@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -47,6 +48,17 @@ class Patches:
                 else:
                     setattr(owner, name, known[1])
         self._done = []
+
+
+@contextmanager
+def replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """Have ``replacement(original, *args, **kwargs)`` called for a method of an object or a class, in this block."""
+    patches = Patches()
+    patches.wrap(owner, name, replacement)
+    try:
+        yield
+    finally:
+        patches.undo()
 
 
 # Replacements, with whose they are and what they replaced.

@@ -28,6 +28,7 @@ from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
 from retrograd.anomaly.adapters.torch.runtime.distributed import is_sharded
 from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
+from retrograd.anomaly.adapters.torch.wrapping import name_written, unwrapped
 from retrograd.anomaly.event import NaNEvent, with_note
 from retrograd.anomaly.layers import Handle, Look
 from retrograd.anomaly.libraries import user_frame
@@ -50,7 +51,7 @@ class TorchLayers:
     budget = 0.002  # gradients are looked at in any case; this is for the lines of operations outside the model
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._model = _unwrapped(model)
+        self._model = unwrapped(model)
         self._first = next(self._model.parameters(), torch.empty(0))
         self._alone = None if is_sharded(self._model) else self._model
         self._names = {module: name for name, module in self.layers()}
@@ -75,7 +76,7 @@ class TorchLayers:
 
     def layers(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for name, module in self._model.named_modules():
-            yield ".".join(part for part in name.split(".") if part not in _WRAPPING), module
+            yield name_written(self._model, name), module
 
     def hook(
         self, module: torch.nn.Module, before: Callable[..., None] | None, after: Callable[..., None] | None
@@ -236,18 +237,3 @@ class _After(Hook):
                 self._tally.add(output)
         elif self._is_heard():
             self._function(module, args, kwargs, output)
-
-
-_WRAPPING = (
-    "_orig_mod",
-    "_fsdp_wrapped_module",
-    "_checkpoint_wrapped_module",
-)  # parts of names that users do not write
-
-
-def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model that the user wrote."""
-    parallel = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
-    while isinstance(model, parallel) or "_orig_mod" in model._modules:
-        model = model.module if isinstance(model, parallel) else model._modules["_orig_mod"]  # type: ignore[assignment]
-    return model

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 from types import FrameType
 from typing import Any
 
@@ -32,7 +33,7 @@ from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
 from retrograd.anomaly.surroundings import Surroundings
-from retrograd.core.sites import line_of
+from retrograd.core.sites import line_of, site
 
 GONE = "What this step computed is gone."
 GRAPHED = "The step was replayed as a CUDA graph, whose operations cannot be observed."
@@ -46,6 +47,7 @@ BY_HAND = (
 )
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
+_LONGEST = 160  # letters of an error that are told
 _ONE_OF_SEVERAL = (
     "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took "
     "another one, it happened at line {}."
@@ -102,6 +104,7 @@ class Findings:
         self._trouble: str | None = None
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # that the step goes to
+        self._roots: Sequence[Tensor] = ()  # and those that it comes from, as far as that is known
         self._unfinished = False
         self._is_gone = False  # weights or inputs are others by now
 
@@ -256,7 +259,8 @@ class Findings:
         try:
             return search()
         except Exception as error:
-            self._trouble = f"The search for the birth failed ({type(error).__name__}: {error})."
+            said = shorten(str(error).partition("\n")[0], _LONGEST)  # torch may list all that it knows
+            self._trouble = f"The search for the birth failed ({type(error).__name__}: {said})."
             return None
 
     def _look_back(self, roots: Sequence[Tensor], gathered: int) -> None:
@@ -269,6 +273,7 @@ class Findings:
         gathered
             How many backward passes the gradients come from.
         """
+        self._roots = roots
         made = [seq_of(node) for node in nodes_behind(root.grad_fn for root in roots) if not hasattr(node, "variable")]
         reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
         self._context["steps_before"] = max(reach, gathered - 1)
@@ -357,7 +362,7 @@ class Findings:
             context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
-        where = self._where_instead(event) or self._where_else(call.forward or call)
+        where = self._where_instead(event, call.forward or call) or self._where_else(call.forward or call)
         return with_note(event, doubt, where, self._note)
 
     def _is_state(self, argument: Argument) -> bool:
@@ -394,16 +399,33 @@ class Findings:
             origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))
         return made, origin
 
-    def _where_instead(self, event: NaNEvent) -> str | None:
-        """Where backward or the optimizer was called, if the line of the operation is not known."""
+    def _where_instead(self, event: NaNEvent, call: Call) -> str | None:
+        """Where backward or the optimizer was called, if the line of the operation is not known, and between which
+        operations it was.
+        """
         if event.lineno is not None or self.names.frame is None:
             return None
         place = place_of(self.names.frame)
         return (
             "The line of this operation was not recorded. That happens in threads other than the watch's, in "
             "compiled programs, and in a step whose operations differ from those of the steps before; the step was "
-            f"at {place['filename']}:{place['lineno']}, in {place['function']}."
+            f"at {place['filename']}:{place['lineno']}, in {place['function']}.{self._between(call)}"
         )
+
+    def _between(self, call: Call) -> str:
+        """The lines of the last operation before one, and of the first after it, that are known, as one more sentence.
+
+        One that may have been called in another branch as well is none of them.
+        """
+        if call.seq is None or self._recorder is not None:
+            return ""
+        around = self._sites.noted_around([root.grad_fn for root in self._roots], call.seq)
+        sure = [[at for name, at in each if not same_in_other_branches(*at, name)] for each in around]
+        places = [site(*each[0]) for each in sure if each]
+        if len(places) < len(sure):
+            return ""
+        before, after = (f"{each.filename}:{each.lineno}" for each in places)
+        return f" It was called between an operation of {before} and one of {after}."
 
     def _where_else(self, call: Call) -> str | None:
         """The lines on which it may have happened as well, if the line of the operation is that of another step."""

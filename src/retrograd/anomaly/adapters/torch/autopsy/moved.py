@@ -72,7 +72,7 @@ def _by_entry(call: Call, argument: Argument, shape: torch.Size, output: int, ma
             (grad,) = torch.autograd.grad(result, leaf, _numbers(mask.to(result.device), result.shape, result.dtype))
     except Exception:  # something that nothing has kept, or that is no tensor to calculate with, or is too large
         return None
-    return (grad.to_dense() if grad.is_sparse else grad) != 0
+    return _dense(grad) != 0
 
 
 def _values(call: Call) -> Iterator[Any]:
@@ -108,14 +108,19 @@ def _by_node(call: Call, argument: Argument, output: int, mask: Tensor) -> tuple
         meta = node._input_metadata[output]
         sent[output] = _numbers(mask.to(meta.device), meta.shape, meta.dtype)
         made = node(*sent)
+        grads = [_dense(each) for each in (made if isinstance(made, tuple) else (made,))]
     except Exception:  # what it has saved is freed or overwritten, or memory has run out
         return None, False
-    grads = made if isinstance(made, tuple) else (made,)
     grad = grads[argument.edge]
     if not isinstance(grad, Tensor) or not bool(torch.isfinite(grad).all()):  # what was bad has spread in it
         return None, False
     passed_on = sum(_total(each) for each in grads if isinstance(each, Tensor))
     return grad != 0, cmath.isclose(passed_on, _total(sent[output]), rel_tol=1e-6)
+
+
+def _dense(grad: Any) -> Any:
+    """A gradient with all its elements in memory, also where the node has made a sparse one."""
+    return grad.to_dense() if isinstance(grad, Tensor) and grad.layout is not torch.strided else grad
 
 
 def _total(numbers: Tensor) -> complex:

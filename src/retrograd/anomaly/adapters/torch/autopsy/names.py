@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.program.variables import (
 )
 from retrograd.anomaly.adapters.torch.models import adds_copies, adds_nothing
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad, node_of
+from retrograd.anomaly.adapters.torch.wrapping import name_written
 from retrograd.anomaly.libraries import user_frames
 
 
@@ -43,11 +44,11 @@ class Names:
     def __init__(self, model: Any, frame: FrameType | None, earlier: Iterable[tuple[str, Tensor]] = ()) -> None:
         self.frame = frame
         self.model = model if isinstance(model, torch.nn.Module) else next(_modules(frame), None)
-        members = [] if self.model is None else list(members_of(self.model))
+        members = [] if self.model is None else _members(self.model)
         self._members = {id(member): name for name, member in members}
         self._by_storage = {key_of(member): name for name, member in members}
         self._earlier = {key_of(tensor): name for name, tensor in earlier}
-        self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
+        self._modules = {} if self.model is None else dict(_modules_named(self.model))
 
     def learn(self, earlier: Iterable[tuple[str, Tensor]]) -> None:
         """Remember further tensors with the names of variables that have held them."""
@@ -59,7 +60,9 @@ class Names:
         return self._members.get(id(tensor)) or self._by_storage.get(key_of(tensor))
 
     def is_buffer(self, name: str) -> bool:
-        return self.model is not None and any(name == each for each, _ in self.model.named_buffers())
+        return self.model is not None and any(
+            name == name_written(self.model, each) for each, _ in self.model.named_buffers()
+        )
 
     def is_left_by_optimizers(self, leaf: Tensor) -> bool:
         """Whether the optimizers among the variables update others, so that this leaf is data that gets a gradient."""
@@ -119,7 +122,7 @@ class Names:
         """The names of the model's buffers with numbers that are NaN."""
         if self.model is None:
             return ()
-        return tuple(name for name, buffer in self.model.named_buffers() if has_nan(buffer))
+        return tuple(name_written(self.model, name) for name, buffer in self.model.named_buffers() if has_nan(buffer))
 
     def bad_members_behind(self, code: CodeType | None, name: str) -> tuple[str, ...]:
         """The parameters and buffers with numbers that are not finite, of modules that may have made a variable."""
@@ -159,10 +162,20 @@ class Names:
         fields = {"module_type": type(modules[0]).__name__}
         name = self._modules.get(modules[0])
         if name is None:
-            name = next((path for path, module in modules[-1].named_modules() if module is modules[0]), None)
+            name = next((path for module, path in _modules_named(modules[-1]) if module is modules[0]), None)
         if name:
-            fields["layer_name"] = name.removeprefix("_orig_mod.").removeprefix("module.")
+            fields["layer_name"] = name
         return fields
+
+
+def _members(model: torch.nn.Module) -> list[tuple[str, Tensor]]:
+    """The parameters and buffers of a model, with the names that the program has for them."""
+    return [(name_written(model, name), member) for name, member in members_of(model)]
+
+
+def _modules_named(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str]]:
+    """The modules of a model, with the same."""
+    return ((module, name_written(model, name)) for name, module in model.named_modules())
 
 
 def key_of(tensor: Tensor) -> Any:

@@ -315,8 +315,8 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     moved = handed_on(call, argument, wrong, output, mask)
     if moved is not None:
         return moved
-    dim = _dim(call)
-    if dim is None:
+    dim, given = _dim(call), argument.tensor
+    if dim is None or (given is not None and given.layout is not torch.strided):  # of a sparse one all are in one row
         return wrong
     if mask.shape == wrong.shape and mask.dim():
         return wrong & mask.any(dim, keepdim=True)

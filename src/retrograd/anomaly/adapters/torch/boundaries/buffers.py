@@ -15,6 +15,7 @@ from retrograd.anomaly.adapters.torch.looks.norms import NARROW
 from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad
 from retrograd.anomaly.adapters.torch.second_run.snapshot import is_small
+from retrograd.anomaly.adapters.torch.wrapping import name_written
 from retrograd.anomaly.event import NaNEvent, context_of, with_note
 from retrograd.anomaly.monitor import Watch
 
@@ -141,7 +142,7 @@ class Buffers:
                 known = self._kept.get(id(buffer))
                 is_written = known.is_outdated(buffer) if known is not None else buffer._version > 0
                 if _counts(buffer) and is_written and has_nan(buffer):
-                    yield name
+                    yield name_written(model, name)
 
     def _present(self) -> list[Tensor]:
         models = self._models.present()

@@ -323,12 +323,24 @@ class UpdatesByHand:
 
     def write(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Carry out an operation that writes, and undo it if it spoils a leaf and the policy asks for that."""
-        if self._monitor.now.busy or expected.depth:
+        if self._monitor.now.busy:
             return func(*args, **kwargs)
-        write = self._about_to_write(*_given(func, args, kwargs))
+        written, given = _given(func, args, kwargs)
+        write = None if expected.depth else self._about_to_write(written, given)
         result = func(*args, **kwargs)
-        self._written(write)
+        if write is None:
+            self._meant(written)
+        else:
+            self._written(write)
         return result
+
+    def _meant(self, written: Sequence[Tensor]) -> None:
+        """What some tensors hold now is meant, so that leaves in their memory are under suspicion no more."""
+        memory = {memory_of(each) for each in written}
+        with unseen(), torch.no_grad():
+            for suspicion in self._suspicions:
+                self._told.update((leaf, True) for leaf in suspicion.within(memory) if is_bad(leaf))
+                suspicion.leaves = [each for each in suspicion.leaves if each[0] not in self._told]
 
     def _about_to_write(self, written: Sequence[Tensor], given: Sequence[Tensor]) -> _Write:
         """Keep what some tensors hold that are about to be written to, if it is of interest."""

@@ -33,7 +33,7 @@ from retrograd.anomaly.adapters.torch.records.calls import Call, next_seq, seq_o
 from retrograd.anomaly.adapters.torch.records.graph import SiteOf, nodes_behind, nodes_made
 from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
 from retrograd.anomaly.adapters.torch.runtime.frames import within_backward
-from retrograd.anomaly.libraries import is_between, user_frame
+from retrograd.anomaly.libraries import Position, is_between, user_frame
 from retrograd.core.sites import line_of
 
 _FIRST = 3  # steps that are all noted
@@ -367,6 +367,17 @@ class SiteLog:
             return known[numbers[seq]] if seq in numbers else ()
 
         return site_of
+
+    def noted_around(self, roots: Iterable[Any], seq: float) -> tuple[list[tuple[str, Position]], ...]:
+        """The operations behind some nodes whose places are known, before and after a sequence number.
+
+        Each by its name and the instruction that called it; the nearest come first.
+        """
+        roots = list(roots)
+        site_of = self.sites_behind(roots)
+        named = [(each, name, site_of(each)) for name, each in zip(*_named(roots), strict=True)]
+        before = [(name, site[0]) for each, name, site in reversed(named) if each < seq and site]
+        return before, [(name, site[0]) for each, name, site in named if each > seq and site]
 
 
 def _is_to_be_differentiated(

@@ -198,7 +198,8 @@ class Agreement:
         guilty = max(range(len(found)), key=lambda index: _evidence(found[index]))  # the first of equals
         rank = dist.get_process_group_ranks(self._group)[guilty]
         said = f"It happened on rank {rank} of {dist.get_world_size()}."
-        return with_context(with_note(found[guilty], said), rank=rank), all(each for _, each in answers)
+        told = with_context(with_note(found[guilty], said), rank=rank, elsewhere=rank != dist.get_rank())
+        return told, all(each for _, each in answers)
 
 
 def _evidence(event: NaNEvent) -> tuple[bool, ...]:

@@ -1,0 +1,26 @@
+"""What is put around modules, for several processes, compiled, sharded or checkpointed; programs do not name it."""
+
+from __future__ import annotations
+
+import torch
+
+_PARALLEL = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
+_ATTRIBUTES = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The model that the program has written, of one that was made for several processes or compiled."""
+    while isinstance(model, _PARALLEL) or "_orig_mod" in model._modules:
+        model = model._modules["module" if isinstance(model, _PARALLEL) else "_orig_mod"]  # type: ignore[assignment]
+    return model
+
+
+def name_written(model: torch.nn.Module, name: str) -> str:
+    """The name of a module in a model, or of a parameter or buffer, without what is put around modules on the way."""
+    written = []
+    owner: torch.nn.Module | None = model
+    for part in name.split("."):
+        if part not in _ATTRIBUTES and not (part == "module" and isinstance(owner, _PARALLEL)):
+            written.append(part)
+        owner = None if owner is None else owner._modules.get(part)
+    return ".".join(written)
