@@ -26,6 +26,7 @@ from retrograd.ops._matrices import (
     lapack,
     lapack_kernel,
 )
+from retrograd.ops._reducing import add_reduce
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg import inv
 from retrograd.ops.linalg_decompositions import decomposed, eigh, svdvals
@@ -329,7 +330,7 @@ def tensorsolve(A, B, dims: Sequence[int] | None = None) -> Tensor:
 
 
 def _powers_rule(g, result, N):
-    return (g[..., 1:] * conj(result[..., :-1]) * np.arange(1, N, dtype=g.dtype)).sum(-1)
+    return add_reduce(g[..., 1:] * conj(result[..., :-1]) * np.arange(1, N, dtype=g.dtype), -1)
 
 
 @op(name="vander", public=False, method=False, input=_powers_rule)
