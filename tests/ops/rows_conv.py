@@ -41,6 +41,7 @@ CONV1D = convolutions(
     ((2, 3, 7), (4, 3, 3), {}),
     ((3, 7), (4, 3, 3), {"padding": 1}),
     ((1, 4, 9), (6, 2, 2), {"stride": 2, "dilation": 3, "groups": 2, "padding": (1,)}),
+    ((2, 3, 9), (3, 1, 4), {"stride": 2, "dilation": 2, "groups": 3, "padding": 2}),
     ((1, 2, 6), (2, 2, 4), {"padding": "same"}),
     ((2, 2, 20), (2, 2, 3), {"padding": 1}),
 )
@@ -64,6 +65,7 @@ CONV_TRANSPOSE1D = transposed(
     ((2, 3, 4), (3, 2, 3), {}),
     ((3, 4), (3, 2, 3), {"stride": 2}),
     ((1, 4, 4), (4, 3, 2), {"stride": 3, "padding": 1, "output_padding": 2, "groups": 2, "dilation": 2}),
+    ((2, 3, 5), (3, 1, 4), {"padding": 3, "groups": 3}),
     ((1, 2, 4), (2, 2, 2), {"stride": 2, "dilation": 3, "output_padding": 2}),
 )
 CONV_TRANSPOSE2D = transposed(

@@ -150,3 +150,9 @@ def test_where_of_what_lies_in_another_order() -> None:
     condition, a, b = rng.random((90, 100)) < 0.5, rng.random((100, 90), np.float32), rng.random((180, 100), np.float32)
     got = rg.where(rg.tensor(condition), rg.tensor(a).T, rg.tensor(b)[::2])
     np.testing.assert_array_equal(got.numpy(), np.where(condition, a.T, b[::2]))
+
+
+@pytest.mark.parametrize("name", ["norm", "std"])
+@pytest.mark.parametrize("length", [8192, 8193, 20000])
+def test_squares_of_long_rows(name: str, length: int) -> None:
+    both(lambda m, x: getattr(m, name)(x, dim=1), filled((3, length), "numbers", "float64"), 1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,27 @@ def _spans(axis: Windows | Spans) -> Spans | None:
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _each_element(spans: Spans) -> tuple[tuple[Any, Any], ...] | None:
+    """The windows that have a first element, a second one, ..., and where; None where windows are few and long."""
+    starts, stops = np.array(spans.starts, np.intp), np.array(spans.stops, np.intp)
+    lengths = stops - starts
+    longest = int(lengths.max(initial=0))
+    if longest >= spans.number:
+        return None
+    longer = (np.flatnonzero(lengths > k) for k in range(longest))
+    return tuple((slice(None) if len(w) == spans.number else w, starts[w] + k) for k, w in enumerate(longer))
+
+
+@functools.lru_cache(maxsize=256)
+def _windows_of_elements(spans: Spans) -> Spans:
+    """For each element the windows that it is in: these lie side by side, too, as windows begin and end in order."""
+    elements = np.arange(spans.size)
+    first = np.searchsorted(spans.stops, elements, "right")
+    last = np.searchsorted(spans.starts, elements, "right")
+    return Spans(spans.number, tuple(first.tolist()), tuple(last.tolist()))
+
+
 def is_whole(axis: Windows | Spans) -> bool:
     """Whether there is one window, with everything in it."""
     spans = _spans(axis) if axis.number == 1 else None
@@ -54,28 +76,33 @@ def is_whole(axis: Windows | Spans) -> bool:
 def _sum_along(input: Any, dim: int, axis: Windows | Spans) -> Any:
     result = np.zeros_like(input, shape=(*input.shape[:dim], axis.number, *input.shape[dim + 1 :]), order="C")
     spans = _spans(axis)
-    if spans is not None:
+    if spans is None:
+        assert isinstance(axis, Windows)
+        for k in range(axis.kernel):
+            windows, places = axis.reached(k)
+            result[along(dim, windows)] += input[along(dim, places)]
+    elif (elements := _each_element(spans)) is not None:
+        for windows, places in elements:
+            result[along(dim, windows)] += input.take(places, axis=dim)
+    else:
         for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
             result[along(dim, i)] = reduce(np.add, input[along(dim, slice(start, stop))], dim)
-        return result
-    assert isinstance(axis, Windows)
-    for k in range(axis.kernel):
-        windows, places = axis.reached(k)
-        result[along(dim, windows)] += input[along(dim, places)]
     return result
 
 
 def _spread_along(grad: Any, dim: int, axis: Windows | Spans) -> Any:
-    result = np.zeros_like(grad, shape=(*grad.shape[:dim], axis.size, *grad.shape[dim + 1 :]), order="C")
     spans = _spans(axis)
-    if spans is not None:
+    if spans is not None and _each_element(spans) is not None:
+        return _sum_along(grad, dim, _windows_of_elements(spans))
+    result = np.zeros_like(grad, shape=(*grad.shape[:dim], axis.size, *grad.shape[dim + 1 :]), order="C")
+    if spans is None:
+        assert isinstance(axis, Windows)
+        for k in range(axis.kernel):
+            windows, places = axis.reached(k)
+            result[along(dim, places)] += grad[along(dim, windows)]
+    else:
         for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
             result[along(dim, slice(start, stop))] += grad[along(dim, slice(i, i + 1))]
-        return result
-    assert isinstance(axis, Windows)
-    for k in range(axis.kernel):
-        windows, places = axis.reached(k)
-        result[along(dim, places)] += grad[along(dim, windows)]
     return result
 
 

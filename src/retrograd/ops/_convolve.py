@@ -10,6 +10,9 @@ the columns within a row are unrolled, and a product is made for each row of the
 against each other when they are added up (as in Vasudevan, Anderson, Gregg, 2017). That copies less, and the products
 are of better shape.
 
+Along one dimension, channels that each have a window of their own (depthwise) are shifted and added up, without
+products of matrices.
+
 On a GPU a block is as large as memory allows, and windows are unrolled whole: there, few calls count.
 """
 
@@ -18,12 +21,13 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrograd.core.blocks import block_size, share_out, threads_for
+from retrograd.core.scratch import scratch_like
 from retrograd.gpu import as_strided
 from retrograd.ops._windows import Windows, each_element
 
@@ -281,10 +285,72 @@ def _mix_weight(grad: Any, input: Any, groups: int) -> Any:
 # --- all windows ------------------------------------------------------------------------------------------------------
 
 
+# --- one channel for each group, along one dimension ------------------------------------------------------------------
+#
+# There each product would be that of a row with a matrix, and unrolling would write as much as is multiplied.
+
+_BLOCK = 1 << 16  # elements, which stay in the cache
+
+
+def _is_single(inner: int, outer: int, axes: tuple[Windows, ...], like: Any) -> bool:
+    return inner == outer == len(axes) == 1 and like.dtype.kind == "f"
+
+
+def _over(work: Callable[[slice, slice], None], images: Any) -> None:
+    """Call ``work`` for some images and some of their channels at a time, until all of them are done."""
+    number, channels, length = images.shape
+    rows = block_size(_BLOCK, images) // max(length, 1)
+    channels_at_once = min(max(rows, 1), max(channels, 1))
+    images_at_once = max(rows // channels_at_once, 1)
+    blocks = [
+        (slice(image, image + images_at_once), slice(channel, channel + channels_at_once))
+        for image in range(0, number, images_at_once)
+        for channel in range(0, channels, channels_at_once)
+    ]
+    if threads_for(images) > 1:
+        share_out(work, blocks, products=True)
+    else:
+        for block in blocks:
+            work(*block)
+
+
+def _correlate_single(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]) -> Any:
+    """Every channel with its own window: the input shifted by one element after the other, times its weight."""
+    result = np.zeros_like(input, shape=(*input.shape[:2], axes[0].number), order="C")
+
+    def work(*block: slice) -> None:
+        source, target, weights = input[block], result[block], weight[block[1]]
+        if bias is not None:
+            target += bias[block[1], None]
+        products = scratch_like(target)
+        for k, (windows, places) in enumerate(map(axes[0].reached, range(axes[0].kernel))):
+            target[..., windows] += np.multiply(source[..., places], weights[:, :, k], out=products[..., windows])
+
+    _over(work, result)
+    return result
+
+
+def _correlate_weight_single(grad: Any, input: Any, axes: tuple[Windows, ...]) -> Any:
+    sums = np.zeros_like(grad, shape=(*grad.shape[:2], axes[0].kernel), order="C")
+
+    def work(*block: slice) -> None:
+        incoming, source = grad[block], input[block]
+        for k, (windows, places) in enumerate(map(axes[0].reached, range(axes[0].kernel))):
+            np.vecdot(incoming[..., windows], source[..., places], out=sums[block][..., k])
+
+    _over(work, grad)
+    return np.add.reduce(sums, axis=0)[:, None]
+
+
+# --- any windows ------------------------------------------------------------------------------------------------------
+
+
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """Convolve ``(N, C, ...)`` with ``(O, C / groups, *kernel)``, to ``(N, O, ...)``."""
     if _is_pointwise(axes):
         return _mix(input, weight, bias, groups)
+    if _is_single(weight.shape[1], len(weight) // groups, axes, input):
+        return _correlate_single(input, weight, bias, axes)
     plan, runs = _plan(input, input.shape[1], len(weight), axes, groups)
     counts = tuple(axis.number for axis in axes)
     result = np.empty_like(input, shape=(len(input), len(weight), *counts), order="C")
@@ -329,6 +395,8 @@ def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: i
     # else the products of each image are more than what is unrolled
     if _is_pointwise(axes) and inner * outer <= (inner + outer) * math.prod(input.shape[2:]):
         return _mix_weight(grad, input, groups).reshape(outer * groups, inner, *(1,) * len(axes))
+    if _is_single(inner, outer, axes, input):
+        return _correlate_weight_single(grad, input, axes)
     plan, runs = _plan(input, input.shape[1], grad.shape[1], axes, groups)
     shape = (len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer)
     totals = (np.empty_like if input.size else np.zeros_like)(grad, shape=shape, order="C")

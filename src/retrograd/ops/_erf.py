@@ -144,13 +144,11 @@ def _evaluate_double(x: Any, out: Any) -> None:
     above = horner(INNER_NUMERATOR, square, np.empty_like(x))
     above *= inner
     np.divide(above, horner(INNER_DENOMINATOR, square, inner), out=inner)
-    # what is missing beyond 1, which is exactly 0 below
-    outer = np.abs(x, out=square)
-    np.clip(outer, 1, LAST, out=outer)
-    beyond = _complement(outer)
-    np.subtract(_COMPLEMENT_AT_ONE, beyond, out=beyond)
-    np.copysign(beyond, x, out=beyond)
-    np.add(inner, beyond, out=out)
+    out[...] = inner
+    outer = np.flatnonzero(np.abs(x, out=square) > 1)
+    if outer.size:  # what is missing beyond 1
+        beyond = _COMPLEMENT_AT_ONE - _complement(np.minimum(square[outer], LAST))
+        out[outer] += np.copysign(beyond, x[outer], out=beyond)
 
 
 def _complement(x: Any) -> Any:

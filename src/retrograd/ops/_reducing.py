@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -112,6 +113,9 @@ def mean_of(x: Any, axis: Any, keepdims: bool = False) -> Any:
     return total / count_reduced(x.shape, total.shape)
 
 
+_PART = 8192  # products of longer vectors may run in threads, whose floating-point flags would be lost
+
+
 def sum_of_squares(x: Any, axis: Any, keepdims: bool = False) -> Any:
     """The sum of ``|x|^2`` of a floating-point array; along the last axis and over all, without a temporary."""
     if axis is None and type(x) is np.ndarray and x.flags.c_contiguous and not keepdims:
@@ -120,7 +124,9 @@ def sum_of_squares(x: Any, axis: Any, keepdims: bool = False) -> Any:
         rows = flat[:whole].reshape(-1, 4096)
         # row by row, because products of long vectors may run in threads, whose floating-point flags would be lost
         return (np.add.reduce(np.vecdot(rows, rows)) + np.vdot(flat[whole:], flat[whole:])).real
-    if axis is not None and axis in (-1, x.ndim - 1) and SHORT <= x.shape[-1] <= 8192 and type(x) is np.ndarray:
-        total = np.vecdot(x, x).real
+    is_last = axis is not None and axis in (-1, x.ndim - 1) and type(x) is np.ndarray
+    if is_last and SHORT <= (length := x.shape[-1]) <= 32 * _PART:
+        parts = (x[..., start : start + _PART] for start in range(0, length, _PART))
+        total = functools.reduce(np.add, (np.vecdot(part, part).real for part in parts))
         return total[..., None] if keepdims else total
     return add_reduce(np.square(x) if x.dtype.kind == "f" else x.real**2 + x.imag**2, axis, keepdims)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrograd.core import blocks as sharing
-from retrograd.core.reducing import LONGEST, ones, reduce
+from retrograd.core.reducing import LONGEST, VERY_SHORT, ones, reduce
 from retrograd.gpu import DeviceArray
 
 T = TypeVar("T")
@@ -138,6 +138,8 @@ def log_softmax_rows_derivative(g: Any, result: Any) -> Any:
     return gradient
 
 
-def largest(x: Any, dim: int) -> Any:
-    """The maximum along a dimension, which is kept; minus infinity of no elements."""
+def largest(x: Any, dim: Any) -> Any:
+    """The maximum along a dimension, or several, which are kept; minus infinity of no elements."""
+    if type(dim) is int and x.ndim > 1 and x.size and x.shape[dim] <= VERY_SHORT:
+        return reduce(np.maximum, x, dim, True)
     return np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,14 +72,19 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{n}d"
     _check(name, input, n)
     sizes = tuple(input.shape[-n:])
+    return _ADAPTIVE_AVG_POOL[n](input, *_windows_and_lengths(sizes, _output_size(name, output_size, sizes)))
+
+
+@functools.lru_cache(maxsize=16)  # there may be as many lengths as windows
+def _windows_and_lengths(sizes: tuple[int, ...], counts: tuple[int, ...]) -> tuple[tuple[Windows | Spans, ...], Any]:
     axes: list[Windows | Spans] = []
     lengths = []
-    for size, count in zip(sizes, _output_size(name, output_size, sizes), strict=True):
+    for size, count in zip(sizes, counts, strict=True):
         spans = _spans(size, count)
         lengths.append([stop - start for start, stop in zip(spans.starts, spans.stops, strict=True)])
         even = count > 0 and size % count == 0
         axes.append(Windows(size, size // count, size // count, 1, 0, count) if even else spans)
-    return _ADAPTIVE_AVG_POOL[n](input, tuple(axes), outer_product(lengths))
+    return tuple(axes), outer_product(lengths)
 
 
 @composite(method=False, reported=False)

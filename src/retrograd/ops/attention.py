@@ -21,7 +21,7 @@ from retrograd.core.layout import dense_like
 from retrograd.core.op import op
 from retrograd.ops._checks import check_number, check_tensors
 from retrograd.ops._fused import gradients_of, samples_in_front
-from retrograd.ops._rows import row_sums
+from retrograd.ops._rows import largest, row_sums
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
 
@@ -314,9 +314,9 @@ def attend(tensors, allowed, options: Options):
     def work(parts: list[_Part]) -> None:
         for part in parts:
             weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
-            largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
+            top = largest(weights, -1)
             # where all keys are masked, all weights are 0, and so is the result: the sum of others is at least 1
-            weights -= np.maximum(largest, lowest, out=part.of_queries(all_largest))
+            weights -= np.maximum(top, lowest, out=part.of_queries(all_largest))
             np.exp(weights, out=weights)
             sums = np.maximum(row_sums(weights), 1, out=part.of_queries(all_sums))
             if all_weights is not None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
+from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_number
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -24,7 +26,8 @@ from retrograd.ops._matrices import (
     lapack,
     lapack_kernel,
 )
-from retrograd.ops._rules import everywhere
+from retrograd.ops._reducing import add_reduce
+from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg import inv
 from retrograd.ops.linalg_decompositions import decomposed, eigh, svdvals
 from retrograd.ops.matmul import matmul
@@ -326,6 +329,21 @@ def tensorsolve(A, B, dims: Sequence[int] | None = None) -> Tensor:
 # --- matrices from vectors --------------------------------------------------------------------------------------------
 
 
+def _powers_rule(g, result, N):
+    return add_reduce(g[..., 1:] * conj(result[..., :-1]) * np.arange(1, N, dtype=g.dtype), -1)
+
+
+@op(name="vander", public=False, method=False, input=_powers_rule)
+@samples_in_front
+def _powers(input, N: int):
+    """The powers 0 to ``N - 1`` along a new last dimension, each the one before it times ``input``."""
+    powers: Any = np.empty((*input.shape, N), input.dtype if input.dtype.kind in "fc" else np.int64, like=input)
+    powers[..., :1] = 1
+    for k in range(1, N):
+        np.multiply(powers[..., k - 1], input, out=powers[..., k])
+    return powers
+
+
 @composite(name="linalg.vander", method=False)
 def vander(x, *, N: int | None = None) -> Tensor:
     """Return the Vandermonde matrix with the powers 0 to ``N - 1`` of each element of ``x`` in a row.
@@ -338,7 +356,7 @@ def vander(x, *, N: int | None = None) -> Tensor:
     N = x.shape[-1] if N is None else N
     if N <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, but got {N}")
-    return x.contiguous()[..., None] ** np.arange(N)
+    return _powers(x, N)
 
 
 @composite(name="vander", method=False)
@@ -349,8 +367,8 @@ def vander_vector(x, N: int | None = None, increasing: bool = False) -> Tensor:
     N = x.shape[0] if N is None else N
     if N < 0:
         raise RuntimeError(f"vander(): N must be non-negative, but got {N}")
-    powers = np.arange(N)
-    return x[:, None] ** (powers if increasing else powers[::-1])
+    powers = _powers(x, N)
+    return powers if increasing else powers.flip(-1)
 
 
 @composite(name="linalg.diagonal", method=False)

@@ -347,6 +347,11 @@ def _lengths(axis: Windows, count_include_pad: bool) -> list[int]:
     return [min(start + axis.kernel, high) - max(start, low) for start in starts]
 
 
+@functools.lru_cache(maxsize=16)  # they may be as many as the windows
+def _elements_that_count(axes: Axes, count_include_pad: bool) -> Any:
+    return outer_product([_lengths(axis, count_include_pad) for axis in axes])
+
+
 def _avg_pool(
     n: int,
     input: Any,
@@ -365,7 +370,7 @@ def _avg_pool(
         raise RuntimeError(f"{name}(): divisor must be not zero")
     divisor = divisor_override
     if divisor is None:
-        divisor = outer_product([_lengths(axis, count_include_pad) for axis in axes])
+        divisor = _elements_that_count(axes, count_include_pad)
     return _AVG_POOL[n](input, axes, divisor)
 
 

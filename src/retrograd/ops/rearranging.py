@@ -15,6 +15,7 @@ from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
+from retrograd.ops._reducing import add_reduce
 from retrograd.ops._rules import everywhere, normalize_dim, normalize_dims
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
@@ -72,7 +73,7 @@ def tile(input, dims: Sequence[int]):
 
 
 def _repeat_each_back(g: Any, input_shape: tuple[int, ...], repeats: int, dim: int) -> Any:
-    return np.sum(g.reshape(*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :]), axis=dim + 1)
+    return add_reduce(g.reshape(*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :]), dim + 1)
 
 
 @linear(name="repeat_interleave", public=False, method=False, input=_repeat_each_back)

@@ -30,6 +30,7 @@ from retrograd.ops._reducing import (
     reduce,
     sum_of_squares,
 )
+from retrograd.ops._rows import largest
 from retrograd.ops._rules import conj, everywhere, expand_reduced, keep, keep_reduced, normalize_dim, normalize_dims
 from retrograd.ops.arithmetic import slope_of_abs
 from retrograd.ops.extremes import share_among
@@ -164,7 +165,7 @@ def logsumexp(input, dim: int | Sequence[int], keepdim: bool = False):
     if input.dtype.kind in "biu":
         input = input.astype(default_float())
     axis = axes_of(dim, input.ndim)
-    top = np.maximum.reduce(input.real, axis, keepdims=True, initial=-np.inf)
+    top = largest(input.real, axis)
     top = np.where(np.isfinite(top), top, top.dtype.type(0))
     shifted = settle(input - top)
     total = add_reduce(np.exp(shifted, out=shifted), axis, True)
