@@ -233,6 +233,23 @@ def test_tensor_of_requires_grad_scalars_warns():
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "bool", "complex64"])
+def test_unsigned_integers_are_taken_where_another_dtype_is_asked_for(kind, dtype):
+    """Depths and tokens come in 16 bits, which tensors do not have."""
+    array = np.array([[0, 7], [np.iinfo(kind).max, 3]], kind)[::-1].copy()
+    givens = [array, array[:, 1], array[1:, 1:], kind(7), [kind(7), 1], [array[1], array[1]], [array[0, 1:]]]
+
+    @parity
+    def compare_all(lib: Any) -> Any:
+        makers = [lib.tensor, lib.as_tensor, lib.asarray]
+        return [make(given, dtype=getattr(lib, dtype)) for make in makers for given in givens]
+
+    compare_all()
+    with pytest.raises((TypeError, ValueError)):
+        rg.asarray(array, dtype=getattr(rg, dtype), copy=False)
+
+
 @pytest.mark.parametrize("unsupported", [np.uint16, np.uint32, np.uint64, np.longdouble])
 def test_dtypes_that_tensors_do_not_have(unsupported):
     if np.dtype(unsupported) == np.float64:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.parity import attempt, parity
+import retrograd as rg
+from tests.parity import attempt, check_both_refuse, check_message, parity
 
 
 @parity
@@ -92,3 +93,26 @@ def test_wrong_arguments(lib: Any) -> Any:
         lambda: (x + 1j).scatter_reduce(0, lib.tensor([[0]]), x + 1j, "amin"),
     ]
     return [attempt(call) for call in calls]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.max(True),
+        lambda x: x.min(True),
+        lambda x: x.median(True),
+        lambda x: x.mode(True),
+        lambda x: x.sort(True),
+        lambda x: x.argsort(True),
+        lambda x: x.topk(1, True),
+        lambda x: x.kthvalue(1, True),
+        lambda x: x.squeeze(False),
+        lambda x: x.flip(True),
+        lambda x: x.unbind(True),
+        lambda x: x.select(True, 0),
+    ],
+)
+def test_a_bool_is_no_dimension(call: Any) -> None:
+    """``x.sort(True)`` reads as if it were descending, and ``x.max(True)`` as if it kept the dimension."""
+    check_both_refuse(lambda lib: call(lib.ones(2, 3)))
+    check_message(lambda: call(rg.ones(2, 3)), ["'dim' must be int, not bool"])

@@ -163,6 +163,8 @@ BATCHES: list[Any] = [
     lambda t: list(np.array(["a", "b"])),
     lambda t: [(word, 1) for word in np.array(["a", "b"])],
     lambda t: [np.datetime64("2024-01-01"), np.datetime64("2024-01-02")],
+    lambda t: [np.float32(1.5), 2],
+    lambda t: [np.int64(1), 2.5],
 ]
 
 

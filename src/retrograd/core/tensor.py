@@ -289,6 +289,7 @@ class Tensor(Methods):
         return 0 if self._cell is None else self._cell[0]
 
     def _is_view(self) -> bool:
+        """Whether it was made as a view of another tensor, whose writes it shares."""
         return self._meta is not None and self._meta.view is not None
 
     is_view = _is_view

@@ -15,7 +15,8 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Request, dtype_of_number
 from retrograd.device import array_module
 from retrograd.device import device as _device
-from retrograd.dtypes import as_dtype, default_float, from_numpy_dtype, get_default_dtype, promote_types
+from retrograd.dtypes import default_float, from_numpy_dtype, get_default_dtype, int64, promote_types
+from retrograd.dtypes import dtype as _dtype
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import DeviceLike, DTypeLike
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
 
 _CPU = _device("cpu")
+
+# NumPy's integers that tensors do not have: these are taken only where another dtype is asked for.
+_UNSIGNED = frozenset((np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)))
 
 
 def tensor(
@@ -94,7 +98,7 @@ def _tensor(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool, 
             name, {"dtype": dtype, "device": device, "requires_grad": requires_grad, "pin_memory": pin_memory}
         )
     wanted = None if dtype is None else request.dtype
-    memory = _memory_of(data)
+    memory = _memory_of(data, wanted)
     if memory is None:
         return _delivered(request, _from_sequence(name, data, wanted), wanted, device)
     array = _converted(memory, wanted)
@@ -110,7 +114,7 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = No
     wanted = None if dtype is None else request.dtype
     if isinstance(data, Tensor):
         return _changed(data, request, dtype, device)
-    memory = _memory_of(data)
+    memory = _memory_of(data, wanted)
     return _delivered(request, _from_sequence("as_tensor", data, wanted) if memory is None else memory, wanted, device)
 
 
@@ -157,7 +161,10 @@ def asarray(
             raise _no_alias(obj, result)
         wants_grad = obj.requires_grad if requires_grad is None else requires_grad
         return result.detach().requires_grad_() if wants_grad and not result.requires_grad else result
-    memory = frombuffer(obj, dtype=dtype or get_default_dtype())._data if _is_buffer(obj) else _memory_of(obj)
+    if _is_buffer(obj):
+        memory = frombuffer(obj, dtype=dtype or get_default_dtype())._data
+    else:
+        memory = _memory_of(obj, None if copy is False else wanted)
     if memory is None:
         if copy is False:
             raise ValueError("asarray(): can't alias arbitrary sequence into a tensor, and copy=False forbids a copy")
@@ -318,24 +325,26 @@ def _delivered(request: Request, array: Any, dtype: NumpyDType | None, device: A
     return request.make(lambda xp: array.get() if xp is np else xp.asarray(array))
 
 
-def _memory_of(data: Any) -> Any:
-    """The array that ``data`` is, or is the keeper of; None if it is none."""
+def _memory_of(data: Any, dtype: NumpyDType | None) -> Any:
+    """The array that ``data`` is, or is the keeper of; None if it is none. Only what must be is converted."""
     if isinstance(data, (list, tuple, float, int, complex)):  # also NumPy's float64 and complex128
         return None
     if isinstance(data, Tensor):
         return data._data
     if isinstance(data, np.ndarray):
-        return _native(data)
+        return _native(data, dtype)
     if hasattr(data, "__cuda_array_interface__"):
         cupy: Any = array_module(_device("cuda"))
         return cupy.asarray(data)
     if hasattr(data, "__array__") and not isinstance(data, np.generic):
-        return _native(np.asarray(data))
+        return _native(np.asarray(data), dtype)
     return None
 
 
-def _native(array: np.ndarray) -> np.ndarray:
+def _native(array: np.ndarray, dtype: NumpyDType | None = None) -> np.ndarray:
     """The array as plain ndarray with the very dtype object that NumPy's own results have."""
+    if dtype is not None and array.dtype in _UNSIGNED:
+        return _converted(np.asarray(array), dtype)
     wanted = from_numpy_dtype(array.dtype).numpy
     return np.asarray(array) if array.dtype is wanted else np.asarray(array).view(wanted)
 
@@ -402,7 +411,7 @@ def _is_sequence(value: Any) -> bool:
 
 def _stacked(arrays: list[np.ndarray], shape: tuple[int, ...], dtype: NumpyDType | None) -> np.ndarray:
     """The arrays, all of one shape, as the last dimensions of one array."""
-    common = functools.reduce(promote_types, {from_numpy_dtype(array.dtype) for array in arrays}).numpy
+    common = functools.reduce(promote_types, {_known(array.dtype, dtype) for array in arrays}).numpy
     with np.errstate(all="ignore"):
         stacked = np.stack([_converted(array, common if dtype is None else dtype) for array in arrays])
     return stacked.reshape(shape + arrays[0].shape)
@@ -413,10 +422,16 @@ def _dtype_of(name: str, leaves: list[Any], kinds: set[type], dtype: NumpyDType 
     found = set()
     for kind in kinds:
         if issubclass(kind, (Tensor, np.ndarray)):
-            found |= {as_dtype(leaf.dtype) for leaf in leaves if type(leaf) is kind}
+            arrays = [leaf._data if isinstance(leaf, Tensor) else leaf for leaf in leaves if type(leaf) is kind]
+            found |= {_known(array.dtype, dtype) for array in arrays}
         else:
             found.add(_dtype_of_type(name, kind, dtype))
     return functools.reduce(promote_types, found).numpy if found else default_float()
+
+
+def _known(found: np.dtype, dtype: NumpyDType | None) -> _dtype:
+    """The dtype of tensors that is ``found``; int64 for one that has none, if ``dtype`` is asked for in its place."""
+    return int64 if dtype is not None and found in _UNSIGNED else from_numpy_dtype(found)
 
 
 def _dtype_of_type(name: str, kind: type, dtype: NumpyDType | None) -> Any:
@@ -425,7 +440,7 @@ def _dtype_of_type(name: str, kind: type, dtype: NumpyDType | None) -> Any:
     An object that merely converts to a number, such as a Fraction, is one only where a dtype is asked for.
     """
     if issubclass(kind, np.generic) and not issubclass(kind, (np.str_, np.bytes_)):
-        return from_numpy_dtype(np.dtype(kind))
+        return _known(np.dtype(kind), dtype)
     for python_type in (bool, int, float, complex):
         if issubclass(kind, python_type):
             return from_numpy_dtype(dtype_of_number(python_type()))

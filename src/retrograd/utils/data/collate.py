@@ -79,7 +79,7 @@ def default_collate(batch: Any) -> Any:
     if isinstance(first, (str, bytes)):  # those of NumPy's arrays, too
         return batch
     if isinstance(first, np.generic):
-        return as_tensor(np.stack(batch))
+        return as_tensor(batch)  # Python's numbers among them leave the dtype alone
     if isinstance(first, int):
         return tensor(batch)
     if isinstance(first, collections.abc.Mapping):
