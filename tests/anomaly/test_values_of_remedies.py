@@ -38,6 +38,11 @@ def _gev(x: np.ndarray) -> np.ndarray:
     return np.exp(-((1 + x * 0.5) ** (-1 / x)))
 
 
+def _softmax(x: np.ndarray) -> np.ndarray:
+    e: np.ndarray = np.exp(x - x.max())
+    return e / e.sum()
+
+
 def _size(x: np.ndarray) -> np.ndarray:
     return np.sqrt((x * x).sum())
 
@@ -199,6 +204,30 @@ FORMULAS = {
         [2.0, 2.0],
         lambda x: (np.exp(x) - np.exp([2.0, 1.0])) / (x - [2.0, 1.0]),
         1e-2,
+    ),
+    # exponentials that are divided by one another, of which a bound would make other numbers without a gradient
+    "ratio of densities": Formula("y = torch.exp(-x) / torch.exp(1 / x - x)", [200.0, 2.0], lambda x: np.exp(-1 / x)),
+    "ratio of large ones": Formula(
+        "p, q = x.exp(), (x - 1 / x).exp()\nr = p / q\ny = 3 * r", [100.0, 2.0], lambda x: 3 * np.exp(1 / x)
+    ),
+    "product of a large and a small one": Formula(
+        "y = torch.exp(x) * torch.exp(1 / x - x)", [100.0, 2.0], lambda x: np.exp(1 / x)
+    ),
+    "weighted mean": Formula(
+        "w = torch.exp(x)\ny = (w * torch.tensor([1.0, 2.0])).sum() / w.sum()",
+        [100.0, 99.0],
+        lambda x: (_softmax(x) * [1.0, 2.0]).sum(),
+    ),
+    "weights by a product": Formula(
+        "w = torch.exp(x)\ny = w @ torch.tensor([1.0, 2.0]) / (w.sum() + 1e-8)",
+        [100.0, 99.0],
+        lambda x: (_softmax(x) * [1.0, 2.0]).sum(),
+    ),
+    "multiple of a softmax": Formula(
+        "e = torch.exp(x)\ny = (2 * e / e.sum())[0]", [100.0, 99.0], lambda x: 2 * _softmax(x)[0]
+    ),
+    "softmax of what is computed twice": Formula(
+        "y = (torch.exp(x / 0.01) / torch.exp(x / 0.01).sum())[0]", [1.0, 0.99], lambda x: _softmax(x / 0.01)[0]
     ),
 }
 
