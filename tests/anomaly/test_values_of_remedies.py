@@ -205,6 +205,32 @@ FORMULAS = {
         lambda x: (np.exp(x) - np.exp([2.0, 1.0])) / (x - [2.0, 1.0]),
         1e-2,
     ),
+    # what is zero together, and has been given a name or stands beside others
+    "exponential integrator": Formula(
+        "dt = 0.1\nz = torch.exp(dt * x)\ny = (z - 1) / x", ZERO, lambda x: np.expm1(0.1 * x) / x
+    ),
+    "integrator by a tensor": Formula(
+        "dt = torch.tensor(0.1)\nh = dt * x\ny = torch.expm1(h) / x", ZERO, lambda x: np.expm1(0.1 * x) / x
+    ),
+    "decay by a name": Formula(
+        "t = 2.0\nz = torch.exp(-x * t); y = (1 - z) / x", ZERO, lambda x: -np.expm1(-2 * x) / x
+    ),
+    "wave": Formula(
+        "k = torch.tensor([3.0, 2.0, 1.0])\ns = torch.sin(k * x)\ny = s / (2 * x)",
+        ZERO,
+        lambda x: np.sin([3, 2, 1] * x) / (2 * x),
+    ),
+    "versine": Formula("k = 3.0\nc = 1 - torch.cos(k * x)\ny = c / x", [0.0, 1.0], lambda x: (1 - np.cos(3 * x)) / x),
+    "versine over a square": Formula(
+        "d = x**2\ny = (1 - x.cos()) / d", [0.0, 1.0], lambda x: np.where(x == 0, 0.5, (1 - np.cos(x)) / x**2), 5e-3
+    ),
+    # statements of one line
+    "log of a sigmoid beside it": Formula(
+        "p = torch.sigmoid(x); q = 2 * p; y = torch.log(q)", [-200.0, 1.0], lambda x: np.log(2) - np.logaddexp(0, -x)
+    ),
+    "softmax beside it": Formula(
+        "e = torch.exp(x); s = e.sum(); y = (e / s)[0]", [100.0, 99.0], lambda x: _softmax(x)[0]
+    ),
     # exponentials that are divided by one another, of which a bound would make other numbers without a gradient
     "ratio of densities": Formula("y = torch.exp(-x) / torch.exp(1 / x - x)", [200.0, 2.0], lambda x: np.exp(-1 / x)),
     "ratio of large ones": Formula(
@@ -264,6 +290,14 @@ def test_a_remedy_has_the_value_that_the_formula_tends_to(name: str, library: st
         expected = value_and_gradient(formula.function, formula.numbers)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=formula.near, atol=formula.near, err_msg=instead)
+
+
+@libraries
+@pytest.mark.parametrize("between", ["a = a + 1; y = torch.log(p) + 0 * a", "a += 1\ny = torch.log(p) + 0 * a"])
+def test_a_name_that_has_been_given_another_value_since_is_not_used(between: str, library: str) -> None:
+    event = run(library, program(f"a = 1 * x\np = torch.sigmoid(a); {between}", [-200.0, 1.0]), True).event
+    assert event is not None
+    assert (event.op, event.remedy_lineno) == ("log", None), event.remedy
 
 
 @libraries

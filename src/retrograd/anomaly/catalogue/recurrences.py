@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from retrograd.anomaly.catalogue._code import Line, Site, is_name, with_rate
+from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
     first,
@@ -22,6 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
+from retrograd.anomaly.catalogue._rates import with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.parsing import indentation_of, names_in
