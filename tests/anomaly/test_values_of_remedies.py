@@ -476,3 +476,53 @@ def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> N
     np.testing.assert_allclose(scope["y"].detach().numpy()[1], expected["y"].detach().numpy()[1], rtol=1e-5)
     np.testing.assert_allclose(scope["w"].grad.numpy()[1], expected["w"].grad.numpy()[1], rtol=1e-5)
     assert abs(scope["w"].grad.numpy()).max() < 10
+
+
+@libraries
+@pytest.mark.parametrize("code", ["torch.log(x / (1 - x))", "0.5 * torch.log((1 + x) / (1 - x))"], ids=["odds", "z"])
+def test_the_logarithm_of_a_quotient_by_zero_stays_beyond_all_others(code: str, library: str) -> None:
+    """Also beyond those of other batches, of a probability of 0.999."""
+    text = program(f"y = {code}", [0.5, 1.0])
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    assert scope["y"][1].item() > np.log(0.999 / 0.001)
+
+
+@libraries
+@pytest.mark.parametrize("power", [-2, -0.5, -6])
+def test_a_negative_power_of_zero_does_not_outweigh_all_others(power: float, library: str) -> None:
+    text = program(f"y = x ** {power}", [0.0, 1.0, 3.0])
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    y = scope["y"].detach().numpy()
+    assert y[1] <= y[0] <= 10 * y[1]
+    assert np.isfinite(scope["x"].grad.numpy()).all()
+
+
+@libraries
+def test_a_product_whose_last_factor_makes_it_zero_has_its_logarithm_by_factors(library: str) -> None:
+    text = program("p = torch.tensor(1.0)\nfor i in range(3):\n    p = p * x[i]\ny = -torch.log(p)", [1e-20] * 3)
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.remedy or "").replace("rg.", "torch.") == "log_p = log_p + torch.log(x[i])"
+
+
+@libraries
+def test_scores_that_are_too_far_apart_are_not_laid_to_a_mask(library: str) -> None:
+    text = program("y = F.nll_loss(F.log_softmax(x, 0), torch.tensor(1))", [3e38, -3e38])
+    event = run(library, text, True).event
+    assert event is not None
+    assert "further apart" in (event.cause or "")
+    assert "mask" not in (event.cause or "")
+
+
+@libraries
+def test_a_quotient_by_zero_is_infinite_where_only_its_derivative_is_nan(library: str) -> None:
+    text = program("y = torch.atan(x / torch.tensor([0.0, 1.0]))", [1.0, 2.0])
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.cause or "").startswith("1 / 0 is infinite")

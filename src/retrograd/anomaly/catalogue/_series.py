@@ -95,8 +95,9 @@ class Series:
                 return self.of(place.at(other)).times(number)
             found = self.of(place.at(other)) if self._x is not None else None
             if found is not None and found.x == self._x and self.of(place.at(one)).x != self._x:
-                factor = place.at(one).text
-                return None if names_in(one) & names_in(other) else found.times(1.0, factor)
+                is_plain = not any(isinstance(each, ast.Call) for each in ast.walk(one))  # and may be computed again
+                is_apart = not names_in(one) & names_in(other)
+                return found.times(1.0, place.at(one).text) if is_plain and is_apart else None
         return None
 
     def _one_and(self, place: Expression, written: Written) -> Leading | None:

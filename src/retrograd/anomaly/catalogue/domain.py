@@ -362,14 +362,20 @@ def _only_zeros(scene: Scene) -> bool:
 
 
 def _of_like_size(scene: Scene) -> str | None:
-    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that."""
-    above = 1.0 if scene.op == "reciprocal" else value(first(scene.birth))
+    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
+
+    None where its logarithm is taken, of which another size changes little: there it is to be beyond all others.
+    """
+    power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
+    above = value(first(scene.birth)) if scene.op == "div" else 1.0
     stats = scene.event.output_stats or {}
     ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
     most = max(ends, default=0.0)
-    if scene.op not in ("div", "reciprocal") or scene.event.is_backward or not above or not 0 < most < math.inf:
+    if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above:
         return None
-    low = max(math.ceil(math.log10(abs(above) / most)) - 1, -3 if scene.half else -12)
+    if not 0 < most < math.inf or (scene.later and scene.later[0] in LOGS):
+        return None
+    low = max(math.ceil((math.log10(abs(above) / most) - 1) / power), -3 if scene.half else -12)
     return f"1e{low}" if low else "1.0"
 
 

@@ -197,7 +197,7 @@ def limit_nearby(scene: Scene) -> Finding | None:
     name = site.line.text(pole.node)
     above = scene.at(first(scene.birth), 1) if scene.op == "div" else 1
     return Finding(
-        f"{above} / 0 is {scene.event.born}, although what the line computes of it tends to a number where "
+        f"{above} / 0 is {scene.quotient}, although what the line computes of it tends to a number where "
         f"{pole.test}. Take a number close by for {name} there, wherever it stands: value and derivative are then "
         "close to those of the limit. (To bound the denominator alone would give another number, with a derivative "
         "that is huge or 0.)",

@@ -169,15 +169,16 @@ def infinite_score(scene: Scene) -> Finding | None:
     )
 
 
-@cause(None, "log_softmax of a score that is masked")
-def masked_target(scene: Scene) -> Finding | None:
+@cause(None, "log_softmax of scores that lie too far apart")
+def distant_scores(scene: Scene) -> Finding | None:
+    """Not of a score of -inf, which the mask that has written it is told for."""
     event = scene.event
     if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
         return None
     return Finding(
-        "A score of -inf, as a mask writes it, has the probability 0, whose log is -inf. That is legal as long as "
-        f"nobody asks for it; {event.harmed or 'the loss'} does: the target of a sample is a class that is masked for "
-        "it. Look at the target and the mask of this row, or leave such samples out.",
+        f"The scores of this row lie further apart than the largest {scene.dtype}, so that the logarithm of the "
+        f"smallest probability, which is their difference, is -inf. Find out why they are so large: scale them "
+        "down, normalise what they are made of, or keep the weights of the last layer small.",
     )
 
 
@@ -274,4 +275,4 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
     )
 
 
-CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, masked_target)
+CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, distant_scores)
