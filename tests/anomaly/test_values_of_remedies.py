@@ -293,6 +293,18 @@ def test_a_remedy_has_the_value_that_the_formula_tends_to(name: str, library: st
 
 
 @libraries
+@pytest.mark.parametrize("change", ["\np *= 2\n", "\np.mul_(2)\n", "; p *= 2; "])
+def test_what_has_been_changed_in_place_is_not_what_its_name_was_given(change: str, library: str) -> None:
+    text = program(f"p = F.softplus(x){change}y = torch.log(p)", [-200.0, 1.0])
+    event = run(library, text, True).event
+    assert event is not None
+    module: Any = rg if library == "retrograd" else torch
+    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
+    exec(mended(text, event), scope)
+    np.testing.assert_allclose(scope["y"][1].item(), np.log(2 * np.log1p(np.e)), rtol=1e-5)
+
+
+@libraries
 @pytest.mark.parametrize("between", ["a = a + 1; y = torch.log(p) + 0 * a", "a += 1\ny = torch.log(p) + 0 * a"])
 def test_a_name_that_has_been_given_another_value_since_is_not_used(between: str, library: str) -> None:
     event = run(library, program(f"a = 1 * x\np = torch.sigmoid(a); {between}", [-200.0, 1.0]), True).event

@@ -142,8 +142,9 @@ class Site:
 
     def keeps(self, names: Collection[str], line: Line, node: ast.AST, made: Place | None) -> bool:
         """Whether names mean at this site what they do in a node of a line, which is executed before."""
-        since = line.written_from(node) | (set() if line is self.line else self.line.written_before(self.node))
-        return not since.intersection(names) and names_are_kept(names, made, self.place)
+        _, own, since = line.written_around(node)
+        before = set() if line is self.line else self.line.written_around(self.node)[0]
+        return not (own | since | before).intersection(names) and names_are_kept(names, made, self.place)
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
@@ -450,13 +451,12 @@ class Line:
         """Whether a node is in an earlier statement of the line than another one."""
         return self._number_of(node) < self._number_of(other)
 
-    def written_before(self, node: ast.AST) -> set[str]:
-        """The names that the statements in front of that of a node give a value."""
-        return {name for each in self._tree.body[: self._number_of(node)] for name in written_by(each)}
-
-    def written_from(self, node: ast.AST) -> set[str]:
-        """The names that the statement of a node, and those behind it, give a value."""
-        return {name for each in self._tree.body[self._number_of(node) :] for name in written_by(each)}
+    def written_around(self, node: ast.AST) -> tuple[set[str], set[str], set[str]]:
+        """The names that statements give a value: those in front of that of a node, it, and those behind it."""
+        body, own = self._tree.body, self._number_of(node)
+        parts = body[:own], body[own : own + 1], body[own + 1 :]
+        before, its, behind = ({name for each in part for name in written_by(each)} for part in parts)
+        return before, its, behind
 
     @property
     def is_increment(self) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, is_name, number_written
-from retrograd.anomaly.catalogue._expression import first, least, maker, number, size_of
+from retrograd.anomaly.catalogue._expression import ancestors, first, least, maker, number, size_of
 from retrograd.anomaly.catalogue._functions import inlined
 from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._origins import Expression, Origins
@@ -77,7 +77,7 @@ class Parts:
         self.spelling, self.half, self.floor = scene.spelling(site), scene.half, scene.floor
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
-        behind = list(_behind(of))
+        behind = list(ancestors(of, DEPTH))
         self._origins = Origins(site, behind)
         for operation in behind:
             for operand in map(partial(_as_written, operation), operation.args):
@@ -291,14 +291,6 @@ class Parts:
 
 
 Rule = Callable[[Parts, Expression, Written, int], Logarithm | None]
-
-
-def _behind(operation: Operation, depth: int = DEPTH) -> Iterator[Operation]:
-    """An operation and those that its operands come from."""
-    yield operation
-    for operand in operation.args if depth else ():
-        if operand.producer is not None:
-            yield from _behind(operand.producer, depth - 1)
 
 
 def _as_written(user: Operation, operand: Operand) -> Operand:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written
-from retrograd.anomaly.catalogue._scopes import names_read
+from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read
 from retrograd.anomaly.surroundings import Operation, Place
 
 
@@ -68,5 +68,9 @@ class Origins:
         made = self.made(expression.text)
         if len(made) != 1 or expression.text in expression.line.parameters():
             return None
-        is_kept = self._site.keeps(names_read(made[0].node), made[0].line, made[0].node, made[0].place)
-        return made[0] if is_kept else None
+        found, name = made[0], {expression.text}
+        is_kept = self._site.keeps(names_read(found.node), found.line, found.node, found.place)
+        is_last = not name & found.line.written_around(found.node)[2] and names_are_kept(
+            name, found.place, self._site.place
+        )
+        return found if is_kept and is_last else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._code import Site, is_name
@@ -50,7 +51,7 @@ class Quotient:
         below = second(quotient)
         terms = (below,) if (pair := addends(below)) is None else tuple(each for each in pair if not is_number(each))
         total = maker(terms[0], "sum") if len(terms) == 1 else None
-        exp = None if total is None else _summand(first(total))
+        exp = summand(total, _is_positive)
         way = _to_exponential(first(quotient))
         if total is None or exp is None or not way:
             return None
@@ -110,15 +111,19 @@ def are_of_same(one: Operation, other: Operation) -> bool:
     return same(a, b) or (a.text is not None and a.text == b.text and one.place == other.place)
 
 
-def _summand(operand: Operand) -> Operation | None:
-    """The exponential that an operand is, or is a multiple of by numbers that are known to be above 0."""
-    product = maker(operand, "mul")
+def summand(total: Operation | None, may_weigh: Callable[[Operand], bool]) -> Operation | None:
+    """The exponential whose results a sum adds up, alone or times weights that are such."""
+    if total is None:
+        return None
+    product = total if total.op in ("matmul", "dot") else maker(first(total), "mul")
     if product is None:
-        return maker(operand, "exp")
-    for each, weights in (product.args[:2], product.args[1::-1]):
-        if (exp := maker(each, "exp")) is not None and (least(weights) or 0.0) > 0:
-            return exp
-    return None
+        return maker(first(total), "exp")
+    pairs = zip(product.args[:2], product.args[1::-1], strict=False)
+    return next((exp for each, weights in pairs if may_weigh(weights) and (exp := maker(each, "exp"))), None)
+
+
+def _is_positive(weights: Operand) -> bool:
+    return (least(weights) or 0.0) > 0
 
 
 def _to_exponential(operand: Operand | None, depth: int = _DEPTH) -> list[Operation]:

@@ -20,6 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._softmax import summand
 from retrograd.anomaly.catalogue.domain import clamped, general
 from retrograd.anomaly.catalogue.likelihoods import WAYS
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -292,7 +293,7 @@ def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | N
 def underflowed_sum(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
     total = maker(below, "sum", "matmul", "dot")
-    exp = _summand(total) if total is not None and value(below) in (0, None) else None
+    exp = summand(total, _may_weigh) if total is not None and value(below) in (0, None) else None
     if total is None or exp is None or scene.backward:
         return None
     place = scene.site(exp)
@@ -316,17 +317,10 @@ def underflowed_sum(scene: Scene) -> Finding | None:
     )
 
 
-def _summand(total: Operation) -> Operation | None:
-    """The exponential whose results a sum adds up, alone or times other numbers above 0, as far as is known."""
-    product = total if total.op != "sum" else maker(first(total), "mul")
-    if product is None:
-        return maker(first(total), "exp")
-    for one, other in zip(product.args[:2], product.args[1::-1], strict=False):
-        exp, lowest = maker(one, "exp"), least(other)
-        is_mask = "bool" in (other.dtype or "")
-        if exp is not None and ((lowest is None and not is_mask) or (lowest or 0.0) > 0):
-            return exp
-    return None
+def _may_weigh(weights: Operand) -> bool:
+    """Whether numbers may be above 0, and are no mask: then it is not by them that a sum of products is 0."""
+    lowest = least(weights)
+    return "bool" not in (weights.dtype or "") if lowest is None else lowest > 0
 
 
 CAUSES = (difference_of_infinities, joined_exponentials, exponential, underflowed_sum, underflowed_exponential)
