@@ -346,9 +346,15 @@ def test_a_quotient_that_tends_to_a_number_has_it_at_zero(quotient: str, limit: 
     assert not run("retrograd", after).events
 
 
-def test_a_quotient_of_which_nothing_is_known_is_left_to_the_user() -> None:
-    """The sine is of another variable, which is a multiple by a number that another line has."""
+def test_a_quotient_has_its_limit_by_what_another_line_has_made() -> None:
     text = ROTATION.format("np.sin(half) / angle").replace("v = ", "half = angle / 2\nv = ")
+    after = mended(text, event_of(text)) + "\nassert w.grad.tolist() == [0.5, 1.0, 1.5]"
+    assert not run("retrograd", after).events
+
+
+def test_a_quotient_of_which_nothing_is_known_is_left_to_the_user() -> None:
+    """The sine is of another variable, which a function has made."""
+    text = ROTATION.format("np.sin(half) / angle").replace("v = ", "half = np.multiply(angle, 0.5)\nv = ")
     event = event_of(text)
     assert event.remedy == "y = np.where(angle == 0, limit, a / np.where(angle == 0, 1.0, angle))"
 

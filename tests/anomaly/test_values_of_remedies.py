@@ -38,6 +38,11 @@ def _gev(x: np.ndarray) -> np.ndarray:
     return np.exp(-((1 + x * 0.5) ** (-1 / x)))
 
 
+def _softmax(x: np.ndarray) -> np.ndarray:
+    e: np.ndarray = np.exp(x - x.max())
+    return e / e.sum()
+
+
 def _size(x: np.ndarray) -> np.ndarray:
     return np.sqrt((x * x).sum())
 
@@ -200,6 +205,56 @@ FORMULAS = {
         lambda x: (np.exp(x) - np.exp([2.0, 1.0])) / (x - [2.0, 1.0]),
         1e-2,
     ),
+    # what is zero together, and has been given a name or stands beside others
+    "exponential integrator": Formula(
+        "dt = 0.1\nz = torch.exp(dt * x)\ny = (z - 1) / x", ZERO, lambda x: np.expm1(0.1 * x) / x
+    ),
+    "integrator by a tensor": Formula(
+        "dt = torch.tensor(0.1)\nh = dt * x\ny = torch.expm1(h) / x", ZERO, lambda x: np.expm1(0.1 * x) / x
+    ),
+    "decay by a name": Formula(
+        "t = 2.0\nz = torch.exp(-x * t); y = (1 - z) / x", ZERO, lambda x: -np.expm1(-2 * x) / x
+    ),
+    "wave": Formula(
+        "k = torch.tensor([3.0, 2.0, 1.0])\ns = torch.sin(k * x)\ny = s / (2 * x)",
+        ZERO,
+        lambda x: np.sin([3, 2, 1] * x) / (2 * x),
+    ),
+    "versine": Formula("k = 3.0\nc = 1 - torch.cos(k * x)\ny = c / x", [0.0, 1.0], lambda x: (1 - np.cos(3 * x)) / x),
+    "versine over a square": Formula(
+        "d = x**2\ny = (1 - x.cos()) / d", [0.0, 1.0], lambda x: np.where(x == 0, 0.5, (1 - np.cos(x)) / x**2), 5e-3
+    ),
+    # statements of one line
+    "log of a sigmoid beside it": Formula(
+        "p = torch.sigmoid(x); q = 2 * p; y = torch.log(q)", [-200.0, 1.0], lambda x: np.log(2) - np.logaddexp(0, -x)
+    ),
+    "softmax beside it": Formula(
+        "e = torch.exp(x); s = e.sum(); y = (e / s)[0]", [100.0, 99.0], lambda x: _softmax(x)[0]
+    ),
+    # exponentials that are divided by one another, of which a bound would make other numbers without a gradient
+    "ratio of densities": Formula("y = torch.exp(-x) / torch.exp(1 / x - x)", [200.0, 2.0], lambda x: np.exp(-1 / x)),
+    "ratio of large ones": Formula(
+        "p, q = x.exp(), (x - 1 / x).exp()\nr = p / q\ny = 3 * r", [100.0, 2.0], lambda x: 3 * np.exp(1 / x)
+    ),
+    "product of a large and a small one": Formula(
+        "y = torch.exp(x) * torch.exp(1 / x - x)", [100.0, 2.0], lambda x: np.exp(1 / x)
+    ),
+    "weighted mean": Formula(
+        "w = torch.exp(x)\ny = (w * torch.tensor([1.0, 2.0])).sum() / w.sum()",
+        [100.0, 99.0],
+        lambda x: (_softmax(x) * [1.0, 2.0]).sum(),
+    ),
+    "weights by a product": Formula(
+        "w = torch.exp(x)\ny = w @ torch.tensor([1.0, 2.0]) / (w.sum() + 1e-8)",
+        [100.0, 99.0],
+        lambda x: (_softmax(x) * [1.0, 2.0]).sum(),
+    ),
+    "multiple of a softmax": Formula(
+        "e = torch.exp(x)\ny = (2 * e / e.sum())[0]", [100.0, 99.0], lambda x: 2 * _softmax(x)[0]
+    ),
+    "softmax of what is computed twice": Formula(
+        "y = (torch.exp(x / 0.01) / torch.exp(x / 0.01).sum())[0]", [1.0, 0.99], lambda x: _softmax(x / 0.01)[0]
+    ),
 }
 
 
@@ -235,6 +290,26 @@ def test_a_remedy_has_the_value_that_the_formula_tends_to(name: str, library: st
         expected = value_and_gradient(formula.function, formula.numbers)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=formula.near, atol=formula.near, err_msg=instead)
+
+
+@libraries
+@pytest.mark.parametrize("change", ["\np *= 2\n", "\np.mul_(2)\n", "; p *= 2; "])
+def test_what_has_been_changed_in_place_is_not_what_its_name_was_given(change: str, library: str) -> None:
+    text = program(f"p = F.softplus(x){change}y = torch.log(p)", [-200.0, 1.0])
+    event = run(library, text, True).event
+    assert event is not None
+    module: Any = rg if library == "retrograd" else torch
+    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
+    exec(mended(text, event), scope)
+    np.testing.assert_allclose(scope["y"][1].item(), np.log(2 * np.log1p(np.e)), rtol=1e-5)
+
+
+@libraries
+@pytest.mark.parametrize("between", ["a = a + 1; y = torch.log(p) + 0 * a", "a += 1\ny = torch.log(p) + 0 * a"])
+def test_a_name_that_has_been_given_another_value_since_is_not_used(between: str, library: str) -> None:
+    event = run(library, program(f"a = 1 * x\np = torch.sigmoid(a); {between}", [-200.0, 1.0]), True).event
+    assert event is not None
+    assert (event.op, event.remedy_lineno) == ("log", None), event.remedy
 
 
 @libraries
@@ -413,3 +488,53 @@ def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> N
     np.testing.assert_allclose(scope["y"].detach().numpy()[1], expected["y"].detach().numpy()[1], rtol=1e-5)
     np.testing.assert_allclose(scope["w"].grad.numpy()[1], expected["w"].grad.numpy()[1], rtol=1e-5)
     assert abs(scope["w"].grad.numpy()).max() < 10
+
+
+@libraries
+@pytest.mark.parametrize("code", ["torch.log(x / (1 - x))", "0.5 * torch.log((1 + x) / (1 - x))"], ids=["odds", "z"])
+def test_the_logarithm_of_a_quotient_by_zero_stays_beyond_all_others(code: str, library: str) -> None:
+    """Also beyond those of other batches, of a probability of 0.999."""
+    text = program(f"y = {code}", [0.5, 1.0])
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    assert scope["y"][1].item() > np.log(0.999 / 0.001)
+
+
+@libraries
+@pytest.mark.parametrize("power", [-2, -0.5, -6])
+def test_a_negative_power_of_zero_does_not_outweigh_all_others(power: float, library: str) -> None:
+    text = program(f"y = x ** {power}", [0.0, 1.0, 3.0])
+    event = run(library, text, True).event
+    assert event is not None
+    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(text, event), scope)
+    y = scope["y"].detach().numpy()
+    assert y[1] <= y[0] <= 10 * y[1]
+    assert np.isfinite(scope["x"].grad.numpy()).all()
+
+
+@libraries
+def test_a_product_whose_last_factor_makes_it_zero_has_its_logarithm_by_factors(library: str) -> None:
+    text = program("p = torch.tensor(1.0)\nfor i in range(3):\n    p = p * x[i]\ny = -torch.log(p)", [1e-20] * 3)
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.remedy or "").replace("rg.", "torch.") == "log_p = log_p + torch.log(x[i])"
+
+
+@libraries
+def test_scores_that_are_too_far_apart_are_not_laid_to_a_mask(library: str) -> None:
+    text = program("y = F.nll_loss(F.log_softmax(x, 0), torch.tensor(1))", [3e38, -3e38])
+    event = run(library, text, True).event
+    assert event is not None
+    assert "further apart" in (event.cause or "")
+    assert "mask" not in (event.cause or "")
+
+
+@libraries
+def test_a_quotient_by_zero_is_infinite_where_only_its_derivative_is_nan(library: str) -> None:
+    text = program("y = torch.atan(x / torch.tensor([0.0, 1.0]))", [1.0, 2.0])
+    event = run(library, text, True).event
+    assert event is not None
+    assert (event.cause or "").startswith("1 / 0 is infinite")

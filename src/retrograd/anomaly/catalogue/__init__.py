@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
     angles,
+    divisions,
     domain,
     exponentials,
     half_precision,
@@ -69,13 +70,14 @@ CAUSES: tuple[Cause, ...] = (
     *exponentials.CAUSES,
     *angles.CAUSES,
     *domain.CAUSES,
+    *divisions.CAUSES,
     *training.FALLBACK,
     *unkept.FALLBACK,
     *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
 
-_BY_THEMSELVES = (*logarithms.CAUSES, *likelihoods.CAUSES, *limits.CAUSES, *domain.CAUSES)
+_BY_THEMSELVES = (*logarithms.CAUSES, *likelihoods.CAUSES, *limits.CAUSES, *domain.CAUSES, *divisions.CAUSES)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read, written_by
@@ -139,8 +138,13 @@ class Site:
             return True
         parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
         names = set().union(*map(names_read, parts)) if parts else set()
-        own = self.written.line.written
-        return not names & own and names_are_kept(names, self.made, self.place)
+        return self.keeps(names, self.written.line, self.written.node, self.made)
+
+    def keeps(self, names: Collection[str], line: Line, node: ast.AST, made: Place | None) -> bool:
+        """Whether names mean at this site what they do in a node of a line, which is executed before."""
+        _, own, since = line.written_around(node)
+        before = set() if line is self.line else self.line.written_around(self.node)[0]
+        return not (own | since | before).intersection(names) and names_are_kept(names, made, self.place)
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
@@ -413,23 +417,10 @@ class Line:
         """The statement that the line is, if it is one."""
         return self._tree.body[0] if len(self._tree.body) == 1 else None
 
-    @cached_property
+    @property
     def assignment(self) -> tuple[str, ast.expr] | None:
         """The name that the line assigns to and the value, if it is such a line."""
-        statement = self._statement
-        if (
-            isinstance(statement, ast.Assign)
-            and len(statement.targets) == 1
-            and isinstance(statement.targets[0], ast.Name)
-        ):
-            return statement.targets[0].id, statement.value
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and statement.value is not None
-        ):
-            return statement.target.id, statement.value
-        return None
+        return _assignment(self._statement)
 
     @property
     def value(self) -> ast.expr | None:
@@ -439,9 +430,9 @@ class Line:
 
     def assigned(self) -> Iterator[tuple[str, ast.expr]]:
         """The names that the line assigns to and their values, as far as each has one of its own: ``a, b = x, y``."""
-        if self.assignment is not None:
-            yield self.assignment
         for statement in self._tree.body:
+            if (single := _assignment(statement)) is not None:
+                yield single
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
                 for target in statement.targets:
                     names = target.elts if isinstance(target, ast.Tuple) else []
@@ -451,6 +442,21 @@ class Line:
                             for name, value in zip(names, statement.value.elts, strict=True)
                             if isinstance(name, ast.Name)
                         )
+
+    def _number_of(self, node: ast.AST) -> int:
+        """Which of the statements of the line a node is in: of ``a = b; c = a`` the first or the second."""
+        return next(place for place, each in enumerate(self._tree.body) if self.inside(node, each))
+
+    def comes_before(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether a node is in an earlier statement of the line than another one."""
+        return self._number_of(node) < self._number_of(other)
+
+    def written_around(self, node: ast.AST) -> tuple[set[str], set[str], set[str]]:
+        """The names that statements give a value: those in front of that of a node, it, and those behind it."""
+        body, own = self._tree.body, self._number_of(node)
+        parts = body[:own], body[own : own + 1], body[own + 1 :]
+        before, its, behind = ({name for each in part for name in written_by(each)} for part in parts)
+        return before, its, behind
 
     @property
     def is_increment(self) -> bool:
@@ -495,6 +501,16 @@ class Line:
         return Written(self, node, op, (base, *arguments), keywords, "method")
 
 
+def _assignment(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
+    """The name that a statement assigns to and the value, if it does that."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if isinstance(statement, ast.AnnAssign):
+        target = statement.target
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or not isinstance(target, ast.Name):
+        return None
+    return None if statement.value is None else (target.id, statement.value)
+
+
 def number_written(node: ast.AST | None) -> float | None:
     """The number that an expression is, a minus sign included: ``-1``, ``float("-inf")``, ``-math.inf``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -528,12 +544,6 @@ def dotted(node: ast.expr) -> str | None:
         base = dotted(node.value)
         return None if base is None else f"{base}.{node.attr}"
     return None
-
-
-def with_rate(written: Mapping[str, Any], rate: str) -> str | None:
-    """The line of a learning rate, of the context of an event, with another one; None if the line is not known."""
-    line = written.get("code_line")
-    return f"{line[: written['col']]}{rate}{line[written['end_col'] :]}" if line else None
 
 
 def is_name(text: str) -> bool:

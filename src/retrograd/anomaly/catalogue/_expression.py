@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +75,14 @@ def nearest(operand: Operand | None, is_meant: Callable[[Operation], bool], dept
     if is_meant(producer):
         return producer
     return next((found for inner in producer.args if (found := nearest(inner, is_meant, depth - 1))), None)
+
+
+def ancestors(operation: Operation, depth: int) -> Iterator[Operation]:
+    """An operation and those that its operands come from, nearest first."""
+    yield operation
+    for operand in operation.args if depth else ():
+        if operand.producer is not None:
+            yield from ancestors(operand.producer, depth - 1)
 
 
 def number(value: Any) -> float | None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, is_name, number_written
-from retrograd.anomaly.catalogue._expression import first, least, maker, number, size_of
+from retrograd.anomaly.catalogue._expression import ancestors, first, least, maker, number, size_of
 from retrograd.anomaly.catalogue._functions import inlined
 from retrograd.anomaly.catalogue._imports import imported, is_module
+from retrograd.anomaly.catalogue._origins import Expression, Origins
 from retrograd.anomaly.catalogue._scene import Scene
-from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read
 from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.parsing import names_in
-from retrograd.anomaly.surroundings import Operand, Operation, Place
+from retrograd.anomaly.surroundings import Operand, Operation
 
 DEPTH = 12
 _MOVING = TRANSPARENT | {"gather", "take_along_dim", "movedim", "flip"}
@@ -54,32 +54,6 @@ class Logarithm:
         return f"{self.text} {'-' if self.offset < 0 else '+'} {abs(self.offset)!r}"
 
 
-@dataclass(frozen=True)
-class Expression:
-    """An expression and where its line stands.
-
-    ``summed`` says whether it is added to others, so that it may be 0; ``reduced`` whether all that is added up may be.
-    """
-
-    node: ast.AST
-    line: Line
-    place: Place | None
-    summed: bool = False
-    reduced: bool = False
-
-    def at(self, node: ast.AST, *, summed: bool = False, reduced: bool = False) -> Expression:
-        return replace(self, node=node, summed=self.summed or summed, reduced=self.reduced or reduced)
-
-    @property
-    def text(self) -> str:
-        return self.line.text(self.node)
-
-    @property
-    def written(self) -> Written | None:
-        """The operation that it is."""
-        return self.line.operation_at(self.node)
-
-
 class Parts:
     """The parts of what a logarithm is taken of, in the line of ``site``.
 
@@ -103,22 +77,12 @@ class Parts:
         self.spelling, self.half, self.floor = scene.spelling(site), scene.half, scene.floor
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
-        self._made: dict[str, list[Expression]] = {}
-        lines = set()
-        for operation in _behind(of):
+        behind = list(ancestors(of, DEPTH))
+        self._origins = Origins(site, behind)
+        for operation in behind:
             for operand in map(partial(_as_written, operation), operation.args):
                 for name in {operand.text, operand.leaf_name} - {None}:
                     self._known.setdefault(str(name), []).append(operand)
-            if (operation.code_line, operation.lineno) not in lines:  # whether or not its file is known
-                lines.add((operation.code_line, operation.lineno))
-                self._read(operation)
-
-    def _read(self, operation: Operation) -> None:
-        """Note what the line of an operation assigns."""
-        line = Line.parse(operation.code_line)
-        for name, node in line.assigned() if line is not None and operation.place != self._site.place else ():
-            if line is not None:
-                self._made.setdefault(name, []).append(Expression(node, line, operation.place))
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -249,12 +213,8 @@ class Parts:
 
     def _origin(self, expression: Expression) -> Expression | None:
         """What a name stands for, where that can be written in the line of the logarithm."""
-        made = self._made.get(expression.text, [])
-        if len(made) == 1 and expression.text not in expression.line.parameters():
-            names = names_read(made[0].node)
-            if names_are_kept(names, made[0].place, self._site.place) and not names & made[0].line.written:
-                return made[0]
-        return self._asked_for(expression.text) if self._asking else None
+        made = self._origins.of(expression)
+        return made if made is not None or not self._asking else self._asked_for(expression.text)
 
     def _asked_for(self, name: str) -> Expression | None:
         """A sigmoid or an exponential that another function has made, by what it was made of, under a new name."""
@@ -309,7 +269,7 @@ class Parts:
         if depth <= 0:
             return False
         if isinstance(expression.node, ast.Name):
-            made = self._made.get(expression.text, [])
+            made = self._origins.made(expression.text)
             return len(made) == 1 and self.is_positive(made[0], depth - 1)
         written = expression.written
         if written is None:
@@ -322,7 +282,7 @@ class Parts:
     def _is_data(self, node: ast.AST, depth: int = DEPTH) -> bool:
         """Whether no gradient goes to an expression, as far as is known of its names."""
         for name in names_in(node):
-            made = self._made.get(name, [])
+            made = self._origins.made(name)
             if any(each.requires_grad or (each.producer is not None and not made) for each in self.known(name)):
                 return False
             if not all(depth and self._is_data(each.node, depth - 1) for each in made):
@@ -331,14 +291,6 @@ class Parts:
 
 
 Rule = Callable[[Parts, Expression, Written, int], Logarithm | None]
-
-
-def _behind(operation: Operation, depth: int = DEPTH) -> Iterator[Operation]:
-    """An operation and those that its operands come from."""
-    yield operation
-    for operand in operation.args if depth else ():
-        if operand.producer is not None:
-            yield from _behind(operand.producer, depth - 1)
 
 
 def _as_written(user: Operation, operand: Operand) -> Operand:

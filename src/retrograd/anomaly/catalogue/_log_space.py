@@ -10,8 +10,9 @@ import ast
 from retrograd.anomaly.catalogue._alike import complements
 from retrograd.anomaly.catalogue._code import Line, Site, bare
 from retrograd.anomaly.catalogue._expression import first
-from retrograd.anomaly.catalogue._log_parts import Expression, Logarithm, Parts
+from retrograd.anomaly.catalogue._log_parts import Logarithm, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
+from retrograd.anomaly.catalogue._origins import Expression
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_read
 from retrograd.anomaly.surroundings import Operation

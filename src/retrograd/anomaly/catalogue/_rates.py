@@ -93,3 +93,9 @@ def first_rise(history: Sequence[float | None]) -> Rise | None:
 
 def _is_known(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and value != 0.0
+
+
+def with_rate(written: Mapping[str, Any], rate: str) -> str | None:
+    """The line of a learning rate, of the context of an event, with another one; None if the line is not known."""
+    line = written.get("code_line")
+    return f"{line[: written['col']]}{rate}{line[written['end_col'] :]}" if line else None

@@ -148,6 +148,11 @@ class Scene:
         given = ", ".join((*(f"{name}={value}" for name, value in self.event.operands.items()), *more))
         return f"{op} gave {self.event.born}{f' for {given}' if given else ''}"
 
+    @property
+    def quotient(self) -> str:
+        """What a division by 0 was, if the birth is one: in backward only its derivative is NaN."""
+        return "NaN" if self.event.born == "NaN" and not self.backward else "infinite"
+
     @cached_property
     def later(self) -> tuple[str, ...]:
         """The names of the operations after the birth."""

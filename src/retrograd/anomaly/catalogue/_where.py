@@ -55,6 +55,8 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
         return None
     if inside.place is not None and operation.place is not None and not inside.place.sees(operation.place):
         return None  # the name means another tensor there
+    if own is outer.line and not own.comes_before(written.node, outer.node):
+        return None
     called = {name for name, value in own.assigned() if bare(value) is written.node} - outer.line.parameters()
     for name in outer.line.names():
         if name.id in called and any(outer.line.inside(name, part) for part in outer.parts()):

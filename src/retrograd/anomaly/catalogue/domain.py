@@ -1,30 +1,22 @@
-"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10, 21 to 26 and 32."""
+"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10 and 21 to 26."""
 
 from __future__ import annotations
 
-import ast
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, dotted, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
-    DIVISIONS,
     LOGS,
-    denominator,
     first,
     is_flat,
-    is_number,
     made_from,
     maker,
-    named,
-    number,
     second,
     shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.parsing import expression_of
-from retrograd.anomaly.surroundings import Operand, Operation, Place
+from retrograd.anomaly.surroundings import Operand, Place
 
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
@@ -53,10 +45,21 @@ def _near_one(scene: Scene) -> str:
     return near.get(scene.dtype, "1e-6")
 
 
+_DOMAINS = {
+    **dict.fromkeys(("sqrt", "rsqrt"), (0.0, math.inf)),
+    **dict.fromkeys(("acos", "asin", "atanh", "erfinv"), (-1.0, 1.0)),
+    **dict.fromkeys(("logit", "ndtri"), (0.0, 1.0)),
+    "acosh": (1.0, math.inf),
+}
+_INFINITE_AT_ENDS = ("atanh", "logit", "erfinv", "ndtri")
+
+
 def _bounds(scene: Scene, op: str) -> tuple[str, str | None]:
-    """Between which numbers an angle or a distance has a derivative, as code."""
+    """Between which numbers a function has a value and a derivative, as code."""
+    lowest, highest = _DOMAINS[op]
     eps = _near_one(scene)
-    return (f"1 + {eps}", None) if op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    low = scene.floor if highest == math.inf and lowest == 0 else eps if lowest == 0 else f"{lowest:g} + {eps}"
+    return low, None if highest == math.inf else f"{highest:g} - {eps}"
 
 
 def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tuple[str, Place | None] | None:
@@ -138,19 +141,14 @@ def steep_edge(scene: Scene) -> Finding | None:
     )
 
 
-_INTERVALS = {"atanh": (-1.0, 1.0), "logit": (0.0, 1.0), "erfinv": (-1.0, 1.0), "ndtri": (0.0, 1.0)}
-
-
 @cause(26, "atanh or logit at the end of its interval")
 def interval_end(scene: Scene) -> Finding | None:
-    ends = _INTERVALS.get(scene.op)
-    if ends is None or scene.complex:
+    if scene.op not in _INFINITE_AT_ENDS or scene.complex:
         return None
-    known = value(first(scene.birth))
+    known, ends = value(first(scene.birth)), _DOMAINS[scene.op]
     if known not in ends and not (known is None and scene.kind == "divide"):
         return None
-    eps = _near_one(scene)
-    low, high = eps if ends[0] == 0 else f"-1 + {eps}", f"1 - {eps}"
+    low, high = _bounds(scene, scene.op)
     if (given := _given_to_log_prob(scene, low, high)) is not None:
         return Finding(
             f"log_prob of a distribution that tanh squashes undoes the tanh, and {scene.at(first(scene.birth), 1)} is "
@@ -175,7 +173,7 @@ def interval_end(scene: Scene) -> Finding | None:
     )
 
 
-def _given_to_log_prob(scene: Scene, low: str, high: str) -> str | None:
+def _given_to_log_prob(scene: Scene, low: str, high: str | None) -> str | None:
     """The line that calls ``log_prob``, which has called an atanh, with its argument kept between bounds."""
     line = Line.parse(scene.birth.code_line)
     if scene.op != "atanh" or line is None or scene.site(scene.birth) is not None:
@@ -279,165 +277,6 @@ def root_at_zero(scene: Scene) -> Finding | None:
     )
 
 
-@cause(32, "division by zero")
-def division_by_zero(scene: Scene) -> Finding | None:
-    below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
-    known = value(below)
-    tiny = known is not None and abs(known) < 1e-18 and scene.kind in ("overflow", "divide", "invalid")
-    if below is None or not (tiny or (known is None and scene.kind in ("divide", "invalid"))):
-        return None
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    name = scene.called(below, "x")
-    place, remedy = None, _CHOSEN_AT_ZERO
-    if scene.op == "rsqrt":
-        rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
-        otherwise = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
-    else:
-        if known == 0 and _counts(below):
-            remedy = _COUNTED
-        low = scene.eps
-        if known == 0 and remedy is not _COUNTED and _only_zeros(scene):
-            low, remedy = "1.0", _ZERO_TOGETHER
-        elif known == 0 and remedy is not _COUNTED and (scaled := _of_like_size(scene)) is not None:
-            low, remedy = scaled, _AS_LARGE_AS_OTHERS
-
-        def guard(text: str) -> str:
-            if remedy is _COUNTED:
-                return spelling.clamp(text, "1")
-            if is_number(below):
-                return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
-            if (tighter := _guarded_already(text, spelling, scene.eps)) is not None:
-                return tighter
-            test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
-            return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
-
-        rewritten = scene.guarded(site, lambda text, _: guard(text))
-        if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
-            (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
-        elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
-            (rewritten, place), remedy = inside, _AT_ITS_EDGE
-        otherwise = f"y = a / {atom(guard(name))}"
-        if (log := _log_of_one(below)) is not None:
-            remedy, (rewritten, place) = _FIRST_RANK, _from_two(scene, log, site)
-            otherwise = f"y = a / {spelling.call(log.op, 'rank + 2')}"
-    sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
-    above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
-    top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "
-    happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
-    born = "NaN" if scene.event.born == "NaN" else "infinite"
-    what = f"{happened} is {born}, and so is its derivative"
-    if scene.backward and known:
-        what = f"The derivative of {happened} divides by the square of {shown(known)}, which is 0: it is {born}"
-    elif scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
-        what = (
-            f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
-        )
-    return Finding(f"{what}. {remedy}", rewritten, otherwise, place)
-
-
-def _counts(operand: Operand) -> bool:
-    """Whether ones were added up at indices, which nobody had in common with the element."""
-    made = maker(operand, "bincount", "index_add", "scatter_add")
-    if made is None:
-        return False
-    weights, added = named(made, "weights"), named(made, "source", "src")
-    if made.op == "bincount":
-        return weights is None or weights.shape is None
-    return added is not None and added.min == added.max == 1
-
-
-def _only_zeros(scene: Scene) -> bool:
-    """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
-    event = scene.event
-    above = value(first(scene.birth))  # of what is NaN for a quotient by 0, it is 0 where it has not been kept
-    both = scene.op == "div" and scene.kind == "invalid" and not scene.backward
-    return (
-        both
-        and (above == 0 or (above is None and not event.input_has_nan))
-        and bool(event.nan_count)
-        and not event.posinf_count
-        and not event.neginf_count
-    )
-
-
-def _of_like_size(scene: Scene) -> str | None:
-    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that."""
-    above = 1.0 if scene.op == "reciprocal" else value(first(scene.birth))
-    stats = scene.event.output_stats or {}
-    ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
-    most = max(ends, default=0.0)
-    if scene.op not in ("div", "reciprocal") or scene.event.is_backward or not above or not 0 < most < math.inf:
-        return None
-    low = max(math.ceil(math.log10(abs(above) / most)) - 1, -3 if scene.half else -12)
-    return f"1e{low}" if low else "1.0"
-
-
-def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
-    """A denominator that is another number only where it is 0, with that chosen close to 0 as well."""
-    try:
-        call = expression_of(text)
-    except SyntaxError:
-        return None
-    test = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 3 else None
-    is_where = isinstance(call, ast.Call) and (dotted(call.func) or "").rpartition(".")[2] == "where"
-    if not is_where or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
-        return None
-    if not isinstance(call, ast.Call) or number_written(test.comparators[0]) != 0:
-        return None
-    size = spelling.call("abs", ast.unparse(test.left))
-    return spelling.where(f"{size} < {eps}", *(ast.unparse(each) for each in call.args[1:]))
-
-
-_AS_LARGE_AS_OTHERS = (
-    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero. The "
-    "number below makes it about as large as the largest of the others, so that it does not outweigh them all."
-)
-_ZERO_TOGETHER = (
-    "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
-    "small number in the place of that 1 would give the same 0 a huge derivative.)"
-)
-
-
-def _log_of_one(operand: Operand) -> Operation | None:
-    """The logarithm of 1 that is divided by, as the discount of a rank is, where it is no variable of the model."""
-    log = maker(operand, *LOGS)
-    return log if log is not None and value(first(log)) == 1 and not operand.requires_grad else None
-
-
-def _from_two(scene: Scene, log: Operation, site: Site | None) -> tuple[str | None, Place | None]:
-    """A line with 2 for the 1 that is added under a logarithm, and its place."""
-    found = scene.site(log, site)
-    line = None if found is None else found.written.line
-    total = None if found is None or line is None else line.operation_at(found.written.argument(0, "input"))
-    ones = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) == 1]
-    if found is None or line is None or not ones:
-        return None, scene.birth.place
-    return line.replaced({ones[0]: "2"}), log.place
-
-
-_FIRST_RANK = (
-    "The logarithm of 1 is 0. The discount of a rank, as in DCG, is log2(rank + 1) for ranks counted from 1, and "
-    "log2(rank + 2) for those counted from 0; a small number in its place would give the first one a huge weight."
-)
-_COUNTED = (
-    "The denominator counts what belongs to an index, and nothing does here. Let it be at least 1: a sum of nothing "
-    "stays 0 then, and no other quotient changes."
-)
-_CHOSEN_AT_ZERO = (
-    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero."
-)
-_UNDER_THE_ROOT = (
-    "The denominator is a root, whose derivative is infinite there as well: a small number under it keeps both finite."
-)
-
-
-_AT_ITS_EDGE = (
-    "The denominator is made of an angle or a distance that is 0, whose derivative is infinite there as well: kept "
-    "apart from 0 where it is taken, it keeps both finite."
-)
-
-
 _GAMMA = ("lgamma", "digamma", "polygamma", "mvlgamma", "gamma", "betaln")
 
 
@@ -517,21 +356,10 @@ def negative_logarithm(scene: Scene) -> Finding | None:
 @cause(None, "argument outside the function's domain")
 def outside_domain(scene: Scene) -> Finding | None:
     known = value(first(scene.birth))
-    eps, near = scene.floor, _near_one(scene)
-    inside = {
-        "sqrt": (0.0, math.inf, eps, None),
-        "rsqrt": (0.0, math.inf, eps, None),
-        "acos": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
-        "asin": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
-        "atanh": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
-        "erfinv": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
-        "logit": (0.0, 1.0, near, f"1 - {near}"),
-        "ndtri": (0.0, 1.0, near, f"1 - {near}"),
-        "acosh": (1.0, math.inf, f"1 + {near}", None),
-    }.get(scene.op)
-    if inside is None or scene.backward or scene.complex:
+    if scene.op not in _DOMAINS or scene.backward or scene.complex:
         return None
-    lowest, highest, low, high = inside
+    lowest, highest = _DOMAINS[scene.op]
+    low, high = _bounds(scene, scene.op)
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
         return None
     interval = f"at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
@@ -580,7 +408,6 @@ CAUSES = (
     zero_to_the_exponent,
     power_at_zero,
     root_at_zero,
-    division_by_zero,
     gamma_pole,
     gamma_overflow,
     bessel_overflow,

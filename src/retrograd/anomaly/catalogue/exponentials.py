@@ -16,13 +16,11 @@ from retrograd.anomaly.catalogue._expression import (
     made_from,
     maker,
     number,
-    same,
     second,
     value,
 )
-from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._softmax import largest
+from retrograd.anomaly.catalogue._softmax import summand
 from retrograd.anomaly.catalogue.domain import clamped, general
 from retrograd.anomaly.catalogue.likelihoods import WAYS
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -174,6 +172,38 @@ def _exponent_limit(scene: Scene) -> float:
     return min(usual, math.floor(2 * most) / 2)
 
 
+@cause(None, "product or quotient of two exponentials")
+def joined_exponentials(scene: Scene) -> Finding | None:
+    joined = next(scene.roots("mul", "div", through=("exp",)), None)
+    sides = [] if joined is None or scene.backward else [maker(each, "exp") for each in joined.args[:2]]
+    exps = [each for each in sides if each is not None]
+    if joined is None or len(exps) < 2 or not (scene.op == "exp" or scene.kind in ("divide", "invalid")):
+        return None
+    one, other = (value(first(each)) or 0.0 for each in exps)
+    sign, exponent = ("+", one + other) if joined.op == "mul" else ("-", one - other)
+    if exponent > scene.largest:
+        return None
+    outer = scene.site(joined)
+    spelling = scene.spelling(outer)
+    places = [] if outer is None else [scene.site(each, outer) for each in exps]
+    texts = [text for place in places if place is not None and (text := place.text(0, "input")) is not None]
+
+    def exponential(one: str, other: str) -> str:
+        return spelling.call("exp", f"{one} {sign} {atom(other)}")
+
+    a, b = (scene.called(first(each), name) for each, name in zip(exps, "ab", strict=True))
+    values = " and ".join(f"exp({scene.at(first(each), name)})" for each, name in zip(exps, "ab", strict=True))
+    return Finding(
+        f"{values} leave the range of {scene.dtype}, one of them at least, before they are "
+        f"{'multiplied' if joined.op == 'mul' else 'divided'}, although the result need not: exp(a) "
+        f"{'*' if joined.op == 'mul' else '/'} exp(b) is exp(a {sign} b). A bound would give another number, without a "
+        "gradient.",
+        outer.replaced(exponential(*texts)) if outer is not None and len(texts) == 2 else None,
+        f"y = {exponential(a, b)}",
+        joined.place,
+    )
+
+
 @cause(27, "exponential out of range")
 def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
@@ -263,7 +293,7 @@ def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | N
 def underflowed_sum(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
     total = maker(below, "sum", "matmul", "dot")
-    exp = _summand(total, positive=True) if total is not None and value(below) in (0, None) else None
+    exp = summand(total, _may_weigh) if total is not None and value(below) in (0, None) else None
     if total is None or exp is None or scene.backward:
         return None
     place = scene.site(exp)
@@ -273,21 +303,6 @@ def underflowed_sum(scene: Scene) -> Finding | None:
         f"exp({exponent or 'x'}) has underflowed to 0 in {scene.dtype} for every number of this sum, and the division "
         f"by it is {'NaN (0 / 0)' if scene.event.born == 'NaN' else 'infinite'}"
     )
-    above = _summand(maker(first(scene.birth), "sum", "matmul", "dot"))
-    if above is not None and total.op == "sum" and same(first(above), first(exp)):
-        rewritten = None
-        summed = scene.site(total)
-        if place is not None and exponent is not None and summed is not None:
-            where = dims(summed, first(exp), numpy=spelling.numpy)
-            taken_out = f"{atom(exponent)} - {largest(exponent, where, spelling)}"
-            rewritten = place.written.line.replaced({place.written.node: place.written.of_first(taken_out)})
-        return Finding(
-            f"{happened}. The exponentials stand above and below: what is taken out of every exponent, as the largest "
-            "one, changes nothing in the quotient, and leaves a number of 1 in each sum. softmax makes weights so.",
-            rewritten,
-            f"weights = {spelling.tensor_call('softmax', scene.taken(exp, 'x'), 'dim=-1')}",
-            exp.place,
-        )
     product = maker(first(total), "mul") if total.op == "sum" else None
     if product is not None and not any(maker(each, "div") for each in product.args[:2]):
         return None  # the weights that exponentials are multiplied by are no scaling that an iteration has found
@@ -302,17 +317,10 @@ def underflowed_sum(scene: Scene) -> Finding | None:
     )
 
 
-def _summand(total: Operation | None, *, positive: bool = False) -> Operation | None:
-    """The exponential whose results a sum adds up, alone or times other numbers; ``positive`` if they must be so."""
-    product = None if total is None else total if total.op != "sum" else maker(first(total), "mul")
-    if product is None:
-        return None if total is None else maker(first(total), "exp")
-    for one, other in (product.args[:2], product.args[1::-1]):
-        exp, lowest = maker(one, "exp"), least(other)
-        is_mask = "bool" in (other.dtype or "")
-        if exp is not None and (not positive or (lowest is None and not is_mask) or (lowest or 0.0) > 0):
-            return exp
-    return None
+def _may_weigh(weights: Operand) -> bool:
+    """Whether numbers may be above 0, and are no mask: then it is not by them that a sum of products is 0."""
+    lowest = least(weights)
+    return "bool" not in (weights.dtype or "") if lowest is None else lowest > 0
 
 
-CAUSES = (difference_of_infinities, exponential, underflowed_sum, underflowed_exponential)
+CAUSES = (difference_of_infinities, joined_exponentials, exponential, underflowed_sum, underflowed_exponential)

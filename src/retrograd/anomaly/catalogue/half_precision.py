@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import denominator, first, is_number, maker, value
+from retrograd.anomaly.catalogue._expression import ancestors, denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
@@ -15,6 +15,7 @@ from retrograd.anomaly.parsing import module_of
 from retrograd.anomaly.surroundings import Operation
 
 _LARGEST = 65504.0
+_DEPTH = 5  # operations back to the one that has a number
 
 _PRODUCTS = frozenset(
     (
@@ -52,18 +53,9 @@ _LEFT_BY_AUTOCAST = frozenset(
 _WIDER = ("float", "double", "bfloat16")  # conversions to types with a range beyond that of float16
 
 
-def _ancestors(operation: Operation, depth: int = 5) -> Iterator[Operation]:
-    """An operation and those that its operands come from, nearest first."""
-    yield operation
-    if depth:
-        for operand in operation.args:
-            if operand.producer is not None:
-                yield from _ancestors(operand.producer, depth - 1)
-
-
 def _with_constant(operation: Operation, low: float, high: float) -> tuple[Operation, float] | None:
     """The nearest operation with a plain number of such a magnitude among its operands."""
-    for ancestor in _ancestors(operation):
+    for ancestor in ancestors(operation, _DEPTH):
         for operand in ancestor.args:
             known = value(operand) if operand.constant or operand.producer is None else None
             if known is not None and low < abs(known) < high:

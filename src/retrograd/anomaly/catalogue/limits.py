@@ -18,86 +18,17 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._origins import Origins
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_before, assignments_to, is_given_to, targets_of
+from retrograd.anomaly.catalogue._series import SLOPES, leading, limit
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.catalogue.roots import smoothed
 from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
-# f(x) = x (1 + slope * x + ...) near 0
-_SLOPES = dict.fromkeys(("sin", "tan", "tanh", "asin", "atan", "sinh", "asinh"), 0.0) | {"expm1": 0.5, "log1p": -0.5}
-
-
-@dataclass(frozen=True)
-class _Leading:
-    """How an expression behaves where another one, ``x``, goes to 0: as ``factor * x ** order * (1 + slope * x)``."""
-
-    x: str
-    factor: float = 1.0
-    order: int = 1
-    slope: float = 0.0
-
-    def times(self, number: float) -> _Leading:
-        return _Leading(self.x, self.factor * number, self.order, self.slope)
-
-    def within(self, outer: float, order: int = 1, slope: float = 0.0) -> _Leading | None:
-        """Of ``outer * f ** order * (1 + slope * f)`` of it, if it is a multiple of ``x``."""
-        if self.order != 1 or self.slope:
-            return None
-        return _Leading(self.x, outer * self.factor**order, order, slope * self.factor)
-
-
-def _leading(line: Line, node: ast.expr) -> _Leading:
-    """How an expression behaves near 0; any that is not known as one of another stands for itself."""
-    written = line.operation_at(node)
-    if written is None or not written.arguments:
-        return _Leading(line.text(node))
-    sides = written.arguments if written.form == "operator" else ()
-    if written.op in _SLOPES and len(written.parts()) == 1:
-        found = _leading(line, written.parts()[0]).within(1.0, 1, _SLOPES[written.op])
-    elif written.op in ("add", "sub", "log") and (known := _one_and(line, node)) is not None:
-        found = known
-    elif written.op == "neg":
-        return _leading(line, written.arguments[0]).times(-1.0)
-    elif written.op == "pow" and number_written(written.argument(1, "exponent")) in (2, 3):
-        base = _leading(line, written.arguments[0])
-        found = base.within(1.0, int(number_written(written.argument(1, "exponent")) or 1))
-    elif written.op == "mul" and len(sides) == 2:
-        number = next((each for each in sides if number_written(each) is not None), None)
-        other = sides[1] if sides[0] is number else sides[0]
-        return _Leading(line.text(node)) if number is None else _leading(line, other).times(number_written(number) or 0)
-    elif written.op == "div" and len(sides) == 2 and (below := number_written(sides[1])):
-        return _leading(line, sides[0]).times(1 / below)
-    else:
-        found = None
-    return found or _Leading(line.text(node))
-
-
-def _one_and(line: Line, node: ast.expr) -> _Leading | None:
-    """Of ``exp(x) - 1``, ``1 - exp(x)``, ``1 - cos(x)`` and ``log(1 + x)``."""
-    written = line.operation_at(node)
-    if written is None or not written.arguments:
-        return None
-    if written.op == "log":
-        inner = line.operation_at(written.arguments[0])
-        terms = () if inner is None or inner.op != "add" else inner.arguments
-        rest = [each for each in terms if number_written(each) != 1]
-        return _leading(line, rest[0]).within(1.0, 1, -0.5) if len(terms) == 2 and len(rest) == 1 else None
-    if written.op != "sub" or len(written.arguments) != 2:
-        return None
-    numbers = [number_written(each) for each in written.arguments]
-    function = line.operation_at(written.arguments[1 if numbers[0] == 1 else 0]) if 1 in numbers else None
-    if function is None or function.op not in ("exp", "cos") or len(function.parts()) != 1:
-        return None
-    argument = _leading(line, function.parts()[0])
-    if function.op == "cos":
-        return argument.within(0.5 if numbers[0] == 1 else -0.5, 2)
-    return argument.within(-1.0 if numbers[0] == 1 else 1.0, 1, 0.5)
-
-
 _ODD = ("sin", "tan", "tanh", "sinh", "atanh")
-_ZERO_WITH = (*_SLOPES, "atanh", "atan2")
+_ZERO_WITH = (*SLOPES, "atanh", "atan2")
 
 
 @cause(None, "direction of a vector that is zero, times what is zero with its norm")
@@ -148,9 +79,9 @@ def removable_zero(scene: Scene) -> Finding | None:
     if scene.op != "div" or scene.kind != "invalid" or scene.backward or below is None or value(below) != 0:
         return None
     site = scene.site(scene.birth)
-    limit = None if site is None else _limit(site)
-    of_itself = maker(first(scene.birth), *_SLOPES)
-    if limit is None and (of_itself is None or not same(unscaled(first(of_itself)), unscaled(below))):
+    tends_to = None if site is None else limit(site, Origins(site, scene.operations()))
+    of_itself = maker(first(scene.birth), *SLOPES)
+    if tends_to is None and (of_itself is None or not same(unscaled(first(of_itself)), unscaled(below))):
         return None
     if (inside := kept_inside(scene, below, site)) is not None:
         return Finding(
@@ -162,11 +93,11 @@ def removable_zero(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     name = scene.called(below, "x")
     rewritten = None
-    if site is not None and limit is not None and (node := site.written.argument(1, "other")) is not None:
+    if site is not None and tends_to is not None and (node := site.written.argument(1, "other")) is not None:
         text = site.line.text(node)
         test = f"{atom(text)} == 0"
         quotient = site.line.text(site.node, {node: spelling.where(test, "1.0", text)})
-        rewritten = site.replaced(spelling.where(test, limit, quotient))
+        rewritten = site.replaced(spelling.where(test, tends_to, quotient))
     general = spelling.where(f"{name} == 0", "limit", f"a / {spelling.where(f'{name} == 0', '1.0', name)}")
     tends = "the quotient tends to a number" if of_itself is None else f"{of_itself.op}(x) / x tends to 1"
     return Finding(
@@ -176,23 +107,6 @@ def removable_zero(scene: Scene) -> Finding | None:
         rewritten,
         f"y = {general}",
     )
-
-
-def _limit(site: Site) -> str | None:
-    """What a written quotient tends to, with its derivative there, as far as both sides are known."""
-    above, below = site.written.argument(0, "input"), site.written.argument(1, "other")
-    if above is None or below is None or site.node is not site.written.node or site.written.form != "operator":
-        return None
-    one, other = _leading(site.line, above), _leading(site.line, below)
-    if one.x != other.x or not other.factor or one.order < other.order:
-        return None
-    limit, slope = one.factor / other.factor, one.slope - other.slope
-    if one.order > other.order:
-        return f"{limit:g} * {atom(one.x)}" if one.order == other.order + 1 else "0.0"
-    if not slope:
-        return f"{limit:.8g}"
-    linear = f"{abs(limit * slope):.8g} * {atom(one.x)}"
-    return f"{limit:.8g} {'-' if limit * slope < 0 else '+'} {linear}"
 
 
 @cause(None, "derivative divided by its coordinate, where that is zero")
@@ -283,7 +197,7 @@ def limit_nearby(scene: Scene) -> Finding | None:
     name = site.line.text(pole.node)
     above = scene.at(first(scene.birth), 1) if scene.op == "div" else 1
     return Finding(
-        f"{above} / 0 is {scene.event.born}, although what the line computes of it tends to a number where "
+        f"{above} / 0 is {scene.quotient}, although what the line computes of it tends to a number where "
         f"{pole.test}. Take a number close by for {name} there, wherever it stands: value and derivative are then "
         "close to those of the limit. (To bound the denominator alone would give another number, with a derivative "
         "that is huge or 0.)",
@@ -332,7 +246,7 @@ def _cancel(line: Line, difference: Written) -> bool:
     """Whether a difference is one of two quotients that grow alike where they divide by 0."""
     quotients = [line.operation_at(each) for each in difference.arguments]
     sides = [each.arguments for each in quotients if each is not None and each.op == "div"]
-    above, below = [number_written(one) for one, _ in sides], [_leading(line, other) for _, other in sides]
+    above, below = [number_written(one) for one, _ in sides], [leading(line, other) for _, other in sides]
     if len(sides) < 2 or not all(above) or below[0].x != below[1].x or below[0].order != below[1].order:
         return False
     return (above[0] or 0.0) * below[1].factor == (above[1] or 0.0) * below[0].factor
@@ -382,7 +296,7 @@ def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
         rest = [each for each in sides if number_written(each) is None]
         if written.op in ("mul", "div") and len(rest) == 1:
             node = rest[0]
-        elif written.op in (*_SLOPES, "neg", "square") or (written.op == "pow" and number_written(sides[-1])):
+        elif written.op in (*SLOPES, "neg", "square") or (written.op == "pow" and number_written(sides[-1])):
             node = sides[0]
         elif written.op == "sub" and len(rest) == 1 and (inner := _one_at_zero(line, rest[0])) is not None:
             node = inner
@@ -443,7 +357,7 @@ def _elsewhere(
     return tuple(others) if kept else ()
 
 
-_ELEMENTWISE = frozenset(_SLOPES) | {
+_ELEMENTWISE = frozenset(SLOPES) | {
     *("abs", "acos", "acosh", "add", "atan2", "atanh", "clamp", "cos", "cosh", "div", "erf", "exp", "exp2", "log"),
     *("log10", "log2", "logsigmoid", "mul", "neg", "pow", "reciprocal", "rsqrt", "sigmoid", "softplus", "sqrt"),
     *("square", "sub", "where"),

@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._softmax import Quotient
+from retrograd.anomaly.catalogue._softmax import Quotient, summand
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind, softplus_instead
 from retrograd.anomaly.parsing import expression_of
@@ -220,23 +220,16 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
     return None
 
 
-def _summed_exponential(total: Operation | None) -> Operation | None:
-    """The exponential that a sum adds up, alone or with weights, none of them negative, as a mixture's density does."""
-    if total is None or (exp := maker(first(total), "exp")) is not None:
-        return None if total is None else exp
-    product = maker(first(total), "mul")
-    factors = product.args[:2] if product is not None else ()
-    for factor, weight in zip(factors, factors[::-1], strict=True):
-        if not weight.constant and (least(weight) or 0.0) >= 0 and (exp := maker(factor, "exp")) is not None:
-            return exp
-    return None
+def _may_weigh(weights: Operand) -> bool:
+    """Whether numbers may be weights, none of them negative, as those of a mixture's density are."""
+    return not weights.constant and (least(weights) or 0.0) >= 0
 
 
 @cause(9, "log of a sum of exponentials")
 def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("exp", "mul", "sum", "cumsum")):
         total = maker(first(log), "sum", "cumsum")
-        exp = _summed_exponential(total)
+        exp = summand(total, _may_weigh)
         if total is None or exp is None:
             continue
         happened = (

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import atom
@@ -96,13 +97,13 @@ def too_large(scene: Scene) -> Finding | None:
         return None
     operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
     sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]
-    if not sizes or (cancelled and max(sizes, key=_first)[0] < 1e-3 * math.sqrt(_largest(scene))):
+    if not sizes or (cancelled and max(sizes, key=itemgetter(0))[0] < 1e-3 * math.sqrt(_largest(scene))):
         return None
     told = [f"{_called(operand)} is {'' if _is_one(operand) else 'up to '}{size:.3g}" for size, operand in sizes]
     if scene.backward and scene.grad is not None:
         told.append(f"the gradient that came in {scene.grad:.3g}")
     what = "the gradient of " if scene.backward else ""
-    grew = _where_it_grew(scene, max(sizes, key=_first)[1])
+    grew = _where_it_grew(scene, max(sizes, key=itemgetter(0))[1])
     end = f"the largest {scene.dtype}, {_largest(scene):.3g}"
     happened = (
         f"sums in {scene.op} went beyond {end}, to inf and to -inf, which together are NaN"
@@ -115,10 +116,6 @@ def too_large(scene: Scene) -> Finding | None:
 
 
 _SUMS = ("matmul", "linear", "convolution", "dot", "einsum", "sum", "mean", "scaled_dot_product_attention")
-
-
-def _first(pair: tuple[float, Operand]) -> float:
-    return pair[0]
 
 
 def _called(operand: Operand) -> str:

@@ -259,7 +259,7 @@ def angle_of_quotient(scene: Scene) -> Finding | None:
         rewritten = outer.replaced(spelling.call("atan2", texts[0], texts[1]))
     names = [scene.called(each, name) for each, name in zip(scene.birth.args, "ab", strict=False)]
     return Finding(
-        f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.event.born}, although the angle is known: of two lengths, "
+        f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.quotient}, although the angle is known: of two lengths, "
         "the second of which is never negative, atan(a / b) is atan2(a, b), which does not divide.",
         rewritten,
         f"y = {spelling.call('atan2', *names)}",

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from retrograd.anomaly.catalogue._code import Line, Site, is_name, with_rate
+from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
     first,
@@ -22,6 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
+from retrograd.anomaly.catalogue._rates import with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.parsing import indentation_of, names_in
@@ -298,10 +299,12 @@ def _has_underflowed(product: Operation) -> bool:
     """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
     carried = next(runs_of(product))[1]
     others = [each for each in product.args[:2] if each is not carried]
-    lost = any(maker(each, "exp") is not None and value(each) == 0 for each in _factors(product))
-    return (
-        _is_repeated(product) and size_of(carried) == 0 and not lost and not any(size_of(each) == 0 for each in others)
-    )
+    if not _is_repeated(product) or any(size_of(each) == 0 for each in others):
+        return False
+    factors = list(_factors(product))
+    if size_of(carried) != 0:  # so that it is the last factor that has made it 0
+        return all(value(each) not in (0, None) for each in factors)
+    return not any(maker(each, "exp") is not None and value(each) == 0 for each in factors)
 
 
 def _factors(product: Operation) -> Iterator[Operand]:

@@ -12,30 +12,34 @@ from retrograd.anomaly.catalogue._expression import (
     maker,
     named,
     plus_one,
-    same,
     second,
     value,
 )
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._softmax import Quotient, largest
+from retrograd.anomaly.catalogue._softmax import Quotient, are_of_same, largest
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operation, Place
+
+_LINEAR = ("add", "dot", "matmul", "mean", "mul", "neg")
 
 
 @cause(5, "softmax written out, without its largest value taken out")
 def written_out_softmax(scene: Scene) -> Finding | None:
     if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
         return None
-    for quotient in scene.roots("div", through=("exp", "sum")):
-        written_out = Quotient.of(quotient)
+    for quotient in scene.roots("div", through=("exp", "sum", *_LINEAR)):
+        written_out = Quotient.of(quotient) or Quotient.weighted(quotient)
         if written_out is None or not written_out.is_softmax:
             continue
+        if quotient is not scene.birth and scene.kind != "overflow":
+            continue  # it was NaN or infinite before
         x = first(written_out.above)
+        known = scene.at(first(scene.birth) if scene.op == "exp" else x, "x")
         happened = (
             "Every exponential underflows to 0, and 0 / 0 is NaN"
             if scene.op == "div" and value(second(quotient)) == 0
-            else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
+            else f"exp({known}) overflows {scene.dtype} to inf, and inf / inf is NaN"
         )
         rewritten, place = _as_softmax(scene, written_out)
         spelling = scene.spelling(scene.site(quotient))
@@ -53,19 +57,23 @@ def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place 
     """The line with a softmax for the quotient, or else with the largest value taken out; and where it stands."""
     quotient, exp, total = written_out.quotient, written_out.above, written_out.total
     site = scene.site(quotient)
-    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    above = scene.site(exp, site) or scene.site(exp) if site else None
+    summed = scene.site(total, site) or scene.site(total) if site else None
+    below = scene.site(written_out.below, summed) or scene.site(written_out.below) if summed else None
     text = above.written.text(0, "input") if above else None
-    if above is None or text is None:
+    if site is None or above is None or text is None or summed is None or below is None:
         return None, quotient.place
-    x = first(exp)
+    x = first(written_out.below)
     many = x.shape is not None and len(x.shape) > 1
-    whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
+    whole = summed.written.argument(1, "dim", "axis") is None and many
     spelling, is_spelled_out = scene.spelling(site), above.node is above.written.node
     softmax = None if whole or spelling.numpy else written_out.picked(scene, site, "softmax")
-    if site and summed and is_spelled_out and softmax is not None:
+    if is_spelled_out and softmax is not None:
         return site.replaced(softmax), quotient.place
     line, spelling = above.written.line, scene.spelling(above)
-    where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
+    where = "" if whole else dims(summed, None, numpy=spelling.numpy)
+    if below.written.line is not line or not written_out.cancels(scene, site, where):
+        return None, quotient.place
     taken_out = f"{atom(text)} - {largest(text, where, spelling)}"
     place = above.place if is_spelled_out else exp.place
     return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), place
@@ -85,8 +93,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
         exp, below = maker(first(quotient), "exp"), maker(plus_one(second(quotient)), "exp")
         if exp is None or below is None:
             continue
-        # the exponent may be computed twice, in the same words
-        if not same(first(exp), first(below)) and (first(exp).text or 0) != first(below).text:
+        if not are_of_same(exp, below):
             continue
         site = scene.site(quotient)
         spelling = scene.spelling(site)
@@ -162,15 +169,16 @@ def infinite_score(scene: Scene) -> Finding | None:
     )
 
 
-@cause(None, "log_softmax of a score that is masked")
-def masked_target(scene: Scene) -> Finding | None:
+@cause(None, "log_softmax of scores that lie too far apart")
+def distant_scores(scene: Scene) -> Finding | None:
+    """Not of a score of -inf, which the mask that has written it is told for."""
     event = scene.event
     if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
         return None
     return Finding(
-        "A score of -inf, as a mask writes it, has the probability 0, whose log is -inf. That is legal as long as "
-        f"nobody asks for it; {event.harmed or 'the loss'} does: the target of a sample is a class that is masked for "
-        "it. Look at the target and the mask of this row, or leave such samples out.",
+        f"The scores of this row lie further apart than the largest {scene.dtype}, so that the logarithm of the "
+        f"smallest probability, which is their difference, is -inf. Find out why they are so large: scale them "
+        "down, normalise what they are made of, or keep the weights of the last layer small.",
     )
 
 
@@ -267,4 +275,4 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
     )
 
 
-CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, masked_target)
+CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, distant_scores)

@@ -1,0 +1,204 @@
+"""Divisions by zero by themselves, and what stands in for the 0: row 32."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from retrograd.anomaly.catalogue._code import Site, atom, dotted, number_written
+from retrograd.anomaly.catalogue._expression import (
+    DIVISIONS,
+    LOGS,
+    denominator,
+    first,
+    is_number,
+    maker,
+    named,
+    number,
+    second,
+    shown,
+    value,
+)
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.domain import kept_inside
+from retrograd.anomaly.parsing import expression_of
+from retrograd.anomaly.surroundings import Operand, Operation, Place
+
+
+@cause(32, "division by zero")
+def division_by_zero(scene: Scene) -> Finding | None:
+    below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
+    known = value(below)
+    tiny = known is not None and abs(known) < 1e-18 and scene.kind in ("overflow", "divide", "invalid")
+    if below is None or not (tiny or (known is None and scene.kind in ("divide", "invalid"))):
+        return None
+    site, name = scene.site(scene.birth), scene.called(below, "x")
+    spelling, place = scene.spelling(site), None
+    if scene.op == "rsqrt":
+        remedy = _CHOSEN_AT_ZERO
+        rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
+        otherwise = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
+    else:
+        remedy, low = _stand_in(scene, below)
+        rewritten = scene.guarded(site, lambda text, _: _guarded(scene, below, text, low, spelling))
+        otherwise = f"y = a / {atom(_guarded(scene, below, name, low, spelling))}"
+        if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
+            (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
+        elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
+            (rewritten, place), remedy = inside, _AT_ITS_EDGE
+        if (log := _log_of_one(below)) is not None:
+            remedy, (rewritten, place) = _FIRST_RANK, _from_two(scene, log, site)
+            otherwise = f"y = a / {spelling.call(log.op, 'rank + 2')}"
+    return Finding(f"{_what_happened(scene, below)}. {remedy}", rewritten, otherwise, place)
+
+
+def _stand_in(scene: Scene, below: Operand) -> tuple[str, str | None]:
+    """Why which number stands in for a 0 that is divided by; None for it where it is a bound of 1, for counts."""
+    known = value(below)
+    if known == 0 and _counts(below):
+        return _COUNTED, None
+    if known == 0 and _only_zeros(scene):
+        return _ZERO_TOGETHER, "1.0"
+    if known == 0 and (scaled := _of_like_size(scene)) is not None:
+        return _AS_LARGE_AS_OTHERS, scaled
+    return _CHOSEN_AT_ZERO, scene.eps
+
+
+def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling: Spelling) -> str:
+    """A denominator, with a number in the place of its 0, or a bound of 1 where there is none."""
+    if low is None:
+        return spelling.clamp(text, "1")
+    if is_number(below):
+        return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
+    if (tighter := _guarded_already(text, spelling, scene.eps)) is not None:
+        return tighter
+    test = f"{atom(text)} == 0" if value(below) in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
+    return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
+
+
+def _what_happened(scene: Scene, below: Operand) -> str:
+    known = value(below)
+    sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
+    above = 0 if scene.quotient == "NaN" else "a"  # else it would be infinite
+    top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "
+    happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
+    born = "NaN" if scene.event.born == "NaN" else "infinite"
+    if scene.backward and known:
+        return f"The derivative of {happened} divides by the square of {shown(known)}, which is 0: it is {born}"
+    if scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
+        return (
+            f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
+        )
+    return f"{happened} is {born}, and so is its derivative"
+
+
+def _counts(operand: Operand) -> bool:
+    """Whether ones were added up at indices, which nobody had in common with the element."""
+    made = maker(operand, "bincount", "index_add", "scatter_add")
+    if made is None:
+        return False
+    weights, added = named(made, "weights"), named(made, "source", "src")
+    if made.op == "bincount":
+        return weights is None or weights.shape is None
+    return added is not None and added.min == added.max == 1
+
+
+def _only_zeros(scene: Scene) -> bool:
+    """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
+    event = scene.event
+    above = value(first(scene.birth))  # of what is NaN for a quotient by 0, it is 0 where it has not been kept
+    both = scene.op == "div" and scene.kind == "invalid" and not scene.backward
+    return (
+        both
+        and (above == 0 or (above is None and not event.input_has_nan))
+        and bool(event.nan_count)
+        and not event.posinf_count
+        and not event.neginf_count
+    )
+
+
+def _of_like_size(scene: Scene) -> str | None:
+    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
+
+    None where its logarithm is taken, of which another size changes little: there it is to be beyond all others.
+    """
+    power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
+    above = value(first(scene.birth)) if scene.op == "div" else 1.0
+    stats = scene.event.output_stats or {}
+    ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
+    most = max(ends, default=0.0)
+    if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above:
+        return None
+    if not 0 < most < math.inf or (scene.later and scene.later[0] in LOGS):
+        return None
+    low = max(math.ceil((math.log10(abs(above) / most) - 1) / power), -3 if scene.half else -12)
+    return f"1e{low}" if low else "1.0"
+
+
+def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
+    """A denominator that is another number only where it is 0, with that chosen close to 0 as well."""
+    try:
+        call = expression_of(text)
+    except SyntaxError:
+        return None
+    test = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 3 else None
+    is_where = isinstance(call, ast.Call) and (dotted(call.func) or "").rpartition(".")[2] == "where"
+    if not is_where or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return None
+    if not isinstance(call, ast.Call) or number_written(test.comparators[0]) != 0:
+        return None
+    size = spelling.call("abs", ast.unparse(test.left))
+    return spelling.where(f"{size} < {eps}", *(ast.unparse(each) for each in call.args[1:]))
+
+
+_AS_LARGE_AS_OTHERS = (
+    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero. The "
+    "number below makes it about as large as the largest of the others, so that it does not outweigh them all."
+)
+_ZERO_TOGETHER = (
+    "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
+    "small number in the place of that 1 would give the same 0 a huge derivative.)"
+)
+
+
+def _log_of_one(operand: Operand) -> Operation | None:
+    """The logarithm of 1 that is divided by, as the discount of a rank is, where it is no variable of the model."""
+    log = maker(operand, *LOGS)
+    return log if log is not None and value(first(log)) == 1 and not operand.requires_grad else None
+
+
+def _from_two(scene: Scene, log: Operation, site: Site | None) -> tuple[str | None, Place | None]:
+    """A line with 2 for the 1 that is added under a logarithm, and its place."""
+    found = scene.site(log, site)
+    line = None if found is None else found.written.line
+    total = None if found is None or line is None else line.operation_at(found.written.argument(0, "input"))
+    ones = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) == 1]
+    if found is None or line is None or not ones:
+        return None, scene.birth.place
+    return line.replaced({ones[0]: "2"}), log.place
+
+
+_FIRST_RANK = (
+    "The logarithm of 1 is 0. The discount of a rank, as in DCG, is log2(rank + 1) for ranks counted from 1, and "
+    "log2(rank + 2) for those counted from 0; a small number in its place would give the first one a huge weight."
+)
+_COUNTED = (
+    "The denominator counts what belongs to an index, and nothing does here. Let it be at least 1: a sum of nothing "
+    "stays 0 then, and no other quotient changes."
+)
+_CHOSEN_AT_ZERO = (
+    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero."
+)
+_UNDER_THE_ROOT = (
+    "The denominator is a root, whose derivative is infinite there as well: a small number under it keeps both finite."
+)
+
+
+_AT_ITS_EDGE = (
+    "The denominator is made of an angle or a distance that is 0, whose derivative is infinite there as well: kept "
+    "apart from 0 where it is taken, it keeps both finite."
+)
+
+
+CAUSES = (division_by_zero,)
