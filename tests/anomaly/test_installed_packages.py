@@ -199,7 +199,10 @@ def test_an_installed_packages_line_is_told_with_the_one_that_led_there(
     assert "called    " in shown
     assert ":3  loss = package.entropy(p)" in shown
     advice = " ".join(shown.split())
-    assert f"belongs to {package}. Change what line 3 gives it, or its options; else the line as above" in advice
+    assert (
+        f"belongs to {package}. Change what line 3 gives it, or its options; otherwise change the line as above"
+        in advice
+    )
     assert NaNEvent.from_json(event.to_json()) == event
 
 

@@ -475,7 +475,7 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note="It is the first gradient that is not finite: it was made in the backward of what uses this output.",
+                note="This is the first gradient that is not finite: the backward of what uses this output made it.",
                 **self._described(origin),
             )
             self._record(event)
