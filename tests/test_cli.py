@@ -267,9 +267,9 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("nowhere.py",), "nowhere.py: No such file"),
         (
             ("python3.11", "script.py"),
-            "No such file or directory. Leave python3.11 away: the script runs in the Python",
+            "No such file or directory. Leave python3.11 out: the script runs in the Python",
         ),
-        (("python.exe", "script.py"), "Leave python.exe away"),
+        (("python.exe", "script.py"), "Leave python.exe out"),
         (("py", "script.py"), "Leave py out"),
         (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
