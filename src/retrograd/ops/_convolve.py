@@ -282,9 +282,6 @@ def _mix_weight(grad: Any, input: Any, groups: int) -> Any:
     return np.add.reduce(totals, axis=0).reshape(groups * grad.shape[2], images.shape[2])
 
 
-# --- all windows ------------------------------------------------------------------------------------------------------
-
-
 # --- one channel for each group, along one dimension ------------------------------------------------------------------
 #
 # There each product would be that of a row with a matrix, and unrolling would write as much as is multiplied.
@@ -342,7 +339,7 @@ def _correlate_weight_single(grad: Any, input: Any, axes: tuple[Windows, ...]) -
     return np.add.reduce(sums, axis=0)[:, None]
 
 
-# --- any windows ------------------------------------------------------------------------------------------------------
+# --- all windows ------------------------------------------------------------------------------------------------------
 
 
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:

@@ -50,15 +50,9 @@ class Series:
 
     def _spelled_out(self, expression: Expression) -> Expression:
         """What a name stands for, as far as that is known and is not ``x``."""
-        while (
-            isinstance(expression.node, ast.Name)
-            and self._origins is not None
-            and self._x
-            not in (
-                None,
-                expression.text,
-            )
-        ):
+        if self._origins is None or self._x is None:
+            return expression
+        while isinstance(expression.node, ast.Name) and expression.text != self._x:
             origin = self._origins.of(expression)
             if origin is None:
                 break
