@@ -123,7 +123,7 @@ def test_where_no_second_call_is_possible_the_layer_with_the_first_infinity_is_n
         event = found_in(Cached(), ONES, SimpleNamespace(used=0))
     assert event is not None
     assert (event.layer_name, event.input_has_inf, event.output_has_nan) == ("layers.d", True, True)
-    assert "An infinity had come in, and layers.b was the first layer to put one out" in str(event.cause)
+    assert "An infinity had come in, and layers.b was the first layer to output one" in str(event.cause)
     assert "not in the catalogue" not in str(event.cause)
 
 

@@ -271,7 +271,7 @@ def test_a_program_that_could_go_back_and_does_not_is_warned_in_the_end(policy: 
             train(params, [GOOD, GOOD, BAD] + [GOOD] * 150)
     (event,) = w.events
     assert (event.op, event.step, event.lineno) == ("log", 3, line_of("# a birth in forward", born_in_forward))
-    assert "The last 100 gradients" in (event.note or "")
+    assert "the last 100 gradients" in (event.note or "")
     assert len([each for each in caught if each.category is rg.anomaly.AnomalyWarning]) == (policy != "record")
 
 
