@@ -278,7 +278,7 @@ class Findings:
         reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
         self._context["steps_before"] = max(reach, gathered - 1)
 
-    # --- ways to find an origin -----------------------------------------------------------------------------------
+    # --- ways to find an origin ---------------------------------------------------------------------------------------
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
         origin = origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
@@ -335,7 +335,7 @@ class Findings:
             return None
         return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
 
-    # --- wording --------------------------------------------------------------------------------------------------
+    # --- wording ------------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
         """The report about an origin, and about further births beside it.

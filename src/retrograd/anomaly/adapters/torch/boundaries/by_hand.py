@@ -414,7 +414,7 @@ class UpdatesByHand:
             self._new_tensors.settle()
 
     def _settle(self, asked: bool) -> bool:
-        """The same, for suspicions that are over if ``asked`` for other gradients; say whether these are to be zero."""
+        """The same for suspicions that end if others are ``asked`` for; return whether these are to be zero."""
         withheld = False
         if not self._suspicions and self._writes is None:
             return withheld

@@ -221,7 +221,7 @@ class Graphs:
         has_closure = kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)
         if graph is None or has_closure or self._now.update is not None:
             return
-        scaled = getattr(optimizer, "found_inf", None) is not None  # infinities are how that works, and it sees to them
+        scaled = getattr(optimizer, "found_inf", None) is not None  # the scaler expects and handles infinities
         several = self._monitor.agreement.active  # processes, which would have to decide alike
         gradients = [] if scaled else [each for each in gradients_of(optimizer) if each[1].device.type == _DEVICE]
         losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
