@@ -430,7 +430,7 @@ class TorchMonitor:
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
             self._updated = self._updated[1], self.watch.step
         self.recordings.attempted = self.recordings.rehearsing
-        if withheld or self.recordings.attempted:  # without gradients an update changes nothing, nor its own state
+        if withheld or self.recordings.attempted:  # without gradients it changes neither weights nor state
             self.now.hidden = Withheld(optimizer, before)
         else:
             self.updates += 1

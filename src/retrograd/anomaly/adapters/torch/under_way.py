@@ -103,7 +103,7 @@ class UnderWay(threading.local):
         self._left = [(ref(leaf), leaf._version, None if leaf.grad is None else ref(leaf.grad)) for leaf in leaves]
 
     def still_withheld(self) -> bool:
-        """Whether an update is to be left out, and has not been made by hand: with zeros, which are cleared then."""
+        """Whether an update is still to be left out: none was made by hand with the zeros, which are cleared then."""
         by_hand = False
         for held, version, gradient in self._left:
             leaf = held()
@@ -112,7 +112,7 @@ class UnderWay(threading.local):
         return self.withheld and not by_hand
 
     def restored(self, withheld: bool) -> None:
-        """Leaves are what they were, before or after a second run: say whether an update is left out from here on."""
+        """Called when leaves were restored around a second run; ``withheld``: whether to leave out the next update."""
         self.withheld = withheld
         self._leave([leaf for held, *_ in self._left if (leaf := held()) is not None])
 

@@ -39,7 +39,7 @@ from retrograd.core.sites import line_of
 _FIRST = 3  # steps at the beginning that are all noted
 _LONGEST_PAUSE = 1000  # steps
 _KINDS = 8  # kinds of steps for which notes are kept
-_PLACES = 64  # calls of backward, for each of which a step is noted at any cost
+_PLACES = 64  # callers of backward, for each of which a step is noted at any cost
 _REMEMBERED = 64  # past steps that may still be asked about
 _DERIVATIVES = 1 << 12  # backward passes that were recorded and may be asked about
 _ALIKE = 8  # nodes before and after one that must have the same names as around its counterpart
