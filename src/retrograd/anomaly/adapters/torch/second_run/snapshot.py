@@ -60,7 +60,7 @@ class Copies:
 
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self.kept, strict=True):
-            with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
+            with contextlib.suppress(RuntimeError):  # an expanded leaf, for instance, refuses writes and is unchanged
                 tensor.copy_(kept)
 
 
