@@ -198,7 +198,7 @@ class Describer:
             arguments |= {name: old for name, value in arguments.items() if value is birth.result}
         if op.kind == "elementwise" and (
             not birth.kinds or "invalid" in birth.kinds
-        ):  # a NaN operand causes no birth
+        ):  # an operand that is already NaN causes no birth
             overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
             arguments |= dict.fromkeys(overwritten, UNKNOWN)
         return arguments

@@ -24,7 +24,7 @@ from retrograd.core import sites
 
 
 class Maker(NamedTuple):
-    """A birth of which an array was made, what its lines made, whether they wrote to it, and whether a step before."""
+    """A birth from which an array was made, what its lines made, whether they wrote to it, and in an earlier step."""
 
     birth: Birth
     name: str
