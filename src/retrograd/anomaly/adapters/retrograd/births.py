@@ -1,7 +1,7 @@
 """A birth, as the Python stack shows it at the moment when the processor raised a flag.
 
-What the frames of the engine hold is read by the names of their local variables: to hand it over would cost time in
-every operation and every node. These names are a contract, which ``tests/anomaly/test_frames.py`` keeps.
+Values in the engine's frames are read by the names of their local variables: passing them explicitly would cost time in
+every operation and every node. These names are a contract, which ``tests/anomaly/test_frames.py`` enforces.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ class Pushed(NamedTuple):
 
 @dataclass(eq=False)
 class Birth:
-    """What was going on when a flag was raised. Arrays are kept by reference until the next boundary.
+    """What was running when a flag was raised. Arrays are kept by reference until the next boundary.
 
     Attributes
     ----------
     kinds
-        The flags: "invalid", "divide", "overflow", "underflow". Empty, if only the result told.
+        The flags: "invalid", "divide", "overflow", "underflow". Empty if only the result revealed it.
     name
-        Of the operation.
+        The operation's name.
     op, operands
         The operation and its arguments as arrays, in the order of its parameters; None if it is no operation.
     copies
-        The operands as they were at that moment, if that is known: what is written in place later changes the others.
+        The operands as they were at that moment, if known: later writes in place change the others.
     result
-        The array it was written to, if it is known: in place, or by a look at a result.
+        The result array, if known: written in place, or found by a look at the result.
     made, call
-        The node that a forward birth gave rise to, or the call that will tell it, if they are known.
+        The node that a forward birth led to, or the call that will provide it, if known.
     sources
-        What its operands come from, to know that node by; None if no gradient is wanted.
+        The sources of its operands, to identify that node; None if no gradient is wanted.
     node, rule, g, saved, grads
         In backward, the node that ran, the rule (None if unknown), what arrived, what the node had saved, and what it
         passed on, if that is known.
     before
-        In backward, what the nodes before it have saved, which backward is about to free.
+        In backward, the saved values of the nodes before it, which backward is about to free.
     seq
         The last sequence number before the operation was recorded.
     code, at
@@ -86,11 +86,11 @@ class Birth:
     inside
         In the backward of a user-written Function, what was called there.
     variables
-        In the user's own Function, what the line there reads.
+        In the user's own Function, the variables that the line there reads.
     clipping
         The bound and the norm, if it happened while gradients were clipped.
     excused
-        Whether the user has said that it is meant.
+        Whether the user has declared it as intended.
     """
 
     kinds: list[str]
@@ -125,7 +125,7 @@ class Birth:
 
     @property
     def is_stale(self) -> bool:
-        """Whether no graph remembers what it made."""
+        """Whether no graph has kept its result."""
         if self.node is not None or self.inplace:
             return False
         if self.call is None and self.made is None:
@@ -135,7 +135,7 @@ class Birth:
 
     @property
     def is_unrecorded(self) -> bool:
-        """Whether no gradient was wanted of the operation, so that no graph was to remember it."""
+        """Whether the operation needed no gradient, so that no graph recorded it."""
         return self.node is None and self.call is None and self.made is None and self.sources is None
 
     @property
@@ -145,7 +145,7 @@ class Birth:
 
     @property
     def is_known(self) -> bool:
-        """Whether what it made is at hand."""
+        """Whether its result is available."""
         return self.result is not None or self.grads is not None
 
     @property
@@ -153,11 +153,11 @@ class Birth:
         return self.node is not None
 
     def absorbs(self, later: Birth) -> bool:
-        """Take over what another birth tells if both were raised in one call, which works in blocks or passes."""
+        """Merge another birth into this one if both are from one call, which works in blocks or passes."""
         if (
             (self.name, self.excused) != (later.name, later.excused)
             or self.node is not later.node
-            or (self.node is None and later.seq != self.seq + 1)  # else something was recorded in between
+            or (self.node is None and later.seq != self.seq + 1)  # otherwise something was recorded in between
             or (self.code, self.at) != (later.code, later.at)
             or not _are_same(self.operands, later.operands)
         ):
@@ -169,7 +169,7 @@ class Birth:
         return True
 
     def is_of_call(self, other: Birth) -> bool:
-        """Whether another birth, of which more is known, was told of in the same call."""
+        """Whether another birth, about which more is known, was reported in the same call."""
         if (self.name, self.node, self.op) != (other.name, other.node, other.op):
             return False
         if self.op is None:  # a Function, whose node is made before it runs, or what runs in backward
@@ -177,7 +177,7 @@ class Birth:
         return _are_same(self.samples or self.operands, other.samples or other.operands)
 
     def copy_operands(self) -> None:
-        """Keep what the operands are now, but for what is being written to."""
+        """Copy the operands as they are now, except the one being written to."""
         self.copies = [
             each.copy() if isinstance(each, ndarray) and each is not self.result else each for each in self.operands
         ]
@@ -218,7 +218,7 @@ def _node_of(made: Callable[[], Node | None] | None) -> Node | None:
 
 
 def birth_at(kind: str, frame: FrameType) -> Birth | None:
-    """Read from the stack what raised a flag; None if it was no operation of ours.
+    """Read from the stack what raised a flag; None if it was not one of our operations.
 
     A flag raised in the user's own NumPy code is ours inside a user-written Function only.
     """
@@ -246,7 +246,7 @@ def arguments_of(error: BaseException) -> list[Tensor]:
 
 @dataclass
 class _Landmarks:
-    """What is of interest in a stack: frames of ours, the user's innermost one, and the modules being called."""
+    """The relevant parts of a stack: our frames, the user's innermost one, and the modules being called."""
 
     call: FrameType | None = None  # of an operation
     added: FrameType | None = None  # where gradients are added
@@ -339,7 +339,7 @@ def derives_tangents(frame: FrameType | None) -> bool:
 
 
 def backward_at(frame: FrameType | None) -> Node | None:
-    """The node that backward is at; None outside of it."""
+    """The node that backward is running; None outside of backward."""
     return next((each.f_locals["node"] for each in outwards(frame) if each.f_code is _LOOP), None)
 
 
@@ -380,7 +380,7 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
 
 
 def arrays_at(frame: FrameType) -> dict[str, Any]:
-    """The numbers, and tensors as arrays, among the variables that the expression reads which a frame is at."""
+    """The numbers, and tensors as arrays, among the variables read by the expression that a frame is running."""
     found = {name: as_array(value) for name, value in variables_at(frame).items()}
     return {name: value for name, value in found.items() if isinstance(value, (ndarray, int, float))}
 
@@ -451,7 +451,7 @@ def _in_operation(kinds: list[str], frame: FrameType) -> Birth:
 
 
 def _source(edge: Any) -> Any:
-    """What tells an edge from others without keeping its graph alive."""
+    """An identifier of an edge that does not keep its graph alive."""
     if edge is None:
         return None
     node = edge[0]
@@ -475,14 +475,14 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
 
 
 def _not_lifted(edge: Any) -> Any:
-    """An edge, or that of what vmap has lifted in between: the same for all samples."""
+    """An edge, or the one behind vmap's lifting: the same for all samples."""
     while edge is not None and isinstance(edge[0], OpNode) and edge[0].op.name == "lift":
         edge = edge[0].next[0]
     return edge
 
 
 def public_name(op: Op) -> str:
-    """What the user calls an operation: by the node's name, if it has no public name of its own."""
+    """The user's name for an operation: derived from the node's name, if it has no public name of its own."""
     if any(op is each for each in registry.operations.values()):
         return op.label
     stem = op.node_name.partition("Backward")[0]
@@ -494,7 +494,7 @@ _BEFORE = 64  # nodes whose saved values are kept for an explanation
 
 
 def saved_before(node: Node) -> dict[Node, Any]:
-    """What a node and those before it have saved."""
+    """The saved values of a node and those before it."""
     found: dict[Node, Any] = {}
     queue = [node]
     for each in queue:
@@ -518,7 +518,7 @@ def data_of(values: Sequence[Any]) -> list[Any]:
 
 
 def hidden_axes(data: Iterable[Any]) -> int:
-    """How many axes some data together hide."""
+    """The number of sample axes hidden in some data together."""
     return len(levels_of(data))
 
 

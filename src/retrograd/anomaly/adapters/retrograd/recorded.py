@@ -1,4 +1,4 @@
-"""The watch on retrograd's own engine where every operation is recorded from some step on."""
+"""The watch on retrograd's own engine if every operation is recorded from some step on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RecordedMonitor(RetrogradMonitor):
     Parameters
     ----------
     watch
-        Whose policies hold, who takes over the events, and whose ``from_step`` says where to begin.
+        Supplies the policies, receives the events, and tells by its ``from_step`` where to begin.
     """
 
     def __init__(self, watch: Watch) -> None:

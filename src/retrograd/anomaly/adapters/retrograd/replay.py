@@ -1,4 +1,4 @@
-"""Running a step again: what has to be put back for it, and the observer that sees every operation then."""
+"""Running a step again: what has to be restored for that, and the observer that records every operation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Snapshot:
 
     @property
     def leaves(self) -> list[Tensor]:
-        """Those whose gradients are noted."""
+        """The leaves whose gradients are noted."""
         return [leaf for leaf, *_ in self._grads.values()]
 
     def note_grad(self, leaf: Tensor) -> None:
@@ -78,7 +78,7 @@ class Snapshot:
             self._grads[id(leaf)] = leaf, grad, None if grad is None else grad._data.copy()
 
     def withhold(self, leaves: Iterable[Tensor]) -> None:
-        """Make the gradients of leaves zero, so that also an update written by hand changes nothing.
+        """Zero the gradients of leaves, so that an update by hand changes nothing either.
 
         Buffers are put back at once, as the program may go on to average them.
         """
@@ -102,7 +102,7 @@ class Snapshot:
             leaf._grad = grad
 
     def forget_cleared_grads(self) -> None:
-        """What the step itself has cleared at its end is not to be put back."""
+        """Do not restore gradients that the step itself has cleared at its end."""
         for leaf, *_ in list(self._grads.values()):
             grad = leaf._grad
             zeros, version = self._zeros.get(id(leaf), (None, 0))
@@ -118,7 +118,7 @@ def all_stand_still(patches: Patches) -> None:
 
 
 def _keep_scale(original: Any, scaler: GradScaler, *args: Any, **kwargs: Any) -> None:
-    """It has been adapted in the first run of the step."""
+    """Do nothing, as the scale was already adapted in the first run of the step."""
     before = scaler.state_dict()
     original(scaler, *args, **kwargs)
     scaler.load_state_dict(before)
@@ -126,7 +126,7 @@ def _keep_scale(original: Any, scaler: GradScaler, *args: Any, **kwargs: Any) ->
 
 @dataclass(eq=False)
 class Call:
-    """An operation, or a user-written Function, with everything that went in and came out.
+    """A call of an operation or user-written Function, with its arguments and results.
 
     Attributes
     ----------
@@ -141,11 +141,11 @@ class Call:
     callers, inside, variables
         See :class:`Birth`.
     writes
-        Whether it writes to a tensor that was there before, its first operand or one given as ``out=``.
+        Whether it writes to an existing tensor, its first operand or one passed as ``out=``.
     hidden
         How many axes of its results are those of samples under vmap.
     order
-        Calls are numbered as they ended.
+        The number of the call, in the order in which they ended.
     """
 
     name: str
@@ -199,7 +199,7 @@ class Noted(list[Tensor]):
 
 
 def _is_given_in_a_hook(call: Call) -> bool:
-    """Whether a hook has called it with a number that is not finite, which no graph shows, and with nothing else so."""
+    """Whether a hook has called it with a non-finite plain number, which no graph shows, as the only bad operand."""
     arrays = [each for each in call.operands if isinstance(each, ndarray)]
     return not is_bad(arrays) and backward_at(sys._getframe(2)) is not None
 
@@ -210,20 +210,20 @@ class Recorder(Observer):
     Parameters
     ----------
     excuses
-        Whether a birth is meant.
+        Tells whether a birth is intended.
     looks
-        Whether no flags will tell of births.
+        Whether to check results because flags are not available.
 
     Attributes
     ----------
     calls, births
         In order; the calls that gave birth to something non-finite among them.
     by_node
-        Those that were recorded for backward.
+        The calls that were recorded for backward.
     by_result
-        By the identity of the arrays they made; the last one that wrote to an array.
+        The calls by the id of the arrays they made; the last one that wrote to an array.
     gradients, saved
-        What a node passed on, and what it had saved.
+        The gradients a node passed on, and its saved values.
     """
 
     def __init__(self, excuses: Callable[[Birth], bool], looks: bool = False) -> None:
@@ -243,13 +243,13 @@ class Recorder(Observer):
         self._originals: dict[int, tuple[ndarray, ndarray]] = {}  # by the identity of a copy, both of them
 
     def leave(self) -> None:
-        """Record nothing more; where another thread is recorded, that is left with its next operation."""
+        """Stop recording; if another thread is recorded, that happens at its next operation."""
         self._is_over = True
         with suppress(RuntimeError):
             pop(self)
 
     def flag(self, birth: Birth) -> None:
-        """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
+        """Note a flag raised in the current call, or outside of any, where gradients are delivered."""
         if birth.name == ADDITION or birth.pushed is not None or not self._under_way:
             self._add_birth(birth)
             return
@@ -398,7 +398,7 @@ class Recorder(Observer):
         return [kept(value) for value in operands]
 
     def original(self, array: ndarray) -> ndarray:
-        """The array that the program has, where this is a copy of what it held before it was written to."""
+        """The program's array, if the given one is a copy of what it held before it was written to."""
         return self._originals.get(id(array), (array, array))[1]
 
     def maker(self, array: Any) -> Call | None:
@@ -408,7 +408,7 @@ class Recorder(Observer):
         return writer if made is None or (writer is not None and writer.order > made.order) else made
 
     def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
-        """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""
+        """The nodes that used the result of an unrecorded call, directly or through other such calls."""
         makers = {call}
         bad = {id(result) for result in call.results}
         for later in self.calls[call.order + 1 :]:
@@ -421,7 +421,7 @@ class Recorder(Observer):
                 bad.update(map(id, later.results))
 
     def passes(self, node: Node, nr: int) -> bool:
-        """Whether what a node passed on along an edge was not finite, as far as is known."""
+        """Whether the gradient that a node passed on along an edge may have been non-finite."""
         grads = self.gradients.get(node)
         return not grads or nr >= len(grads) or is_bad(grads[nr])
 

@@ -1,4 +1,4 @@
-"""Births that no flag has told: in results and gradients that the engine shows because they are not finite."""
+"""Births without a flag: in results and gradients that the engine shows because they are not finite."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from retrograd.core.node import Node
 
 
 def in_result(operands: Sequence[Any], result: Any, frame: FrameType, every: bool, is_recorded: bool) -> Birth | None:
-    """The birth in what an operation made of its operands; None if there is none.
+    """The birth in an operation's result; None if there is none.
 
     Parameters
     ----------
     frame
-        From where the stack is read.
+        Where to begin reading the stack.
     every
         Whether every operation is shown, because there are no flags.
     is_recorded
-        Whether somebody sees the results of all operations, but for tangents.
+        Whether the results of all operations are recorded, except tangents.
     """
     arrays = as_array(list(operands))
     results = flat(as_array(list(result) if isinstance(result, (tuple, list)) else [result]))
@@ -47,7 +47,7 @@ def in_result(operands: Sequence[Any], result: Any, frame: FrameType, every: boo
 
 
 def in_rules(node: Node, g: Any, grads: Any, every: bool) -> Birth | None:
-    """The birth in what the rules of a node made of the gradient that arrived; None if there is none."""
+    """The birth in the results of a node's rules for the gradient that arrived; None if there is none."""
     g, grads = as_array(g), as_array(list(grads or ()))
     ran = ran_by(node)
     if not is_bad(grads) or (is_bad(g) if not every else not any(_is_born_in(ran, g, each) for each in grads)):
@@ -72,7 +72,7 @@ def in_rule(node: Node, g: Any, gi: Any, frame: FrameType) -> Birth | None:
 
 
 def in_sum(node: Node, old: Any, new: Any, total: Any) -> Birth | None:
-    """The birth in the sum of two gradients of what a node has made; None if there is none."""
+    """The birth in the sum of two gradients of a node's result; None if there is none."""
     old, new, total = as_array(old), as_array(new), as_array(total)
     if not is_born(None, total, [old, new], ["invalid"]):
         return None

@@ -8,7 +8,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
-MOST_COPIED = 4 << 20  # of their operands, of which copies are made
+MOST_COPIED = 4 << 20  # bytes of operands that are copied
 MOST_BYTES_BEFORE = 16 << 20  # the same for those of earlier steps
 
 
@@ -24,7 +24,7 @@ class Suspects:
     def __init__(self) -> None:
         self.births: list[Birth] = []
         self._bytes = 0
-        self._copied = 0  # bytes of operands, which may be written to before somebody asks
+        self._copied = 0  # bytes of copied operands, as the originals may be written to before they are needed
         self._before: dict[object, Birth] = {}
         self._lock = threading.RLock()
 
@@ -42,7 +42,7 @@ class Suspects:
             self._drop_first_ones()
 
     def complete(self, birth: Birth) -> bool:
-        """Give the birth that a flag raised inside told before what is known of it now; say whether there is one."""
+        """Complete a birth reported earlier by a flag inside the call; return whether there is one."""
         with self._lock:
             for each in reversed(self.births):
                 if not each.is_known and each.is_of_call(birth):
@@ -66,11 +66,11 @@ class Suspects:
 
     @property
     def before(self) -> list[Birth]:
-        """The births of earlier steps that nothing recorded, the last one of each place."""
+        """The unrecorded births of earlier steps, the latest one for each place."""
         return list(self._before.values())
 
     def end_step(self) -> None:
-        """Let go of what belongs to this thread's step, which is over."""
+        """Release what belongs to this thread's finished step."""
         if not self.births:  # in almost every step
             return
         this = threading.current_thread()

@@ -32,7 +32,7 @@ class Names:
     model
         The watched model, or None.
     frame
-        Where to begin to look for variables; the frames around it are searched as well.
+        Where to begin to look for variables; its callers are searched as well.
     """
 
     def __init__(self, model: Any, frame: FrameType | None) -> None:
@@ -65,11 +65,11 @@ class Names:
                     yield frame, name
 
     def holder(self, array: Any) -> tuple[FrameType, str] | None:
-        """The function under way that holds these elements, and their name; the program's own before a package's."""
+        """The running function that holds these elements, and their name; the program's own before a package's."""
         return min(self.holders(array), key=lambda each: not is_own(each[0].f_code), default=None)
 
     def is_plain(self, array: Any) -> bool:
-        """Whether a variable holds the array itself, and no tensor of it."""
+        """Whether a variable holds the array itself, not a tensor with it."""
         return any(value is array for _, value in self._variables())
 
     def is_state(self, array: ndarray) -> bool:
@@ -82,13 +82,13 @@ class Names:
         return tuple(dict.fromkeys(name for name, buffer in buffers if not is_lazy(buffer) and holds_nan(buffer._data)))
 
     def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:
-        """The parameters and buffers with numbers that are not finite, of modules that may have made an array."""
+        """The non-finite parameters and buffers of modules that may have made an array."""
         frame, name = next(self.holders(array), (None, ""))
         modules = () if frame is None else modules_behind(frame, frame.f_code, name)
         return tuple(name for module in modules for name, _ in bad_members(*module))
 
     def _frames(self) -> Iterator[FrameType]:
-        """Those of the user, from the innermost outwards."""
+        """The user's frames, from the innermost outwards."""
         return user_frames(self.frame)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
@@ -102,7 +102,7 @@ class Names:
         yield from (value for _, value in self._variables() if _is_module(value))
 
     def model_name(self) -> str | None:
-        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
+        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not ``self`` in its methods."""
         found = [(name, value) for name, value in self._variables() if _is_module(value)]
         known = self._model
         if known is None:
@@ -110,14 +110,14 @@ class Names:
         return next((name for name, value in found if value is known and name != "self"), None)
 
     def data(self) -> Iterator[tuple[str, ndarray]]:
-        """The arrays with numbers that are not finite, and that get no gradient, with the innermost variables first."""
+        """The non-finite arrays without a gradient, with the innermost variables first."""
         for name, value in self._variables():
             array = as_array(value) if is_data(value) else None
             if isinstance(array, ndarray) and is_bad(array):
                 yield name, array
 
     def result_of(self, node: Any) -> ndarray | None:
-        """What a variable holds of the only result of a node."""
+        """The only result of a node, if a variable holds it."""
         for _, value in self._variables():
             edge = value._resolve_edge() if isinstance(value, Tensor) and value.requires_grad else None
             if edge is not None and edge[0] is node and node.outputs == 1:
@@ -137,9 +137,9 @@ class Names:
 
 
 class _Held:
-    """The names by which a frame holds arrays, read once: many are asked for, and the stack may be deep.
+    """The names of the arrays in a frame, read once, as there are many lookups and the stack may be deep.
 
-    Nothing of what it holds is kept alive.
+    It keeps none of these arrays alive.
     """
 
     def __init__(self, frame: FrameType) -> None:
@@ -161,13 +161,13 @@ class _Held:
         return found
 
     def name(self, array: Any) -> str | None:
-        """That of a variable, or else of a module's member, or else of a part of a variable; None if it has none."""
+        """The name of a variable, or else of a module's member or a part of a variable; None if there is none."""
         key = id(array)
         return self._plain.get(key) or self._members.get(key) or self._parts.get(key)
 
 
 def _is_module(value: Any) -> bool:
-    """Whether it is a module of ours, and not only begun."""
+    """Whether it is one of our modules and its constructor has run."""
     return isinstance(value, Module) and "_modules" in vars(value)
 
 
@@ -180,7 +180,7 @@ def bad_members(variable: str, model: Any) -> Iterator[tuple[str, ndarray]]:
 
 
 def _members(module: Any) -> list[tuple[str, Any]]:
-    """The parameters and buffers of a module, with their names, but for those of a lazy layer that was not called."""
+    """The named parameters and buffers of a module, except those of lazy layers that were not called yet."""
     return [(name, member) for name, member in members_of(module) if not is_lazy(member)]
 
 
@@ -189,14 +189,14 @@ def _modules_in(model: Any) -> int:
 
 
 def _data_of(value: Any) -> Any:
-    """The array of a tensor, None of one that has no elements yet, and anything else itself."""
+    """The array of a tensor, None for one without elements yet, and anything else itself."""
     if not isinstance(value, Tensor):
         return value
     return None if is_lazy(value) else value._data
 
 
 def is_data(value: Any) -> bool:
-    """Whether it is something with numbers to which no gradient flows."""
+    """Whether it has numbers but gets no gradient."""
     if isinstance(value, Tensor):
         return not value.requires_grad and not is_lazy(value)
     return isinstance(value, ndarray)

@@ -1,4 +1,4 @@
-"""What the detector of layers needs to know of PyTorch's tensors and modules."""
+"""What the layer detector needs to know about PyTorch's tensors and modules."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class TorchLayers:
     Parameters
     ----------
     model
-        The module; of one that was made for several processes or compiled, the one within.
+        The module; if it is wrapped for several processes or compiled, the one within.
     """
 
-    budget = 0.002  # gradients are looked at in any case; this is for the lines of operations outside the model
+    budget = 0.002  # for noting lines of operations outside the model; gradients are checked in any case
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = unwrapped(model)
@@ -60,7 +60,7 @@ class TorchLayers:
         self._scale = GradientScale()
         self._recorder: Recorder | None = None
 
-    # --- tensors --------------------------------------------------------------------------------------------------
+    # --- tensors ------------------------------------------------------------------------------------------------------
 
     is_tensor = staticmethod(has_elements)
     version = staticmethod(version)
@@ -72,7 +72,7 @@ class TorchLayers:
     def describe(self, tensor: Tensor) -> dict[str, Any]:
         return {**statistics(tensor), "index": first_of(tensor)}
 
-    # --- modules --------------------------------------------------------------------------------------------------
+    # --- modules ------------------------------------------------------------------------------------------------------
 
     def layers(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for name, module in self._model.named_modules():
@@ -90,8 +90,8 @@ class TorchLayers:
             yield module.register_forward_hook(_After(after, self._is_heard, tally), with_kwargs=True, always_call=True)
 
     def _is_heard(self) -> bool:
-        """Whether this is a call of the program's or our own second one, that can be looked at: no trace, no second run
-        of the watch's.
+        """Whether this call is the program's or our own repetition of it, and can be checked: no trace, no second run
+        of the watch.
         """
         if torch._C._get_tracing_state() is not None or capturing():
             return False
@@ -115,7 +115,7 @@ class TorchLayers:
         known = zip(gradients, sizes, strict=True)
         return {place: norm for place, norm in known if math.isfinite(norm) or not self._scale.in_use}
 
-    # --- looks that wait ------------------------------------------------------------------------------------------
+    # --- delayed looks ------------------------------------------------------------------------------------------------
 
     def follow(self, told: Callable[[], None]) -> Sequence[Handle]:
         self._compiled_before = in_use()
@@ -138,7 +138,7 @@ class TorchLayers:
     def was_compiled_before(self) -> bool:
         return self._compiled_before
 
-    # --- explanations ---------------------------------------------------------------------------------------------
+    # --- explanations -------------------------------------------------------------------------------------------------
 
     def now(self) -> None:
         return None
@@ -167,14 +167,14 @@ class TorchLayers:
         return event if origin.sure else with_note(event, NOT_SURE, IN_STEPS)
 
     def _harmed(self, tensor: Tensor) -> list[tuple[Call, int]]:
-        """The call that a tensor is the result of: one of the second run, or else one of the graph."""
+        """The call that made a tensor: from the second run, or else from the graph."""
         if self._recorder is not None:
             made = self._recorder.made_by(tensor)
             return [] if made is None else [made]
         return [] if tensor.grad_fn is None else read_graph([tensor], lambda seq: ())
 
     def _is_meant(self, call: Call) -> bool:
-        """Whether the watch was told that the infinities of an operation are meant."""
+        """Whether the user has declared the infinities of an operation as intended."""
         watch = current()
         if watch is None:
             return False
@@ -184,7 +184,7 @@ class TorchLayers:
 
 
 class _Compiled:
-    """What is known of a model that has been compiled with the hooks of its layers."""
+    """What is known about a model that was compiled together with the hooks on its layers."""
 
     def __init__(self) -> None:
         self.called: tuple[Any, Any] | None = None
@@ -195,7 +195,7 @@ class _Compiled:
         return self._tallies.setdefault(layer, Tally(device))
 
     def read(self) -> tuple[Given | None, list[tuple[str, Look]]]:
-        """How the model was called last, and what its layers have put out since this was asked before."""
+        """The model's last call, and the outputs of its layers since the last read."""
         called, self.called = self.called, None
         looks = zip(self._tallies, Tally.read(list(self._tallies.values())), strict=True)
         found = [(layer, each) for layer, each in looks if each is not None]

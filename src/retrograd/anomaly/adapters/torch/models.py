@@ -1,4 +1,4 @@
-"""The models of a program that has told the watch of none: found among its variables."""
+"""The models of a program that has passed none to the watch: found among its variables."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttent
 
 
 class Models:
-    """The models whose buffers a second run must not change, and whose calls can be remembered.
+    """The models whose buffers a second run must not change, and whose calls may be remembered.
 
     Parameters
     ----------
     watch
-        Who may want them to be run again.
+        The watch that may run them again.
     given
-        The one that the watch was given; None if there are others to be found.
+        The model that was passed to the watch; None if models have to be found.
     calls
-        Where the calls of those are remembered that were found.
+        Remembers the calls of the models that were found.
     """
 
     def __init__(self, watch: Watch, given: torch.nn.Module | None, calls: ModelCalls) -> None:
@@ -41,12 +41,12 @@ class Models:
         self._given = given
         self._calls = calls
         self._found: list[weakref.ref[torch.nn.Module]] = []
-        self._buffers: list[weakref.ref[Tensor]] = []  # of those that were found
+        self._buffers: list[weakref.ref[Tensor]] = []  # of the models that were found
         self._has_looked = False
         self._met: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers
 
     def start(self, patches: Patches) -> None:
-        """Meet optimizers when they are made, so that models are known in the very first step."""
+        """Notice optimizers when they are made, so that models are known in the very first step."""
         if self._given is None:
             patches.wrap(torch.optim.Optimizer, "__init__", self._made)
             patches.wrap(torch, "compile", self._compiled)
@@ -56,7 +56,7 @@ class Models:
         self.meet(optimizer)
 
     def _compiled(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Hooks of ours would be compiled with what they are on."""
+        """Remove our hooks, which would be compiled together with the module."""
         self._calls.stop()
         return original(*args, **kwargs)
 
@@ -65,9 +65,9 @@ class Models:
         self._met.clear()
 
     def present(self) -> list[torch.nn.Module]:
-        """The given model, or else those among the variables of the program's functions under way.
+        """The given model, or else those among the variables of the program's running functions.
 
-        They are looked for once, and again when an optimizer is met.
+        They are searched once, and again for each new optimizer.
         """
         if self._given is not None:
             return [self._given]
@@ -85,9 +85,9 @@ class Models:
 
     def meet(self, optimizer: Any, steps: bool = False) -> None:
         """Find the models whose parameters an optimizer updates, and remember their calls, so that they can be run
-        again where the graph will be gone.
+        again once the graph is gone.
 
-        When it ``steps`` first, variables may hold what they did not when it was made, as a model around another one.
+        At its first step (``steps``), variables may hold models that did not exist when it was made, such as wrappers.
         """
         if self._given is not None or optimizer in self._met:
             return
@@ -98,13 +98,13 @@ class Models:
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
         modules = _modules(user_frame(sys._getframe(1)))
         holding = [each for each in modules if not updated.isdisjoint(map(id, each.parameters()))]
-        self._add(_outermost_to_follow(holding))  # with what averages a model's weights, for its buffers
+        self._add(_outermost_to_follow(holding))  # including modules that average a model's weights, for their buffers
         called = _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
         for model in called if not (self._watch.replaying or in_use()) else ():
             self._calls.follow(model)
 
     def _add(self, models: list[torch.nn.Module]) -> None:
-        known = [each for found in self._found if (each := found()) is not None]  # others were dropped
+        known = [each for found in self._found if (each := found()) is not None]  # the others were deleted
         present = _outermost([*known, *models])
         self._found = [weakref.ref(each) for each in present]
         self._buffers = [weakref.ref(each) for model in present for each in small_buffers(model)]
@@ -115,27 +115,27 @@ def _outermost_to_follow(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Mo
 
 
 def is_on_device(optimizer: Any) -> bool:
-    """Whether an optimizer updates parameters on a device, from which numbers have to be read."""
+    """Whether an optimizer updates parameters on a device from which numbers have to be copied."""
     return any(each.device.type != "cpu" for group in optimizer.param_groups for each in group["params"])
 
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
-    """The modules among the variables of the user's frames, from one outwards, and in what these variables hold.
+    """The modules among the variables of the user's frames, from one outwards, and in objects these variables hold.
 
-    One that is being made, and is none yet, cannot be asked for its parts.
+    One whose constructor has not run yet is skipped, as it cannot list its parts.
     """
     variables = variables_around(frame)
     return (value for _, value in variables if isinstance(value, torch.nn.Module) and hasattr(value, "_modules"))
 
 
 def adds_nothing(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
-    """Whether a module consists of one of some others and itself, as what averages the weights of a model may do."""
+    """Whether a module contains just itself and one of some others, as a wrapper that averages weights may."""
     added = [set(module.modules()) - set(held.modules()) for held in module.children() if held in others]
     return not module._parameters and any(len(each) == 1 for each in added)
 
 
 def adds_copies(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
-    """Whether a module consists of one of some others, itself, and copies of that one which no optimizer updates."""
+    """Whether a module contains just itself, one of some others, and copies of that which no optimizer updates."""
     for held in module.children():
         own = list(held.parameters()) if held in others else []
         known = set(map(id, own))
@@ -147,13 +147,13 @@ def adds_copies(module: torch.nn.Module, others: Sequence[torch.nn.Module], upda
 
 
 def _is_called_beside(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
-    """Whether a program does not call a module that it has, but the one in it."""
+    """Whether the program calls the module within a module instead of that module itself."""
     cannot_be_called = type(module).forward is torch.nn.Module.forward
     return adds_copies(module, others, updated) or (cannot_be_called and adds_nothing(module, others))
 
 
 def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
-    """Those that are no part of another."""
+    """The modules that are not part of another."""
     different = list(dict.fromkeys(modules))
     parts = {part for each in different for part in each.modules() if part is not each}
     return [each for each in different if each not in parts][:_MOST]

@@ -1,4 +1,4 @@
-"""The watch on PyTorch models: two numbers are looked at in every step, and everything else only when one is bad."""
+"""The watch on PyTorch models: two numbers are checked in every step, and everything else only if one is bad."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ from retrograd.anomaly.monitor import AnomalyError, Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 
-LOOKS = 0.5  # of the watch's budget, for looks that are not necessary; noting lines takes the other half
+LOOKS = 0.5  # of the watch's budget, for optional checks; noting lines takes the other half
 
 
 class TorchMonitor:
@@ -81,20 +81,20 @@ class TorchMonitor:
     Parameters
     ----------
     watch
-        Whose policies hold, and who takes over the events.
+        Supplies the policies and receives the events.
 
     Attributes
     ----------
     model
-        The watched one, if it is one of torch's.
+        The watched model, if it is a torch module.
     updates
-        How many updates by optimizers there have been.
+        The number of updates by optimizers so far.
     now
-        The step under way, in each thread its own.
+        The step under way, one for each thread.
     sites, calls, scaling, agreement, lag, recordings, pace
         Where operations and models were called, the gradient scalers, the other processes, results that are read later,
-        the record of operations, when to look next. What looks at a boundary of its own (clipping, updates by hand,
-        captured graphs, numbers that the program reads) asks these too.
+        the record of operations, when to check next. The classes that check other boundaries (clipping, updates by
+        hand, captured graphs, numbers that the program reads) use these too.
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -113,7 +113,7 @@ class TorchMonitor:
         self.agreement = Agreement()
         self.lag = Lag(weakly(self.known_later))
         self._growth = Growth()
-        self._deferred: NaNEvent | None = None  # what this process alone knows so far
+        self._deferred: NaNEvent | None = None  # known only to this process so far
         self.recordings = Recordings(watch)
         self._clipping = Clipping(self)
         self._by_hand = UpdatesByHand(self)
@@ -123,7 +123,7 @@ class TorchMonitor:
         self._remembered = Remembered(watch, weakly(self._context), bad_remembered)
         self.pace = Pace(watch, LOOKS)
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
@@ -162,12 +162,12 @@ class TorchMonitor:
         self.calls.stop()
         self._models.forget()
         remove_all(self._handles)
-        self._handles = []  # not before: it may be interrupted, and begun anew
+        self._handles = []  # only now: stopping may be interrupted and repeated
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
         self._formulas.stop()
 
-    # --- the loss -------------------------------------------------------------------------------------------------
+    # --- the loss -----------------------------------------------------------------------------------------------------
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         self.sites.leave()
@@ -175,7 +175,7 @@ class TorchMonitor:
         if self.now.busy or roots is None:
             original(tensors, *args, **kwargs)
             return
-        if within_backward():  # a part of the forward pass, run again within a backward
+        if within_backward():  # a part of the forward pass is being run again within a backward
             with contextlib.nullcontext() if self.recorder is None else Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
             return
@@ -200,7 +200,7 @@ class TorchMonitor:
         self.after_backward(roots)
 
     def _remember_tail(self, roots: Sequence[Tensor]) -> Tail:
-        """Keep what the loss function does in backward, because the step cannot be run again."""
+        """Record the loss function's work in backward, because the step cannot be run again."""
         began = time.perf_counter()
         tail = self.now.tail = Tail(roots, self.calls.nodes_of_outputs())
         self.now.turns.begin()
@@ -208,7 +208,7 @@ class TorchMonitor:
         return tail
 
     def _losses_finite(self, roots: Sequence[Tensor]) -> bool:
-        """Look at what backward starts from, and say whether it may start."""
+        """Check the tensors that backward starts from, and return whether it may start."""
         if expected.depth:
             return True
         wrong: list[Tensor] = []
@@ -243,14 +243,14 @@ class TorchMonitor:
             self.now.withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
-                    leaf.grad = torch.zeros_like(leaf)  # for an update by hand beside an optimizer
+                    leaf.grad = torch.zeros_like(leaf)  # in case of an update by hand besides the optimizer
             return False
-        self.watch.step -= counts  # the end of backward counts it
+        self.watch.step -= counts  # it is counted when backward ends
         self.now.loss_is_told = True
         return True
 
     def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Gradients are cleared: there is nothing left of those that were to be withheld, or that were told of."""
+        """Gradients are cleared, including those to be withheld and those already reported."""
         self.now.loss_is_told, self.now.told = False, {}
         if (self.now.withheld or self.recorder is not None) and not self.now.busy:
             groups = [{"params": owner.parameters()}] if isinstance(owner, torch.nn.Module) else owner.param_groups
@@ -260,7 +260,7 @@ class TorchMonitor:
                 self.recorder.leaves = [each for each in self.recorder.leaves if id(each[0]) not in cleared]
         return original(owner, *args, **kwargs)
 
-    # --- the gradients --------------------------------------------------------------------------------------------
+    # --- the gradients ------------------------------------------------------------------------------------------------
 
     def after_backward(self, roots: Sequence[Tensor]) -> None:
         self.watch.step += not self.recordings.rehearsing
@@ -284,17 +284,17 @@ class TorchMonitor:
         self.sites.enter()
 
     def _gathers(self) -> bool:
-        """Whether the gradients of several backward passes make one update: then the bad one of these is looked for."""
+        """Whether several backward passes make one update: then the bad one among them is searched for."""
         earlier, latest = self._updated
         return max(latest - earlier, self.watch.step - latest) > 1
 
     def _with_gradient(self, roots: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """The parameters of the model, or else the leaves behind the roots, with their gradients."""
+        """The parameters of the model, or else the leaves of the roots' graph, with their gradients."""
         known = leaves_behind(roots) if self.model is None else self.model.parameters()
         return [(leaf, leaf.grad) for leaf in known if leaf.grad is not None]
 
     def _measure(self, roots: Sequence[Tensor]) -> None:
-        """Have it judged how large gradients and the last update are."""
+        """Have the size of the gradients and of the last update judged."""
         leaves = [leaf for leaf, gradient in self._with_gradient(roots) if can_be_bad(gradient)]
         found = self._growth.gradients(leaves, self._names)
         if not found:
@@ -304,13 +304,13 @@ class TorchMonitor:
             self.now.withhold(leaves)
 
     def _look_early(self, roots: Sequence[Tensor]) -> None:
-        """Look before the optimizer steps, which then need not look at the same gradients again."""
+        """Check before the optimizer steps, which then need not check the same gradients again."""
         gradients = self._with_gradient(roots)
         if self._look(gradients):
             self.now.checked = Seen(gradients)
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Look at gradients and say whether they may be applied."""
+        """Check gradients and return whether they may be applied."""
         if expected.depth or not (gradients or self.agreement.sharded) or not self.is_due():
             return True
         began = time.perf_counter()
@@ -327,7 +327,7 @@ class TorchMonitor:
             self.watch.remember_grad_norm(grad_norm)
 
     def is_due(self) -> bool:
-        """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
+        """Whether to check this step's gradients: always if a bad one must not be applied or is searched for."""
         if self.watch.must_not_pass or self.watch.replaying or self.agreement.active or self.recorder is not None:
             return True
         return self.pace.is_due()
@@ -354,7 +354,7 @@ class TorchMonitor:
             return False
         return True
 
-    # --- the update -----------------------------------------------------------------------------------------------
+    # --- the update ---------------------------------------------------------------------------------------------------
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held_back = self.now.hidden is not None or self.lag.holds
@@ -378,14 +378,14 @@ class TorchMonitor:
         return None
 
     def _model_begins(self) -> bool:
-        """Before a model's first call: what its buffers hold was not written by a step. Say whether it is followed."""
+        """Called before a model's first call: no step has written its buffers yet. Return whether it is followed."""
         if not self.now.at_work:
             with self.at_work():
                 self._buffers.update()
         return self.model is not None or not self.watch.replaying  # else each step can be run again
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
-        """A closure computes loss and gradients within the optimizer's step: look when it returns."""
+        """Wrap a closure, which computes loss and gradients within the optimizer's step, to check when it returns."""
         must_be_exact = self.watch.must_not_pass or self.watch.replaying or self.watch.rerun_loaders
         before = BeforeUpdate(optimizer) if must_be_exact and has_own_step(optimizer) else None
 
@@ -400,7 +400,7 @@ class TorchMonitor:
         return evaluate
 
     def _runs(self) -> Iterator[None]:
-        """As often as a closure is to be called: in an unmodified script once more if something goes wrong in it."""
+        """One iteration per call of a closure: in an unmodified script a second one if something goes wrong in it."""
         if not self.watch.rerun_loaders or self.watch.replaying or self.recorder is not None:
             yield
             return
@@ -410,12 +410,12 @@ class TorchMonitor:
             yield
 
     def _settle(self, optimizer: Any, at_once: bool = False, before: BeforeUpdate | None = None) -> None:
-        """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""
+        """Decide whether an optimizer may apply the present gradients, and take them away if not."""
         self.settle()
         withheld, self.now.withheld = self.now.withheld, False
         if not withheld and getattr(optimizer, "found_inf", None) is None:
             gradients = gradients_of(optimizer)
-            # whether clipping has looked at just these, and nothing has changed since
+            # whether clipping has checked exactly these, and nothing has changed since
             checked = self.now.checked is not None and not self.now.waiting and self.now.checked.covers(gradients)
             if not checked and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
@@ -430,7 +430,7 @@ class TorchMonitor:
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
             self._updated = self._updated[1], self.watch.step
         self.recordings.attempted = self.recordings.rehearsing
-        if withheld or self.recordings.attempted:  # without gradients an update changes nothing, nor its own state
+        if withheld or self.recordings.attempted:  # without gradients it changes neither weights nor state
             self.now.hidden = Withheld(optimizer, before)
         else:
             self.updates += 1
@@ -447,7 +447,7 @@ class TorchMonitor:
         self._formulas.after(optimizer)
 
     def _step_is_over(self) -> None:
-        """A gradient scaler has left out the update: nobody has read the losses that are on a device."""
+        """Called when a gradient scaler has skipped the update: losses on a device are still unread."""
         waiting, self.now.waiting = self.now.waiting, []
         if self._deferred is not None or any(map(is_bad, waiting)):
             self.bad_gradients([], waiting)
@@ -456,7 +456,7 @@ class TorchMonitor:
         self.now.tail, self.now.went_back = None, False
 
     def _bad_scale(self, optimizer: Any, note: str) -> None:
-        """A gradient scaler has left out so many updates that no scale can be to blame."""
+        """Called when a gradient scaler has skipped so many updates that the scale cannot be the cause."""
         gradients = gradients_of(optimizer)
         wrong = bad_ones(gradients)
         kind = kind_of(gradient for _, gradient in wrong)
@@ -466,17 +466,17 @@ class TorchMonitor:
             event = self.findings(note).in_backward(wrong)
         self.report(kind, event, [parameter for parameter, _ in gradients])
 
-    # --- a step of which it is known later --------------------------------------------------------------------------
+    # --- a step whose result is read later ----------------------------------------------------------------------------
 
     @property
     def reads_later(self) -> bool:
-        """Whether the present step's result can wait: not if it is to be run again, or others take part in it."""
+        """Whether the present step's result can wait: not if it is run again, or other processes take part."""
         return bool(self.watch.lag) and not (
             self.watch.replaying or self.agreement.active or self.recorder is not None or self.now.optimizer is None
         )
 
     def _look_later(self, optimizer: Any, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Look at gradients without waiting for the result, and say whether that can be done."""
+        """Check gradients without waiting for the result, and return whether that is possible."""
         if not self.reads_later or not gradients:
             return False
         if expected.depth or not self.is_due() or not any(can_be_bad(gradient) for _, gradient in gradients):
@@ -488,7 +488,7 @@ class TorchMonitor:
         return done
 
     def settle(self) -> None:
-        """Read the result of the step before, if it is still out and can be read."""
+        """Read the result of the step before, if it is still pending and can be read."""
         if self.now.busy:
             return
         self.lag.settle()
@@ -509,9 +509,9 @@ class TorchMonitor:
             find = findings.in_backward if step.inputs is None else functools.partial(findings.in_replay, step)
             event = find(wrong, step.losses)
         event = replace(event, step=step.number, batch_idx=step.batch_idx)
-        self.watch.found(kind, event, exact=step.inputs is not None)  # of a graph a second run sees nothing
+        self.watch.found(kind, event, exact=step.inputs is not None)  # a second run sees nothing of a graph
 
-    # --- what is found --------------------------------------------------------------------------------------------
+    # --- what is found ------------------------------------------------------------------------------------------------
 
     def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)), [*earlier, *self.calls.named()])
@@ -533,7 +533,7 @@ class TorchMonitor:
         )
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
-        """Hand an event over, and say whether the update is to be withheld: the step may be run ``again``, or not."""
+        """Report an event, and return whether to withhold the update; ``again``: whether the step may be run again."""
         exact = self.recordings.for_good or not again
         if self.watch.replaying and not exact:
             with self.at_work():
@@ -542,7 +542,7 @@ class TorchMonitor:
         return self.watch.found(kind, self._buffers.put_back(kind, event), exact=exact) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
-        """Whether the user has said that the infinities of an operation are meant."""
+        """Whether the user has declared the infinities of an operation as intended."""
         if {call.name, canonical(call.name)} & self.watch.allow:
             return True
         return are_among(call.modules, self.watch.allow_modules, self.model)
@@ -566,7 +566,7 @@ class TorchMonitor:
         with self.at_work():
             return explanation(error, self.watch, self.model, self._context(), self.findings_at)
 
-    # --- a second run ---------------------------------------------------------------------------------------------
+    # --- a second run -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         self._by_hand.settle()

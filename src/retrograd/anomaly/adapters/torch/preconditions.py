@@ -1,4 +1,4 @@
-"""What cannot be watched, refused before training begins."""
+"""Refusing what cannot be watched, before training begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the step under way, in each thread its own."""
+"""The state of the step under way, one for each thread."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ class UnderWay(threading.local):
     Parameters
     ----------
     optimizer
-        The one that steps, as far as is known beforehand.
+        The optimizer that will step, if known beforehand.
 
     Attributes
     ----------
     optimizer
-        The one that stepped last.
+        The optimizer that stepped last.
     at_work
-        Whether it is our own work that is under way, which is not looked at.
+        Whether our own work is under way, which is not watched.
     withheld, withheld_from
-        Whether the coming update is to be left out, and the leaves that it goes to, by their ids.
+        Whether the coming update is to be left out, and the ids of the leaves that it would change.
     hidden
         What is hidden from the optimizer while its update is left out.
     loss_is_told, told
-        Whether a bad loss was told of, so that the gradients that come from it are no news; gradients that were, by
-        their leaves, until the next update.
+        Whether a bad loss was reported, so that gradients that come from it are no news; and the leaves whose gradients
+        were reported, until the next update.
     waiting
         Losses on a device, to be read with the gradients.
     checked, clipping
-        What clipping has shown to be finite, and what it met.
+        Gradients that clipping has shown to be finite, and those that it was given.
     norm
-        Of the gradients of the coming update, where they were looked at.
+        The norm of the coming update's gradients, if they were checked.
     went_back
         Whether there was a backward since the last update.
     weight
         One of the weights, with its version at the end of the last backward; None once an optimizer has stepped.
     writes_between
-        Whether the program has written to weights between two backward passes without a step of an optimizer, as one
-        for sharpness-aware minimization does: then the gradients of each are looked at.
+        Whether the program has written to weights between two backward passes without an optimizer's step, as in
+        sharpness-aware minimization: then the gradients of each pass are checked.
     tail
-        What the loss function has done in backward.
+        The loss function's work in backward.
     steps, turns
         The optimizers that are stepping, and those that have had their turn.
     """
@@ -62,7 +62,7 @@ class UnderWay(threading.local):
         self.at_work = False
         self.withheld = False
         self.withheld_from: set[int] = set()
-        self._left: list[tuple[ref[Tensor], int, ref[Tensor] | None]] = []  # as they are, and their gradients
+        self._left: list[tuple[ref[Tensor], int, ref[Tensor] | None]] = []  # leaves, their versions and their gradients
         self.hidden: Withheld | None = None
         self.loss_is_told = False
         self.told: dict[int, Tensor] = {}
@@ -78,14 +78,14 @@ class UnderWay(threading.local):
         self.turns = Turns()
 
     def backward_begins(self) -> None:
-        """Notice whether a weight has been written to since the last one, and whether the step before has ended."""
-        self.loss_is_told &= self.optimizer is not None  # else nobody says when a step has ended
+        """Note whether a weight was written to since the last backward, and whether the step before has ended."""
+        self.loss_is_told &= self.optimizer is not None  # without one the end of a step is unknown
         self.withheld = self.still_withheld()
         if self.weight is not None and (weight := self.weight[0]()) is not None:
             self.writes_between |= weight._version != self.weight[1]
 
     def withhold(self, leaves: Sequence[Tensor]) -> None:
-        """Have the coming update left out; where it may be written by hand, make its gradients zero."""
+        """Have the coming update left out; if it may be made by hand, zero its gradients."""
         self.withheld, self.withheld_from = True, {id(leaf) for leaf in leaves}
         by_hand = self.optimizer is None or self.writes_between
         for leaf in leaves if by_hand else ():
@@ -103,7 +103,7 @@ class UnderWay(threading.local):
         self._left = [(ref(leaf), leaf._version, None if leaf.grad is None else ref(leaf.grad)) for leaf in leaves]
 
     def still_withheld(self) -> bool:
-        """Whether an update is to be left out, and has not been made by hand: with zeros, which are cleared then."""
+        """Whether an update is still to be left out: none was made by hand with the zeros, which are cleared then."""
         by_hand = False
         for held, version, gradient in self._left:
             leaf = held()
@@ -112,12 +112,12 @@ class UnderWay(threading.local):
         return self.withheld and not by_hand
 
     def restored(self, withheld: bool) -> None:
-        """Leaves are what they were, before or after a second run: say whether an update is left out from here on."""
+        """Called when leaves were restored around a second run; ``withheld``: whether to leave out the next update."""
         self.withheld = withheld
         self._leave([leaf for held, *_ in self._left if (leaf := held()) is not None])
 
     def backward_ended(self) -> None:
-        """Note that there was one, and remember a weight as it is, if an optimizer is known and not stepping."""
+        """Note that there was a backward, and a weight's version if an optimizer is known and not stepping."""
         self.went_back = True
         groups = () if self.optimizer is None or self.steps.any else self.optimizer.param_groups
         weights = (each for group in groups for each in group["params"])
@@ -126,5 +126,5 @@ class UnderWay(threading.local):
 
     @property
     def busy(self) -> bool:
-        """Whether this is no time to look: our own work is under way, or nothing can be read."""
+        """Whether nothing can be checked now: our own work is under way, or nothing can be read."""
         return self.at_work or capturing()

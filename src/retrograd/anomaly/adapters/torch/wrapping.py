@@ -1,4 +1,4 @@
-"""What is put around modules, for several processes, compiled, sharded or checkpointed; programs do not name it."""
+"""Wrappers around modules for several processes, compiling, sharding or checkpointing; programs do not name them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _ATTRIBUTES = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapp
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model that the program has written, of one that was made for several processes or compiled."""
+    """The model that the program wrote, within wrappers for several processes or compiling."""
     while isinstance(model, _PARALLEL) or "_orig_mod" in model._modules:
         model = model._modules["module" if isinstance(model, _PARALLEL) else "_orig_mod"]  # type: ignore[assignment]
     return model
 
 
 def name_written(model: torch.nn.Module, name: str) -> str:
-    """The name of a module in a model, or of a parameter or buffer, without what is put around modules on the way."""
+    """The name of a module, parameter or buffer in a model, without the wrappers on the way."""
     written = []
     owner: torch.nn.Module | None = model
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""Which elements of what an operation has made, or was given, came through to what is not finite further on."""
+"""Which elements of an operation's result or operand came through to a non-finite value further on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrograd.core.views import replay
 
 
 class ComingThrough:
-    """What came through to a harm, and which elements of it.
+    """Finds what came through to a harm, and which of its elements.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class ComingThrough:
         self._known: dict[Node, dict[Edge, ndarray]] = {}
 
     def path(self, start: Node, bad: Sequence[Any] = ()) -> list[Node] | None:
-        """The way on which elements of a non-finite result of ``start`` came through to a root; None if none did."""
+        """The path on which elements of a non-finite result of ``start`` came through to a root; None if none did."""
         path = self._graph.spreads(start, bad)
         if path is None:
             return None
@@ -41,14 +41,14 @@ class ComingThrough:
         return self._graph.spreads(start, bad, reached) if start in reached else None
 
     def elements(self, data: ndarray, source: Node | None, path: Sequence[Node]) -> ndarray:
-        """Which elements of an array are not finite and came through on a path, as far as they can be told apart.
+        """Which elements of an array are not finite and came through on a path, as far as they can be distinguished.
 
         Parameters
         ----------
         data
             The array.
         source
-            The node that recorded it, with which the path begins; None if the path begins with one that was given it.
+            The node that recorded it, with which the path begins; None if the path begins with a node that used it.
         path
             The nodes from there to a harm.
         """
@@ -71,14 +71,14 @@ class ComingThrough:
 
 
 def _end(graph: Graph, path: Sequence[Node]) -> Node:
-    """The last node of a path to which it leads forwards, and through what may not be finite only."""
+    """The last node that a path reaches going forwards, and only through values that may be non-finite."""
     following = takewhile(lambda pair: pair[1] in graph.consumers.get(pair[0], ()), pairwise(path))
     forwards = [path[0], *(node for _, node in following)]
     return [forwards[0], *takewhile(lambda node: is_bad(graph.results(node) or np.nan), forwards[1:])][-1]
 
 
 def _made(graph: Graph, source: Node, data: ndarray, reached: dict[Edge, ndarray]) -> ndarray | None:
-    """The elements that were reached of what a node has made; of the part that it has written to, if it is one."""
+    """The reached elements of a node's result, or of the part that it has written to."""
     if isinstance(source, CopySlices):
         mask = reached.get((source, 0))
         return None if mask is None else replay(mask, source.steps)
@@ -87,7 +87,7 @@ def _made(graph: Graph, source: Node, data: ndarray, reached: dict[Edge, ndarray
 
 
 def _given(graph: Graph, user: Node, data: ndarray, reached: dict[Edge, ndarray]) -> ndarray | None:
-    """The elements that were reached of an array without a gradient of which what a node was given is made."""
+    """The reached elements of an array without a gradient from which a node's operand was made."""
     if not isinstance(user, OpNode):
         return None
     masks = [reached.get((user, nr)) for nr in range(user.outputs)]
@@ -99,7 +99,7 @@ def _given(graph: Graph, user: Node, data: ndarray, reached: dict[Edge, ndarray]
 
 
 def _behind(recorder: Recorder, given: Sequence[OperandElements], data: ndarray) -> ndarray | None:
-    """The elements of an array of which operations that were not recorded for backward have made some operands."""
+    """The elements of an array from which operations not recorded for backward have made some operands."""
     masks: dict[int, ndarray] = {}
 
     def note(operands: Iterable[OperandElements]) -> None:
@@ -118,7 +118,7 @@ def _behind(recorder: Recorder, given: Sequence[OperandElements], data: ndarray)
 
 
 def _search(graph: Graph, end: Node) -> dict[Edge, ndarray]:
-    """For the results of nodes, the elements that are not finite, as far as is known, and led to those of ``end``."""
+    """For the results of nodes, the elements that may be non-finite and led to those of ``end``."""
     reached = {(end, nr): _bad(graph, (end, nr)) for nr in range(end.outputs)}
     for node in reversed(graph.nodes):
         masks = [reached.get((node, nr)) for nr in range(node.outputs)]
@@ -137,7 +137,7 @@ def _search(graph: Graph, end: Node) -> dict[Edge, ndarray]:
 
 
 def _bad(graph: Graph, edge: Edge) -> ndarray:
-    """Which elements of a result are not finite; all of them if it is not known."""
+    """Which elements of a result are not finite; all of them if the result is unknown."""
     shape, _ = edge[0].shape_and_dtype(edge[1])
     value = graph.value(edge)
     if not isinstance(value, ndarray) or value.shape != shape:  # or it is that of all samples of vmap

@@ -1,4 +1,4 @@
-"""A birth in terms of the event: the element, the operands there, the operations around it."""
+"""Describing a birth for an event: the element, its operands, and the surrounding operations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MEANT = "It was declared as meant, but it did harm."
 
 
 def _beginning_with(birth: Birth, node: Node | None, path: Sequence[Node]) -> tuple[str, ...]:
-    """The way from a birth, its own operation first: one without a gradient has no node there."""
+    """The path from a birth, its own operation first, which has no node if it has no gradient."""
     names = tuple(each.name() for each in path)
     if node is None:
         return (birth.name, *names) if names else ()
@@ -76,16 +76,16 @@ def in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Rule(NamedTuple):
-    """What a rule was given and what it gave.
+    """The arguments and results of a rule.
 
     Attributes
     ----------
     incoming, saved
-        The gradient, and what the node had saved, by name: arrays of all samples.
+        The gradient, and the node's saved values by name: arrays of all samples.
     g, entries
-        The same as the rule has them, under vmap with the samples hidden in them.
+        The same as the rule gets them, under vmap with the samples hidden in them.
     grads
-        What it gave.
+        The gradients it returned.
     """
 
     incoming: Any
@@ -96,7 +96,7 @@ class _Rule(NamedTuple):
 
     @property
     def hides(self) -> bool:
-        """Whether samples were hidden in what it was given."""
+        """Whether samples were hidden in its arguments."""
         return any(type(each) is BatchedArray for each in (self.g, *self.entries.values()))
 
 
@@ -110,7 +110,7 @@ class Describer:
     names
         What the user calls tensors and modules.
     context
-        What else is known, for the surroundings of every event.
+        Further facts for the surroundings of every event.
     """
 
     def __init__(self, graph: Graph, names: Names, context: Mapping[str, Any]) -> None:
@@ -132,9 +132,9 @@ class Describer:
         at: Index = None,
         **fields: Any,
     ) -> NaNEvent | None:
-        """The event of a birth in an operation; None if its result turns out finite, unless that is to be told, too.
+        """The event of a birth in an operation; None if its result turns out finite, unless that is reported, too.
 
-        ``at`` is the element to be told of, where the result is finite.
+        ``at`` is the element to report if the result is finite.
         """
         output = _in_dtype_of(node, result_of(birth))
         if output is None or not (swallowed or is_bad(output) or underflows(birth.kinds, output)):
@@ -192,13 +192,13 @@ class Describer:
         if op is None or birth.call is not None:
             return arguments
         if birth.inplace and birth.operands[0] is birth.result:
-            first = op.params[0]  # overwritten by now
+            first = op.params[0]  # it is overwritten by now
             old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
             old = UNKNOWN if old is output else old
             arguments |= {name: old for name, value in arguments.items() if value is birth.result}
         if op.kind == "elementwise" and (
             not birth.kinds or "invalid" in birth.kinds
-        ):  # what is NaN already gives birth to none
+        ):  # an operand that is already NaN causes no birth
             overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
             arguments |= dict.fromkeys(overwritten, UNKNOWN)
         return arguments
@@ -206,7 +206,7 @@ class Describer:
     def backward(
         self, birth: Birth, path: Sequence[Node], makers: Sequence[Birth] = (), **fields: Any
     ) -> NaNEvent | None:
-        """The event of a birth in a node's rule; None if what it gave turns out finite.
+        """The event of a birth in a node's rule; None if its result turns out finite.
 
         ``makers`` gave birth to the two gradients whose sum it is, if it is one.
         """
@@ -262,7 +262,7 @@ class Describer:
         )
 
     def _rerun(self, birth: Birth, node: Node, ran: Node) -> _Rule:
-        """The rule in which a birth happened, run once more unless it is known what it gave."""
+        """The rule in which a birth happened, run once more unless its result is known."""
         entries = self.saved_by(birth, ran, entry_of)
         g, grads = entry_of(birth.g), birth.grads
         if isinstance(node, CopySlices):
@@ -286,7 +286,7 @@ class Describer:
         event = self.forward(birth, None, path, is_backward=True, **fields)
         if event is None or event.surroundings is None:
             return event
-        # on the way are those whose rules come after, which have not used its result in their own operations
+        # the nodes on the path run their rules afterwards, without having used its result in their own operations
         event = replace(event, surroundings=replace(event.surroundings, consumers=()), note=note)
         return with_context(event, called_in_backward=True)
 
@@ -323,7 +323,7 @@ class Describer:
         )
 
     def product(self, node: Node, data: ndarray, way: Sequence[Node], **fields: Any) -> NaNEvent:
-        """The event of a matrix product in backward that is known by its effect only, the gradient ``data``."""
+        """The event of a matrix product in backward that is known only by its effect, the gradient ``data``."""
         delivered = len(way) == 2
         nan = bool(np.isnan(data).any())
         return NaNEvent(
@@ -386,7 +386,7 @@ class Describer:
         )
 
     def failure(self, birth: Birth, error: BaseException) -> NaNEvent:
-        """The event of an operation that raised an error; where a Function's backward has called it, of that one."""
+        """The event of an operation that raised an error, or of the Function whose backward called it."""
         inside = birth.inside
         if inside is not None and inside.op is not None:
             inside.modules, inside.callers = birth.modules, birth.callers
@@ -423,7 +423,7 @@ class Describer:
         library: str = "retrograd",
         context: Mapping[str, Any] = MappingProxyType({}),
     ) -> Surroundings:
-        """What is known around a birth in ``operation``, to whose result ``consumers`` were applied."""
+        """The surroundings of a birth in ``operation``, to whose result ``consumers`` were applied."""
         derived = {"second_derivative": True} if sites.is_derived(node) else {}
         return Surroundings(
             operation=operation,
@@ -436,7 +436,7 @@ class Describer:
     def _inside(
         self, inside: Birth, variables: Mapping[str, Any], index: tuple[int, ...] | None, shape: tuple[int, ...]
     ) -> tuple[Operation, dict[str, Any]]:
-        """What a line of the user's own called, and the numbers that went in there, by the names of the variables."""
+        """The operation called by a line of the user's, and its operands by the names of the variables."""
         if inside.op is None:
             operation = operation_written_at(inside.code, inside.at, variables, index, shape)
             return operation, at_element(variables, index, shape)
@@ -454,7 +454,7 @@ def _is_nan_at(value: Any, index: Any, shape: tuple[int, ...]) -> bool:
 
 
 def result_of(birth: Birth) -> ndarray | None:
-    """The array that a forward birth made; None if that cannot be known."""
+    """The array that a forward birth made; None if unknown."""
     if birth.result is not None or birth.op is None:
         return birth.result if isinstance(birth.result, ndarray) else None
     results = evaluate(birth.op, birth.samples or birth.operands)
@@ -462,7 +462,7 @@ def result_of(birth: Birth) -> ndarray | None:
 
 
 def _in_dtype_of(node: Node | None, result: ndarray | None) -> ndarray | None:
-    """What an operation gave, rounded to what its node passes on: float16 is computed in float32."""
+    """An operation's result in the dtype that its node passes on: float16 is computed in float32."""
     if (
         result is None
         or not isinstance(node, OpNode)
@@ -477,9 +477,9 @@ def _in_dtype_of(node: Node | None, result: ndarray | None) -> ndarray | None:
 def _told_gradient(
     node: Node, grads: Sequence[Any], kinds: Sequence[str], wanted: Node | None, fits: bool
 ) -> tuple[ndarray, ndarray] | None:
-    """The gradient that is not finite (or was rounded to zero, if that is all), as delivered and as the rule gave it.
+    """The non-finite gradient (or one rounded to zero, if there is none), as delivered and as the rule returned it.
 
-    The one that goes to ``wanted`` comes first. Under vmap, where they are those of all samples, none is fitted.
+    The one for ``wanted`` has priority. Under vmap, where gradients are those of all samples, none is fitted.
     """
     found = []
     for edge, grad in zip(node.next, grads, strict=False):
@@ -496,7 +496,7 @@ def _told_gradient(
 
 
 def _kind_in_rule(birth: Birth, ran: Node, rule: _Rule, unfitted: ndarray, full: Index) -> str:
-    """How a gradient was born of what a node had saved."""
+    """The kind of a birth in a rule, from the node's saved values."""
     inside = birth.inside
     if inside is not None and inside.op is not None and (made := result_of(inside)) is not None and is_bad(made):
         return kind_of(birth.kinds, made, first_not_finite(made), inside.op, inside.operands)
@@ -509,7 +509,7 @@ def _kind_in_rule(birth: Birth, ran: Node, rule: _Rule, unfitted: ndarray, full:
 
 
 def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[Any]:
-    """What the rules gave, once more; of ``only`` one of them, if it is known which."""
+    """The results of the rules, run once more; of ``only`` one of them, if it is known which."""
     if not isinstance(node, OpNode):
         return []
     grads = []
@@ -519,7 +519,7 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
             try:
                 with np.errstate(all="ignore"):
                     result = rule(g, *(known.get(node.op.slots[slot]) for slot in slots))
-            except Exception:  # something that it needs is lost
+            except Exception:  # one of its arguments is lost
                 result = None
         result = as_array(result)
         grads.append(result if isinstance(result, (ndarray, np.generic)) else None)
@@ -527,7 +527,7 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
 
 
 def is_aligned(op: Op | None) -> bool:
-    """Whether an element of the result is made of the elements of the operands at its place, as far as shapes go."""
+    """Whether an element of the result depends on the operands' elements at its position, if the shapes allow it."""
     if op is None or op.kind == "elementwise" or len(op.differentiable) <= 1:
         return True
     return op.label == "masked_fill" or works_by_channel(op.label)
@@ -538,6 +538,6 @@ def _op_of(node: Node) -> Op | None:
 
 
 def module_of(node: Node | None) -> tuple[Any, ...]:
-    """The module in which a node was made, if that was noted."""
+    """The module in which a node was made, if noted."""
     module = None if node is None else sites.module_of(node)
     return () if module is None else (module,)

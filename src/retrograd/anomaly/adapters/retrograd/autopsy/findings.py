@@ -1,4 +1,4 @@
-"""Which of the suspects did it: from births, the graph and the harm to one event."""
+"""Which suspect caused the harm: from births, the graph and the harm to one event."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Inquest:
     names, context
         See :class:`Describer`.
     excuses
-        Whether a birth is meant.
+        Tells whether a birth is intended.
     before
-        Births of earlier steps that nothing recorded: data that was made of them may be used now.
+        Unrecorded births of earlier steps: data made from them may be used now.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Inquest:
     # --- a loss ---------------------------------------------------------------------------------------------------
 
     def of_loss(self, loss: ndarray) -> NaNEvent:
-        """Why a loss is not finite: what came in so, or else the first birth that came through to it."""
+        """Why a loss is not finite: a value that came in so, or else the first birth that came through to it."""
 
         def search() -> NaNEvent | None:
             event = self._parameter() or self._data(holds_nan, "loss")
@@ -105,13 +105,13 @@ class Inquest:
 
     @staticmethod
     def _with_further(event: NaNEvent, search: Callable[[NaNEvent], NaNEvent]) -> NaNEvent:
-        """The event, with those of further births of the step as far as these can be told."""
-        with suppress(Exception), np.errstate(all="ignore"):  # an error of ours is no reason to tell nothing
+        """The event, with those of further births of the step as far as these can be determined."""
+        with suppress(Exception), np.errstate(all="ignore"):  # an error of ours is no reason to report nothing
             return search(event)
         return event
 
     def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
-        """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
+        """The event of a birth; if an operand was infinite, the event of its data, or with a note of its birth."""
         if not event.input_has_inf or event.kind == "leaf" or event.note:
             return event
         if any(map(holds_infinity, birth.operands)):
@@ -128,7 +128,7 @@ class Inquest:
         return replace(event, note=note)
 
     def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
-        """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
+        """The result of a search. An error of ours is no reason to end a training run in the middle of a step."""
         try:
             return search()
         except Exception as error:
@@ -137,9 +137,9 @@ class Inquest:
 
     @staticmethod
     def likeliest_first(births: Iterable[Birth]) -> Iterator[Birth]:
-        """The births in order: those of this thread, then those of others, last those that the user has said are meant.
+        """The births in order: those of this thread, then those of others, last those declared as intended.
 
-        What another thread has made may be what nobody has kept of this graph; what was born here is more likely so.
+        A birth in another thread may explain a lost value of this graph, but one in this thread is more likely.
         """
         this = threading.current_thread()
         elsewhere, meant = [], []
@@ -165,7 +165,7 @@ class Inquest:
         return None
 
     def _written(self, data: ndarray, path: list[Node]) -> NaNEvent | None:
-        """The birth that an update by hand has written to a leaf since the last backward."""
+        """The birth whose result an update by hand has written to a leaf since the last backward."""
         for birth in self.unrecorded:
             result = result_of(birth)
             if result is data or (result is not None and is_bad(result) and same_places(result, data)):
@@ -200,7 +200,7 @@ class Inquest:
         return None
 
     def made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
-        """The birth without a gradient of which an array was made before an operation took it."""
+        """The birth without a gradient from which an array was made before an operation used it."""
         made = self._unrecorded_maker(user, data)
         if made is None:
             return None
@@ -211,7 +211,7 @@ class Inquest:
         return None if event is None else replace(event, note=note)
 
     def _unrecorded_maker(self, user: Node | Birth, data: ndarray) -> tuple[Birth, str, str | None] | None:
-        """That birth, with what is to be said of it, and the name of the parameter that it was written to, if one."""
+        """That birth, with a note about it, and the name of the parameter that it was written to, if any."""
         if self.graph.recorder is not None:
             return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
@@ -228,7 +228,7 @@ class Inquest:
         return None if birth is None else (birth, _WITHOUT_GRADIENT, None)
 
     def of_held(self, name: str, data: ndarray, code: CodeType, at: int) -> NaNEvent:
-        """Why a variable without a gradient is NaN, in a function that is at some instruction."""
+        """Why a variable without a gradient is NaN, in a function that has reached an instruction."""
 
         def search() -> NaNEvent | None:
             births = [birth for birth in self.unrecorded if explains(birth, data)]
@@ -257,13 +257,13 @@ class Inquest:
 
     @staticmethod
     def leaf_of(lost: Lost, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
-        """The event of a variable that a node was given."""
+        """The event of a variable that was a node's argument."""
         role = "target" if lost.param == "target" else "batch"
         note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
         return describer.leaf(lost.data, role, lost.name, path, harmed=harmed, **note)
 
     def _suspected(self, loss: ndarray) -> NaNEvent | None:
-        """The birth without a gradient in a line that was given something which nobody kept."""
+        """The birth without a gradient in a line whose operation had an argument that was not kept."""
         for node, _ in self.graph.lost():
             if self._unrecorded_maker(node, loss) is not None:
                 event = self.made_unrecorded(node, loss, self.graph.path(node), "loss")
@@ -272,10 +272,10 @@ class Inquest:
         return None
 
     def _lost_to_blame(self, wanted: Callable[[Any], bool]) -> list[tuple[OpNode, str]]:
-        """The arguments that nobody has kept and that may have been bad as is ``wanted``.
+        """The arguments that were not kept and may have been bad in the way that ``wanted`` tests.
 
-        Those of the first operation whose result is known to be bad, or else of all whose result is not finite as far
-        as is known.
+        Those of the first operation whose result is known to be bad, or else of all operations whose result may be
+        non-finite.
         """
         lost = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
         first = next((node for node in self.graph.nodes if any(map(wanted, self.graph.results(node)))), None)
@@ -283,7 +283,7 @@ class Inquest:
         return of_first or [each for each in lost if is_bad(results := self.graph.results(each[0])) or not results]
 
     def _only_lost(self, wanted: Callable[[Any], bool]) -> NaNEvent | None:
-        """The one argument that nobody has kept, where nothing else is not known to have been finite."""
+        """The only argument that was not kept, if everything else is known to have been finite."""
         found = self._lost_to_blame(wanted)
         for node, param in found if len(found) == 1 else ():
             number = self._supposed(node, param, wanted)
@@ -298,7 +298,7 @@ class Inquest:
         return None
 
     def _supposed(self, node: OpNode, param: str, wanted: Callable[[Any], bool]) -> float:
-        """NaN or the infinity that a lost argument held, by what came of it."""
+        """The NaN or infinity that a lost argument held, judged by its effect."""
         made = next((each for each in self.graph.results(node) if wanted(each)), None)
         if wanted is holds_nan:
             return np.nan
@@ -310,7 +310,7 @@ class Inquest:
         return np.inf
 
     def _placed(self) -> NaNEvent | None:
-        """An infinity that a mask or a number has written on purpose, and that came through all the same."""
+        """An infinity that a mask or a number wrote on purpose, but that came through anyway."""
         for node, birth in given_numbers(self.graph):
             path = self.describer.through.path(node, self.graph.results(node))
             if path is not None:
@@ -318,16 +318,16 @@ class Inquest:
         return None
 
     def from_outside(self, data: ndarray) -> ndarray | Birth | None:
-        """What came in bad and made an array bad, often itself; None if an operation of this step made it so.
+        """The outside value that made an array bad, often itself; None if an operation of this step made it bad.
 
-        Of a number that an operation was given, what that made of it.
+        For a number passed to an operation, that operation's result.
         """
         wanted = holds_nan if holds_nan(data) else is_bad
         recorder = self.graph.recorder
         if recorder is None:
             return None if self.was_made(data) else data
         while (call := recorder.maker(data)) is not None:
-            given = [each for each in flat(call.operands) if wanted(each)]  # NaN of infinities alone was born here
+            given = [each for each in flat(call.operands) if wanted(each)]  # NaN from infinities is a birth
             if not given:
                 return None
             array = next((each for each in given if isinstance(each, ndarray)), None)
@@ -344,7 +344,7 @@ class Inquest:
         return any(same(result_of(birth), data) for birth in self.births if not birth.is_backward)
 
     def in_order(self) -> Iterator[Birth]:
-        """The forward births, those that left no flag among them, by the order of creation."""
+        """The forward births, including those that raised no flag, in the order of creation."""
         births = [birth for birth in self.births if not birth.is_backward]
         flagged = {birth.made_node(self.graph.nodes) for birth in births}
         for node in self.graph.nodes if self.graph.recorder is None else ():
@@ -375,7 +375,7 @@ class Inquest:
                 event = self.made_unrecorded(birth, value, path, "loss")
                 if event is not None:
                     return event
-            # minus infinity is how masks are made
+            # masks use minus infinity
             if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
                 event = self.made_unrecorded(birth, value, path, "loss")
                 return event or self.describer.leaf(value, "batch", name, path, harmed="loss")
@@ -386,7 +386,7 @@ class Inquest:
         return any(each is array for _, _, each in self.graph.constants()) and not self.was_made(array)
 
     def _entered(self, birth: Birth, result: ndarray) -> list[Node] | None:
-        """The way of something that was born without being recorded, from where it entered the graph."""
+        """The path of an unrecorded birth, from where it entered the graph."""
         for node in self._users(birth, result):
             path = self.describer.through.path(node, self.graph.results(node))
             if path is not None:
@@ -425,7 +425,7 @@ class Inquest:
         arrays
             The gradients.
         given
-            Those that backward was started with.
+            The gradients that backward was started with.
         """
         search = GradientSearch(self, leaves)
         event = self._found(lambda: search.event(arrays, given))
@@ -434,7 +434,7 @@ class Inquest:
         return self._with_further(event, lambda first: with_further_in_backward(self, first, search, arrays))
 
     def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
-        """Why gradients are not finite although backward made them finite: what was done to them by hand since."""
+        """Why gradients are not finite although backward made them finite: they were changed by hand since."""
         arrays = [leaf._grad._data for leaf in leaves if leaf._grad is not None]
         harmed = f"the gradient of {self.names.array(leaves[0]._data) or nameless(leaves[0])}"
 
@@ -456,21 +456,21 @@ class Inquest:
         if birth.is_backward:
             return self.describer.backward(birth, [birth.node] if birth.node else [])
         node = birth.made_node(self.graph.nodes)
-        swallowed = is_normalisation(birth.name)  # divides by an infinite spread and gives zeros
+        swallowed = is_normalisation(birth.name)  # it divides by an infinite spread and returns zeros
         event = self.describer.forward(birth, node, [] if node is None else [node], swallowed=swallowed)
         if event is None or event.output_has_nan or event.output_has_inf or event.kind != "overflow":
             return event
         return replace(event, note="The infinity arose inside it; its result is finite.")
 
     def in_silence(self, birth: Birth) -> NaNEvent | None:
-        """The event of squares that overflow in a normalisation, which gives zeros."""
+        """The event of squares that overflow in a normalisation, which returns zeros."""
         event = self.of_passing(birth) if makes_zeros(birth, self.graph) else None
         if event is None or is_normalisation(birth.name):
             return event
         return replace(event, note=_IN_SILENCE)
 
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
-        """Nothing was found: say what is known, the last place before the harm among it."""
+        """The event when nothing was found: what is known, including the last place before the harm."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
         blamed = self._lost_to_blame(holds_nan if holds_nan(data) else is_bad) if harmed == "loss" else []
         unkept, param = next(iter(blamed), (None, ""))

@@ -1,4 +1,4 @@
-"""Further births of a step: those that would do harm if the one which was found first had never happened."""
+"""Further births of a step: those that would do harm even if the first one had not happened."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def with_further_in_forward(inquest: Inquest, first: NaNEvent) -> NaNEvent:
-    """The event of a bad loss, with those of further births in forward, and of those that its backward would show.
+    """The event of a bad loss, with further births in forward, and those that its backward would cause.
 
-    Where the first one turns out to have done no harm by itself, as the infinity of a mask in a row that is NaN anyway,
-    the next one takes its place.
+    If the first one turns out to be harmless by itself, such as the infinity of a mask in a row that is NaN anyway, the
+    next one takes its place.
     """
     if not _is_of_this_step(first):
         return first
@@ -84,17 +84,17 @@ def with_further_in_backward(
 
 
 def _is_of_this_step(first: NaNEvent) -> bool:
-    """Whether it is not the weights that were bad before; then all else comes of that."""
+    """Whether the first event is not that of weights that were bad before, from which everything else would follow."""
     return first.kind != "leaf" or context_of(first).get("leaf") not in ("parameter", "buffer", "gradient")
 
 
 def _may_be_told(inquest: Inquest, birth: Birth) -> bool:
-    """Whether a birth is of this thread's step and was not said to be meant; the samples of vmap are not gone into."""
+    """Whether a birth is in this thread's step and not declared as intended; vmap's samples are not examined."""
     return not birth.excused and birth.thread is threading.current_thread() and not birth.hidden
 
 
 def _one_of_each_place(births: Iterable[Birth]) -> Iterator[Birth]:
-    """The first of those that one operation of the program has given, in a loop say."""
+    """The first birth of each operation in the program, which may be in a loop."""
     seen = set()
     for birth in births:
         place = birth.code, birth.at, birth.name
@@ -104,7 +104,7 @@ def _one_of_each_place(births: Iterable[Birth]) -> Iterator[Birth]:
 
 
 def _others(found: Iterable[NaNEvent | None], first: NaNEvent) -> list[NaNEvent]:
-    """Those of some events that are births of ordinary numbers, elsewhere than the first one."""
+    """The events of births from ordinary numbers at other places than the first one."""
     others: list[NaNEvent] = []
     seen = {_place(first)}
     for event in found:
@@ -124,7 +124,7 @@ def _place(event: NaNEvent) -> tuple[object, ...]:
 
 
 def _of_ordinary(birth: Birth) -> Birth:
-    """A birth as if all that the operation was given had been ordinary."""
+    """A birth as if all operands had been ordinary numbers."""
     if birth.op is None or birth.inplace or not is_bad(list(birth.operands)):
         return birth
     birth = copy.copy(birth)
@@ -133,7 +133,7 @@ def _of_ordinary(birth: Birth) -> Birth:
 
 
 def _keepers(graph: Graph, birth: Birth) -> set[Node]:
-    """The nodes whose results a birth has made bad: its own, or those that took what nothing recorded."""
+    """The nodes whose results a birth has made bad: its own, or those that used its unrecorded result."""
     holder = graph.holder(birth.made_node(graph.nodes))
     if holder is not None:
         return {holder}
@@ -146,16 +146,16 @@ def _keepers(graph: Graph, birth: Birth) -> set[Node]:
 
 
 class Alone:
-    """The forward pass once more, with ordinary numbers in the place of what other births than one have made."""
+    """The forward pass once more, with ordinary numbers in place of the results of all births but one."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._given_bad = {node for node, _, constant in graph.constants() if is_bad(constant)}
 
     def comes_through(self, keepers: Collection[Node]) -> bool:
-        """Whether the roots are not finite on account of what some nodes have made of ordinary numbers."""
+        """Whether the roots are non-finite because of what some nodes made from ordinary numbers."""
         graph = self._graph
-        values: dict[Node, list[ndarray]] = {}  # that are others than they were
+        values: dict[Node, list[ndarray]] = {}  # that differ from the original ones
         spoilt: set[Node] = set()  # by the keepers
         for node in graph.nodes if keepers else ():
             before = [edge[0] for edge in node.next if edge is not None]
@@ -164,7 +164,7 @@ class Alone:
             if any(each in values for each in before) or (follows and node in self._given_bad):
                 made = self._again(node, values, keeps)
                 if keeps and not made:
-                    return False  # what it was given comes of another birth
+                    return False  # its operands come from another birth
             if not (keeps or follows):
                 made = cleaned(made or known)
             elif is_bad(made := made or known) or not made:
@@ -174,7 +174,7 @@ class Alone:
         return any(edge[0] in spoilt for edge in graph.roots)
 
     def _again(self, node: Node, values: dict[Node, list[ndarray]], keeps: bool) -> list[ndarray]:
-        """What a node makes of the values as they are now; nothing, if that cannot be computed."""
+        """A node's results from the present values; none if they cannot be computed."""
         if not isinstance(node, OpNode):
             return []
         arguments = dict(self._graph.arguments(node))
@@ -195,19 +195,19 @@ class Alone:
 
 
 def _of(values: dict[Node, list[ndarray]], edge: Any, known: Any) -> Any:
-    """What came along an edge."""
+    """The value that came along an edge."""
     made = values.get(edge[0])
     return known if made is None else made[edge[1]] if edge[1] < len(made) else UNKNOWN
 
 
-# --- in the backward that has not been ----------------------------------------------------------------------------
+# --- in the backward that did not happen --------------------------------------------------------------------------
 
 
-_MOST_TRIED = 4  # poles of one operation of the program, in a loop say: each is followed through the whole graph
+_MOST_TRIED = 4  # poles per operation in the program, as in a loop: each is followed through the whole graph
 
 
 def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
-    """The births that backward would show as soon as the loss is finite: at poles of derivatives."""
+    """The births that backward would still cause if the loss were finite: at poles of derivatives."""
     graph = inquest.graph
     arrived: dict[Node, list[Any]] = {}
     for node, nr in graph.roots:
@@ -238,7 +238,7 @@ def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
 
 
 def _harmed(inquest: Inquest, way: Sequence[Node]) -> str:
-    """The gradient that a way leads to, for an event."""
+    """The gradient that a path leads to, for an event."""
     leaf = way[-1]
     assert isinstance(leaf, AccumulateGrad)
     return f"the gradient of {inquest.names.array(leaf.variable._data) or nameless(leaf.variable)}"

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class GradientSearch:
-    """Looks for what spoilt the gradients of some leaves, or those that were returned, if there are no leaves.
+    """Searches for the cause of bad gradients of leaves, or of returned gradients if there are no leaves.
 
     Parameters
     ----------
     inquest
-        What is known of the step.
+        What is known about the step.
     leaves
         Whose gradients are not finite.
 
@@ -34,7 +34,7 @@ class GradientSearch:
     leaves
         The same.
     start
-        Where the way of what was found begins, if it is known.
+        Where the path of the found cause begins, if known.
     """
 
     def __init__(self, inquest: Inquest, leaves: Sequence[AccumulateGrad]) -> None:
@@ -45,7 +45,7 @@ class GradientSearch:
         self.start: Node | None = None
 
     def event(self, arrays: Sequence[ndarray], given: Iterable[ndarray]) -> NaNEvent | None:
-        """The event, if it can be found, of gradients in a backward that was started with those that were given."""
+        """The event, if it can be found, of gradients in a backward that was started with the ``given`` ones."""
         bad = next(filter(is_bad, given), None)
         if bad is not None:
             path = [edge[0] for edge in self._graph.roots]
@@ -65,7 +65,7 @@ class GradientSearch:
         return GradientSearch(self._inquest, leaves)
 
     def of_birth(self, birth: Birth) -> NaNEvent | None:
-        """The event of a birth in backward, if there is a way from it to one of the leaves."""
+        """The event of a birth in backward, if there is a path from it to one of the leaves."""
         way = self._way(birth.node) if birth.node in self._graph.consumers else None
         if way is None:
             return None
@@ -73,7 +73,7 @@ class GradientSearch:
         return self._origin(birth, way, harmed) or self._describer.backward(birth, way, harmed=harmed)
 
     def _meeting(self, event: NaNEvent, infinite: Birth) -> NaNEvent | None:
-        """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
+        """The sum on the path of an infinity that became NaN because it met the opposite infinity."""
         way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
         if way is None:
             return None
@@ -92,9 +92,9 @@ class GradientSearch:
         return self._graph.way(node, goal) if node in self._graph.consumers else None
 
     def _product(self, data: ndarray) -> NaNEvent | None:
-        """The matrix product that all bad gradients came through last.
+        """The last matrix product that all bad gradients came through.
 
-        A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
+        A BLAS library may raise no flags; all other births have been reported, except those in hooks.
         """
         if not self.leaves or any(node.extras is not None for node in self._graph.nodes):
             return None
@@ -106,7 +106,7 @@ class GradientSearch:
         return None
 
     def _spoilt(self) -> NaNEvent | None:
-        """A leaf that was not finite itself, on whose account no flag is raised any more."""
+        """A leaf that was itself non-finite, so that no flag is raised because of it."""
         for leaf in self._graph.leaves():
             data = as_array(leaf.variable)
             for node in self._graph.consumers[leaf] if is_bad(data) else ():
@@ -116,7 +116,7 @@ class GradientSearch:
         return None
 
     def _hidden(self, births: Iterable[Birth], condition: Callable[[Any], bool]) -> NaNEvent | None:
-        """The birth of what was taken out of the loss again, after an operation had saved it for its derivative.
+        """The birth of a value that was removed from the loss after an operation had saved it for its derivative.
 
         Zero times NaN is NaN, and raises no flag.
         """
@@ -134,7 +134,7 @@ class GradientSearch:
         return None
 
     def _lost(self) -> NaNEvent | None:
-        """A variable of the program that held NaN, which a mask that came later has hidden from the loss."""
+        """A variable of the program that held NaN, which a later mask has hidden from the loss."""
         for lost in lost_data(self._graph, self._inquest.names, holds_nan):
             holder = self._graph.holder(lost.node)
             way = None if holder is None else self._way(holder)
@@ -145,7 +145,7 @@ class GradientSearch:
         return None
 
     def _way(self, node: Node) -> list[Node] | None:
-        """The shortest way of a gradient from a node to one of the leaves."""
+        """The shortest path of a gradient from a node to one of the leaves."""
         recorder = self._graph.recorder
         passes = None if recorder is None else recorder.passes
         way = self._graph.way(node, *self.leaves, open_at=passes) if self.leaves else [node]
@@ -153,9 +153,9 @@ class GradientSearch:
         return way
 
     def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
+        """The forward birth, leaf or data behind a non-finite operand that a node had saved.
 
-        What was not saved counts if it is NaN: then the result was, too.
+        An operand that was not saved counts if it is NaN: then the result was, too.
         """
         node = birth.node
         if not isinstance(node, OpNode) or birth.op is not None:
@@ -182,7 +182,7 @@ class GradientSearch:
         return None
 
     def _upstream(self, made: Node, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The event of a NaN in data from which a node has made what another one had saved."""
+        """The event of a NaN in data from which a node made what another one had saved."""
         for node, param, data in self._graph.constants():
             back = self._graph.way(made, node) if holds_nan(data) else None
             if back is not None:
@@ -190,7 +190,7 @@ class GradientSearch:
         return None
 
     def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
+        """The event of a NaN without a gradient: in data, or from an unrecorded operation."""
         for birth in self._inquest.unrecorded:
             if same(result_of(birth), data):
                 return self._describer.forward(birth, None, way, harmed=harmed)
@@ -206,7 +206,7 @@ class GradientSearch:
         return self._describer.leaf(source, role, param, way, harmed=harmed)
 
     def harmed(self, way: Sequence[Node] = ()) -> str:
-        """The gradient that is not finite, for an event; the one that a way leads to, if that is one of them."""
+        """The non-finite gradient, for an event; the one that a path leads to, if that is one of them."""
         for leaf in [leaf for leaf in self.leaves if leaf in way[-1:]] or self.leaves:
             name = self._inquest.names.array(leaf.variable._data)
             if name is not None:
@@ -217,12 +217,12 @@ class GradientSearch:
 
 
 def _is_product(node: Node) -> bool:
-    """Whether it is that of an operation which BLAS computes."""
+    """Whether its operation is computed by BLAS."""
     return isinstance(node, OpNode) and bool(node.op.factors) and node.op.kind != "elementwise"
 
 
 def _saves_numbers(node: Node) -> bool:
-    """Whether a node's derivative is made of its operands or results, and not of their places only."""
+    """Whether a node's derivative depends on the values of its operands or results, not just on their positions."""
     return isinstance(node, OpNode) and any(
         slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
     )

@@ -28,13 +28,13 @@ from retrograd.core.views import replay
 
 
 def raw(entry: Any) -> Any:
-    """The array behind a saved entry, UNKNOWN if something was written to it since; plain values as they are."""
+    """The array behind a saved entry, UNKNOWN if it was written to since; plain values unchanged."""
     entry = entry_of(entry)
     return entry if isinstance(entry, tuple) else as_array(entry)
 
 
 def entry_of(entry: Any) -> Any:
-    """The same, under vmap with the samples hidden in it."""
+    """The same, but under vmap with the samples hidden in it."""
     if type(entry) is Versioned:
         entry = UNKNOWN if entry[0]._version != entry[1] else entry[0]
     elif isinstance(entry, Tensor):
@@ -59,9 +59,9 @@ class Graph:
     roots
         Where to begin.
     kept
-        What nodes had saved that have been freed since.
+        The saved values of nodes that have been freed since.
     recorder
-        What has seen the calls that made them; None if nobody looked.
+        The recorder of the calls that made the nodes; None if there was none.
     supposed
         Values for arguments that are lost.
     frame
@@ -72,7 +72,7 @@ class Graph:
     nodes
         In the order of creation, leaves first.
     consumers
-        For every node, those that its result went into.
+        For every node, those that used its result.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class Graph:
     # --- what is known --------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> Call | None:
-        """The call that made a node, if somebody looked."""
+        """The call that made a node, if recorded."""
         return None if self.recorder is None else self.recorder.by_node.get(node)
 
     def callers_of(self, node: Node) -> tuple[Position, ...]:
-        """The program's own instructions that led to where a node was made, if somebody looked."""
+        """The program's instructions that led to where a node was made, if recorded."""
         call = self.call(node)
         return () if call is None else call.callers
 
@@ -124,7 +124,7 @@ class Graph:
         return place_fields(*sites.position_of(node), self.callers_of(node))
 
     def holder(self, node: Node | None) -> Node | None:
-        """The node of this graph that stands for ``node``: itself, or that of the view which it wrote to."""
+        """The node of this graph that represents ``node``: itself, or that of the view which it wrote to."""
         if node is None or node in self.consumers:
             return node
         return next((each for each in self.nodes if isinstance(each, CopySlices) and each.fn is node), None)
@@ -135,7 +135,7 @@ class Graph:
                 yield node
 
     def value(self, edge: Edge | None) -> Any:
-        """The array that went along an edge; UNKNOWN if it was not kept and cannot be computed again."""
+        """The array that went along an edge; UNKNOWN if it was not kept and cannot be recomputed."""
         return UNKNOWN if edge is None else self._values.get(edge, UNKNOWN)
 
     def results(self, node: Node) -> list[ndarray]:
@@ -143,7 +143,7 @@ class Graph:
         return [self._values[node, nr] for nr in range(node.outputs) if (node, nr) in self._values]
 
     def edges(self, node: Node, param: str) -> list[Edge | None]:
-        """Where the gradients of one of an operation's arguments go; none, if it has no gradient."""
+        """The edges along which the gradients of an operation's argument go; none if it has no gradient."""
         if not isinstance(node, OpNode) or param not in node.op.differentiable:
             return []
         op = node.op
@@ -177,9 +177,9 @@ class Graph:
         return known
 
     def constants(self) -> Iterator[tuple[Node, str, ndarray]]:
-        """The arrays among the arguments that no gradient flows to, with the node and the name there."""
+        """The arrays among the arguments without a gradient, with the node and the parameter's name."""
         for node in self.nodes:
-            writer, first = (node.fn, 1) if isinstance(node, CopySlices) else (node, 0)  # not what was there before
+            writer, first = (node.fn, 1) if isinstance(node, CopySlices) else (node, 0)  # skip the earlier content
             for param, value in list(self.arguments(writer).items())[first:]:
                 items = value if isinstance(value, list) else [value]
                 for item, edge in zip_longest(items, self.edges(writer, param)):
@@ -187,20 +187,20 @@ class Graph:
                         yield node, param, item
 
     def given(self) -> Iterator[tuple[Node, ndarray]]:
-        """The arguments of transformed functions that nothing outside has made, with the nodes they begin at."""
+        """The arguments of transformed functions that were not computed outside, with the nodes where they enter."""
         for node in self.nodes:
             array = getattr(node, "array", None)
             if isinstance(array, ndarray) and not any(node.next):
                 yield node, array
 
     def lost(self) -> Iterator[tuple[OpNode, str]]:
-        """The arguments that nobody kept and no gradient flows to, with their nodes: data, or a number."""
+        """The arguments that were not kept and have no gradient, with their nodes: data, or a number."""
         for node in self.nodes:
             if isinstance(node, OpNode):
                 yield from ((node, param) for param in self.lost_by(node))
 
     def lost_by(self, node: Node) -> Iterator[str]:
-        """Those of one operation."""
+        """The lost arguments of one operation."""
         for param in node.op.differentiable if isinstance(node, OpNode) else ():
             value = self.arguments(node)[param]
             items = value if isinstance(value, list) else [value]
@@ -208,11 +208,11 @@ class Graph:
                 yield param
 
     def supposing(self, node: Node, param: str, value: ndarray | float) -> Graph:
-        """The same graph, with ``value`` in the place of an argument that is lost."""
+        """The same graph with ``value`` in place of a lost argument."""
         return Graph(self.roots, self._kept, self.recorder, {**self._supposed, (node, param): value}, self._frame)
 
     def is_consistent_after(self, node: Node) -> bool:
-        """Whether what follows from the result of a node agrees with what was kept."""
+        """Whether values computed from the result of a node agree with those that were kept."""
         after = {node}
         for each in self.nodes:
             if each in after:
@@ -254,7 +254,7 @@ class Graph:
         return found
 
     def _as_given(self, node: OpNode, param: str, value: Any) -> Any:
-        """The number that the line of a call gives it, where a tensor was made of that on the way."""
+        """The number that the line of a call passes, if it was converted to a tensor on the way."""
         made = isinstance(value, ndarray) and value.ndim == 0 and is_bad(value)
         number = number_given(node, param, self._frame) if made and self.edges(node, param) in ([], [None]) else None
         return value if number is None else number
@@ -290,13 +290,13 @@ class Graph:
             return
         if len(self.results(node)) < node.outputs:
             for nr, result in enumerate(self.compute(node)):
-                self._values.setdefault((node, nr), result)  # it may have saved some of them
+                self._values.setdefault((node, nr), result)  # some of them may have been saved
         if (node, 0) in self._values:
             self._recover(node)
             self._recover_chosen(node)
 
     def compute(self, node: Node, arguments: Mapping[str, Any] | None = None) -> list[ndarray]:
-        """The results of a node's operation, from its arguments as far as they are known; none if they do not do."""
+        """The results of a node's operation from its known arguments; none if these do not suffice."""
         if isinstance(node, CopySlices):
             return self._written(node, self.value(node.next[0]))
         if not isinstance(node, OpNode):
@@ -314,7 +314,7 @@ class Graph:
         return results if same else []
 
     def _written(self, node: CopySlices, base: Any, lost: Any = UNKNOWN) -> list[ndarray]:
-        """The base of a view after it was written to, with ``lost`` in the place of what is."""
+        """The base of a view after it was written to, with ``lost`` in place of lost arguments."""
         if not isinstance(base, ndarray) or not isinstance(node.fn, OpNode):
             return []
         arguments = {name: filled(value, lost) for name, value in self._gather(node.fn).items()}
@@ -329,7 +329,7 @@ class Graph:
         return [result]
 
     def _recover(self, node: Node) -> None:
-        """A lost addend is the difference between the result and the other one."""
+        """Recover a lost addend: the difference between the result and the other one."""
         if not isinstance(node, OpNode) or node.op.name not in _ADDENDS or self.call(node) is not None:
             return
         arguments = self.arguments(node)
@@ -344,7 +344,7 @@ class Graph:
             arguments[lost[0]] = _simplest(difference, np.maximum(abs(result), abs(other)), literal_operand(node))
 
     def _recover_chosen(self, node: Node) -> None:
-        """A lost number is the result wherever a condition has chosen it."""
+        """Recover a lost number: the result wherever a condition has chosen it."""
         if not isinstance(node, OpNode) or node.op.name not in _CHOSEN or self.call(node) is not None:
             return
         condition, chosen_by = _CHOSEN[node.op.name]
@@ -359,17 +359,17 @@ class Graph:
     # --- ways -----------------------------------------------------------------------------------------------------
 
     def leading_to(self, *goals: Node) -> set[Node]:
-        """The nodes from which gradients come to one of some nodes, these among them."""
+        """The nodes from which gradients reach any of some nodes, including these."""
         return _reached(goals, lambda node: self.consumers.get(node, ()))
 
     def behind(self, start: Node) -> set[Node]:
-        """The nodes to which gradients come from one, itself among them."""
+        """The nodes that gradients from a node reach, including itself."""
         return _reached([start], lambda node: (edge[0] for edge in node.next if edge is not None))
 
     def way(self, start: Node, *goals: Node, open_at: Callable[[Node, int], bool] | None = None) -> list[Node] | None:
-        """The shortest way that gradients take from a node to one of some others; None if there is none.
+        """The shortest path of gradients from a node to one of some others; None if there is none.
 
-        ``open_at`` says of a later node and one of its edges whether what is looked for may have passed there.
+        ``open_at`` tells for a later node and one of its edges whether the value in question may have passed there.
         """
         before: dict[Node, Node | None] = {start: None}
         steps = {start: 0}
@@ -396,11 +396,11 @@ class Graph:
         return [node]
 
     def spreads(self, start: Node, bad: Sequence[Any] = (), among: Container[Node] | None = None) -> list[Node] | None:
-        """The way on which a non-finite result of ``start`` came through to a root; None if it was stopped.
+        """The path on which a non-finite result of ``start`` came through to a root; None if it was stopped.
 
-        A node has stopped it if its own result is finite. Where a result is not known, what the node makes of the bad
-        operand and of ones in the place of what is lost decides, or else the benefit of the doubt. The way is one
-        of the nodes ``among``, if these are given.
+        A node has stopped it if its own result is finite. If a result is unknown, it is computed from the bad operand,
+        with ones in place of lost operands; if that is impossible, the value is assumed to have passed. The path is
+        restricted to the nodes ``among``, if given.
         """
         roots = {edge[0] for edge in self.roots}
         poisoned: dict[Node, Sequence[Any]] = {start: bad}
@@ -423,7 +423,7 @@ class Graph:
         return None
 
     def _supposing(self, node: Node, source: Node, bad: Sequence[Any]) -> list[ndarray]:
-        """What ``node`` makes of bad operands, with ones for those that are lost."""
+        """The results of ``node`` for bad operands, with ones in place of lost operands."""
         if len(bad) < source.outputs:
             return []
         one = np.ones((), bad[0].dtype)
@@ -443,7 +443,7 @@ class Graph:
 
 
 def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
-    """Some nodes, those that follow on them, and so on."""
+    """The nodes reachable from some nodes, including these."""
     found = set(starts)
     queue = list(found)
     for node in queue:
@@ -454,7 +454,7 @@ def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]
 
 
 def _traced(before: Mapping[Node, Node | None], node: Node) -> list[Node]:
-    """The way to a node from where a search began, that has noted from where it came to each."""
+    """The path to a node from the start of a search that has noted each node's predecessor."""
     way = [node]
     while (earlier := before[way[-1]]) is not None:
         way.append(earlier)
@@ -462,7 +462,7 @@ def _traced(before: Mapping[Node, Node | None], node: Node) -> list[Node]:
 
 
 def _is_written_to(source: Node, node: CopySlices) -> bool:
-    """Whether it is to what ``source`` made that ``node`` has written, rather than what it has written there."""
+    """Whether ``node`` has written to the result of ``source``, rather than written that result elsewhere."""
     return node.next[0] is not None and node.next[0][0] is source
 
 
@@ -472,7 +472,7 @@ _ADDENDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     "rsub": {"input": lambda result, other: other - result, "other": lambda result, input: result + input},
 }
 
-# Operations that choose between arguments: the condition, and where it chooses which.
+# Operations that choose between arguments: the condition, and the value at which it chooses each.
 _CHOSEN: dict[str, tuple[str, dict[str, bool]]] = {
     "masked_fill": ("mask", {"value": True}),
     "where": ("condition", {"input": True, "other": False}),
@@ -480,7 +480,7 @@ _CHOSEN: dict[str, tuple[str, dict[str, bool]]] = {
 
 
 def _simplest(values: ndarray, sizes: ndarray, literal: float | None) -> Any:
-    """The number that all the values are up to rounding, the one in the source if there is one; else the array."""
+    """The number equal to all values up to rounding, preferably the one in the source; else the array."""
     known = np.isfinite(values) & np.isfinite(sizes)
     if not known.any() or values.dtype.kind != "f":
         return values
@@ -493,7 +493,7 @@ def _simplest(values: ndarray, sizes: ndarray, literal: float | None) -> Any:
 
 
 def filled(value: Any, missing: Any) -> Any:
-    """An argument, or a list of some, with ``missing`` in the place of what is lost."""
+    """An argument, or a list of them, with ``missing`` in place of lost ones."""
     if isinstance(value, list):
         return [filled(item, missing) for item in value]
     return missing if value is UNKNOWN else value
@@ -505,12 +505,12 @@ def _told_by_result(node: OpNode, param: str, default: Any) -> Any:
         return node.dtype
     if param in ("shape", "size", "kernel") and node.outputs == 1:
         return node.shape[2:] if node.op.factors else node.shape  # convolutions leave out samples and channels
-    # other numbers would be drawn
+    # rerunning would draw other numbers
     return UNKNOWN if param == "generator" or default is inspect.Parameter.empty else default
 
 
 def _as_operand(op: Op, param: str, value: Any) -> Any:
-    """An argument as the operation itself takes it: a number in the place of a tensor as an array, but for ufuncs."""
+    """An argument in the form the operation takes: numbers in place of tensors as arrays, except for ufuncs."""
     is_number = isinstance(value, float) and param in op.differentiable and op.kind != "elementwise"
     return np.asarray(value, np.float32) if is_number else value
 
@@ -520,7 +520,7 @@ def _lacks(value: Any) -> bool:
 
 
 def evaluate(op: Op, operands: Iterable[Any]) -> list[ndarray]:
-    """The results of the plain function of an operation once more, quietly; none if it fails."""
+    """The results of an operation's plain function, run once more without warnings; none if it fails."""
     bound = list(operands)
     try:
         with np.errstate(all="ignore"):

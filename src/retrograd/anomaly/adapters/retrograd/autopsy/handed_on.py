@@ -1,8 +1,8 @@
-"""Which elements of what an operation was given have gone into some of those that it has made.
+"""Which elements of an operation's operands have gone into given elements of its results.
 
-Its rules tell: numbers in the place of these elements are sent back through them, as a gradient is. An operation that
-moves values hands each of them to the one that it moved, a sum to all that it took. The numbers differ from each
-other, so that none cancels another one.
+Its rules tell: numbers at the given elements are sent back through them like a gradient. An operation that moves values
+passes each number to the element that it moved, a sum passes it to all its terms. All numbers differ, so that they
+cannot cancel.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from retrograd.core.tensor import Edge
 
 
 class OperandElements(NamedTuple):
-    """One of the things that an operation was given, and which elements of it went into some of its results.
+    """An operand of an operation, and which of its elements went into the given elements of the results.
 
     Attributes
     ----------
     edge, value
-        Where it came from, if a gradient goes there, and the array.
+        The edge it came along, if it has a gradient, and the array.
     mask
-        The elements; None if they are not known.
+        The elements; None if unknown.
     is_exact
-        Whether these are all, whatever the numbers in the operands were.
+        Whether these are all such elements, regardless of the operands' values.
     """
 
     edge: Edge | None
@@ -56,20 +56,20 @@ class OperandElements(NamedTuple):
 def operands_of_node(
     graph: Graph, node: Node, masks: Sequence[ndarray | None], constants: bool = False
 ) -> Iterator[OperandElements]:
-    """What went in a node, with the elements of which it has made those that are meant of its results.
+    """The operands of a node, with the elements from which it made given elements of its results.
 
     Parameters
     ----------
     masks
-        Which elements of each result are meant; None for none.
+        The given elements of each result; None for none.
     constants
-        Whether what no gradient goes to is wanted, too.
+        Whether to include operands without a gradient.
     """
     shapes = [node.shape_and_dtype(nr) for nr in range(node.outputs)]
     sent: list[Any] = [_numbers(mask, *each) for mask, each in zip(masks, shapes, strict=True)]
     if not isinstance(node, OpNode):
         grads = passed_on(graph, node, sent) or [None] * len(node.next)
-        # A write to a part that moves values passes on as much as it was given.
+        # A write to a part that moves values preserves the sum.
         is_exact = np.isclose(sum(map(_total, grads)), sum(map(_total, sent)), rtol=1e-6)
         for edge, grad in zip(node.next, grads, strict=True):
             yield OperandElements(edge, UNKNOWN, None if grad is None else grad != 0, bool(is_exact))
@@ -93,7 +93,7 @@ def operands_of_node(
 
 
 def operands_of_call(call: Call, masks: Sequence[ndarray | None]) -> Iterator[OperandElements]:
-    """The same as of a node, of an operation that was not recorded for backward."""
+    """The same for an operation that was not recorded for backward."""
     assert call.op is not None
     op, arguments = call.op, call.arguments
     sent = [
@@ -112,7 +112,7 @@ def operands_of_call(call: Call, masks: Sequence[ndarray | None]) -> Iterator[Op
 
 
 def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> dict[str, Any]:
-    """What the rules of an operation may name, byproducts aside."""
+    """The values that an operation's rules may refer to, except byproducts."""
     several = issubclass(op.node_class, MultiOpNode)
     values = list(arguments.values())
     found: dict[str, Any] = {}
@@ -131,16 +131,16 @@ def _slots(op: Op, arguments: Mapping[str, Any], results: Sequence[ndarray]) -> 
 
 
 def _from_rule(op: Op, compiled: CompiledRule, is_exact: bool, sent: Sequence[Any], known: Mapping[str, Any]) -> Any:
-    """What a rule makes of numbers that are sent back; of an element each by itself, the same numbers."""
+    """A rule's result for numbers that are sent back; for an elementwise operation, the same numbers."""
     _, names = compiled
     if op.kind == "elementwise" and not (is_exact and names):
-        return sent[0]  # whatever its factor is, which may be zero, as that of round always is
+        return sent[0]  # regardless of the factor, which may be zero, as it always is for round
     grads = from_rule(op, compiled, sent, known)
     return None if grads is UNKNOWN else grads
 
 
 def _numbers(mask: ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
-    """Numbers in the place of the elements that are meant, each another one, and zeros in that of all others."""
+    """A different number at each element of ``mask``, and zero at all others."""
     if mask is None:
         return np.zeros(shape, dtype)
     return np.where(mask, np.linspace(1, 2, mask.size).reshape(shape), 0).astype(dtype)
@@ -151,23 +151,23 @@ def _total(numbers: ndarray | None) -> Any:
 
 
 def _told(op: Op, name: str, value: Any) -> Any:
-    """What a rule is given for something that it names: ordinary numbers, and ones for a factor, which may be zero."""
+    """The stand-in for a value that a rule refers to: ordinary numbers, and ones for a factor, which may be zero."""
     ordinary = cleaned(value)
     return np.ones_like(ordinary) if name in op.factors and isinstance(ordinary, ndarray) else ordinary
 
 
 def _byproducts(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What an operation gives its rules, where it is given ordinary numbers: what was not finite has spread in it."""
+    """An operation's byproducts, recomputed from ordinary numbers, as bad values have spread in the original ones."""
     try:
         with np.errstate(all="ignore"):
             _, *made = compute(op, [cleaned(value) for value in arguments.values()])
-    except Exception:  # something that it needs is lost
+    except Exception:  # one of its arguments is lost
         return {}
     return dict(zip(op.byproducts, made, strict=True))
 
 
 def _is_exact(op: Op, number: int) -> bool:
-    """Whether a rule tells all the elements that went in, because it goes by no number that did."""
+    """Whether a rule finds all elements that went in, because it does not depend on their values."""
     names = {op.slots[slot] for slot in op.rules[number][1]}
     by_number = {*op.differentiable, *op.results, *op.byproducts}
     return names.isdisjoint(by_number.difference(op.factors if op.differentiable[number] in op.factors else ()))
@@ -180,5 +180,5 @@ def _elements(grad: Any, edge: Edge | None, value: Any) -> ndarray | None:
     shape = value.shape if edge is None else edge[0].shape_and_dtype(edge[1])[0]
     try:
         return np.asarray(sum_to(np.asarray(grad) != 0, shape)).astype(bool)
-    except RuntimeError:  # it is of all samples of vmap
+    except RuntimeError:  # it has all samples of vmap
         return None

@@ -1,4 +1,4 @@
-"""Squares that overflow under the root of a normalisation: what is divided by it is 0, and no NaN ever says so."""
+"""Squares that overflow under the root of a normalisation: dividing by it gives 0, and no NaN ever appears."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _STEPS = 6
 
 
 def may_make_zeros(birth: Birth) -> bool:
-    """Whether an overflow may be that of the squares in a normalisation, by the name of the operation."""
+    """Whether an overflow may be of squares in a normalisation, judging by the operation's name."""
     return not birth.is_backward and (is_normalisation(birth.name) or canonical(birth.name) in _SQUARES)
 
 
 def makes_zeros(birth: Birth, graph: Graph) -> bool:
-    """Whether something is divided by the root of squares that have overflowed, as their uses tell."""
+    """Whether something is divided by the root of squares that have overflowed, judging by their uses."""
     if is_normalisation(birth.name):
         return True
     node = birth.made_node(graph.nodes)
@@ -34,7 +34,7 @@ def makes_zeros(birth: Birth, graph: Graph) -> bool:
 
 
 def _divides_by(user: Node, node: Node) -> bool:
-    """Whether a node is of a division by the root that another one is of, or of one over the root of that."""
+    """Whether ``user`` divides by the root that ``node`` computes, or is the inverse root of its result."""
     name = canonical(user.name())
     second = user.next[1] if len(user.next) > 1 else None
     is_below = name == "div" and second is not None and second[0] is node

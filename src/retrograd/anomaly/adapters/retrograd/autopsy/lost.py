@@ -1,4 +1,4 @@
-"""Data that no node has kept: it is looked for among the variables of the program."""
+"""Finding data that no node has kept among the variables of the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrograd.core.node import OpNode
 
 
 class Lost(NamedTuple):
-    """An argument that a node has not kept, and the variable that it was; ``is_read`` if the line there reads it."""
+    """An argument that a node has not kept, and the variable it was; ``is_read``: whether the node's line reads it."""
 
     node: OpNode
     param: str
@@ -29,19 +29,19 @@ class Lost(NamedTuple):
 
 
 def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> Iterator[Lost]:
-    """The variables with bad numbers that nodes of a graph may have been given, in the order of creation.
+    """The variables with bad numbers that may have been arguments of a graph's nodes, in the order of creation.
 
-    One that the line of the node reads comes before all others; among these only one counts that is the only one, and
-    no single number: there are many of those, such as the best loss so far.
+    A variable that the node's line reads comes before all others; another one counts only if it is the only candidate
+    and not a single number: there are many of those, such as the best loss so far.
 
     Parameters
     ----------
     graph
-        Whose nodes lack arguments.
+        The graph whose nodes lack arguments.
     names
         Where to look for variables.
     condition
-        Which numbers are bad: any that are not finite, or NaN only.
+        Tells which numbers are bad: all non-finite ones, or only NaN.
     """
     suspects = [(name, data) for name, data in names.data() if condition(data)]
     others = []
@@ -61,7 +61,7 @@ def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> I
 
 
 def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> Iterator[Lost]:
-    """Those of some variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
+    """The variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
     for node in graph.nodes:
         writer = node.fn if isinstance(node, CopySlices) else None
         if not isinstance(writer, OpNode):
@@ -74,7 +74,7 @@ def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> 
 
 
 def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:
-    """Whether a node may have been given an array: its result has its shape then, and is bad."""
+    """Whether an array may have been a node's argument: then the result has a fitting shape, and is bad."""
     known = graph.arguments(node)
     arguments = {**known, param: filled(known[param], data)}
     if any(value is UNKNOWN for value in arguments.values()):

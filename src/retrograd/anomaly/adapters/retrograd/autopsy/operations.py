@@ -1,4 +1,4 @@
-"""Operations with their operands, and where those came from, in terms of an event's surroundings."""
+"""Operations with their operands and the origins of these, for an event's surroundings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Index = tuple[int, ...] | None
 
 @dataclass
 class _Run:
-    """One run of an operation, looked at where one element of its result was made."""
+    """One run of an operation, examined at one element of its result."""
 
     op: Op | None
     node: Node | None
@@ -57,7 +57,7 @@ class _Run:
             return inner_index(index, self.shape, own)
         if op is not None and op.view:
             numbered = evaluate(op, [np.arange(math.prod(own)).reshape(own), *list(self.arguments.values())[1:]])
-            # in vmap an index has one dimension more than what its node knows of
+            # in vmap an index has one dimension more than its node knows of
             fits = numbered and numbered[0].shape == self.shape and len(index) == len(self.shape)
             return tuple(map(int, np.unravel_index(int(numbered[0][index]), own))) if fits else None
         if own != self.shape or len(index) != len(own):  # in backward it may be an element of a longer operand
@@ -66,7 +66,7 @@ class _Run:
 
     @property
     def dim(self) -> Any:
-        """The dimensions along which it combines elements, if it has such a parameter."""
+        """The dimensions along which it combines elements, if it has a parameter for that."""
         dim = self.arguments.get("dim")
         if isinstance(dim, int):
             return self._of_sample(dim)
@@ -79,7 +79,7 @@ class _Run:
 
 
 class Operations:
-    """Makes operations of nodes and calls.
+    """Turns nodes and calls into operations.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Operations:
         return condition_of(run.node) if run.node is not None and name in CONDITIONS else None
 
     def after(self, path: Sequence[Node], index: Index, shape: tuple[int, ...]) -> tuple[Operation, ...]:
-        """The operations of a path that an element goes through, at the elements that it goes into."""
+        """The operations of a path that an element passes through, at the elements that it goes into."""
         found = []
         for node in path[:DEPTH]:
             if node.is_leaf:
@@ -199,7 +199,7 @@ class Operations:
     def before(self, node: Node, index: Index = None, shape: tuple[int, ...] = ()) -> tuple[Operation, ...]:
         """The operations through which a gradient came to a node, nearest first.
 
-        Their operands are those at an element of its result, as long as elements keep their places on the way.
+        Their operands are those at an element of its result, as long as elements keep their positions on the way.
         """
         found: list[Operation] = []
         if not _keeps_places(node, shape):
@@ -213,7 +213,7 @@ class Operations:
 
 
 def _keeps_places(node: Node, shape: tuple[int, ...]) -> bool:
-    """Whether a node's elements are each made of those at the same place of operands of a shape, its own as well."""
+    """Whether each element of a node depends on the same position of its operands, all of the same shape."""
     elementwise = isinstance(node, OpNode) and node.op.kind == "elementwise"
     return elementwise and node.outputs == 1 and node.shape == shape
 

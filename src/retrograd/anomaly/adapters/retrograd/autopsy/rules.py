@@ -1,4 +1,4 @@
-"""The rules of nodes run beside the engine: without hooks, and with nothing freed or kept."""
+"""Running the rules of nodes without the engine: no hooks are called, and nothing is freed or kept."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 CompiledRule = tuple[Callable[..., Any], tuple[int, ...]]
 
-_ORDINARY = 1.25  # in the place of what is not finite
+_ORDINARY = 1.25  # in place of non-finite numbers
 
 
 def cleaned(value: Any) -> Any:
-    """Numbers with ordinary ones in the place of those that are not finite, of the same sign."""
+    """Numbers with non-finite ones replaced by ordinary ones of the same sign."""
     if not is_bad(value):
         return value
     if isinstance(value, list):
@@ -39,9 +39,9 @@ def cleaned(value: Any) -> Any:
 
 
 def passed_on(graph: Graph, node: Node, g: Sequence[Any]) -> list[Any] | None:
-    """The gradients that a node passes on along its edges, of what arrived for each of its results; None if unknown.
+    """The gradients a node passes on along its edges, given those that arrived for its results; None if unknown.
 
-    What it has saved that is not finite is ordinary here.
+    Non-finite saved values are replaced by ordinary ones.
     """
     if isinstance(node, CopySlices):
         return _through_write(graph, node, g[0])
@@ -69,16 +69,16 @@ def _ran(node: OpNode, g: Sequence[Any], saved: Mapping[str, Any]) -> list[Any] 
 
 
 def from_rule(op: Op, compiled: CompiledRule, g: Sequence[Any], saved: Mapping[str, Any]) -> Any:
-    """What one rule makes of what arrived for each result: a gradient, or a list of them; UNKNOWN if something is lost.
+    """The result of one rule for the gradients that arrived: a gradient, or a list; UNKNOWN if a value is lost.
 
     Parameters
     ----------
     op, compiled
-        The operation, and one of its rules with the slots of what that names.
+        The operation, and one of its rules with the slots of the values that it refers to.
     g
-        What arrived, without gaps.
+        The gradients that arrived, without gaps.
     saved
-        What the rule may name.
+        The values that the rule may refer to.
     """
     if any(type(each) is BatchedArray for each in (*g, *saved.values())):
         return UNKNOWN
@@ -87,7 +87,7 @@ def from_rule(op: Op, compiled: CompiledRule, g: Sequence[Any], saved: Mapping[s
     try:
         with np.errstate(all="ignore"):
             grads = rule(arrived, *(saved.get(op.slots[slot]) for slot in slots))
-    except Exception:  # something that a rule needs is lost
+    except Exception:  # a value that the rule needs is lost
         return UNKNOWN
     return list(map(as_array, grads)) if isinstance(grads, (list, tuple)) else as_array(grads)
 
@@ -110,7 +110,7 @@ def _fitted(node: Node, grads: list[Any] | None) -> list[Any] | None:
 
 
 def _through_write(graph: Graph, node: CopySlices, g: ndarray) -> list[Any] | None:
-    """Those of a tensor, to a part of which an operation has written."""
+    """The gradients passed on by a tensor to a part of which an operation has written."""
     if not isinstance(node.fn, OpNode):
         return None
     rest = np.array(g)
@@ -123,9 +123,9 @@ def _through_write(graph: Graph, node: CopySlices, g: ndarray) -> list[Any] | No
 
 
 def reaches(graph: Graph, start: Node, grads: Sequence[Any], goals: Collection[Node]) -> bool:
-    """Whether what is not finite among the gradients that a node passes on comes to one of some nodes so.
+    """Whether any non-finite gradient that a node passes on reaches one of some nodes and is still non-finite there.
 
-    Where it is not known what a node makes of it, it goes on.
+    A node whose result is unknown is assumed to pass it on.
     """
     arrived: dict[Node, list[Any]] = {}
     _deliver(start, grads, arrived)
@@ -143,7 +143,7 @@ def reaches(graph: Graph, start: Node, grads: Sequence[Any], goals: Collection[N
 
 
 def _deliver(node: Node, grads: Sequence[Any], arrived: dict[Node, list[Any]]) -> None:
-    """Add the bad ones among the gradients that a node passes on to what has arrived."""
+    """Add the bad gradients that a node passes on to those that have arrived."""
     for edge, grad in zip(node.next, grads, strict=True):
         if edge is not None and grad is not None and is_bad(grad):
             places = arrived.setdefault(edge[0], [None] * edge[0].outputs)

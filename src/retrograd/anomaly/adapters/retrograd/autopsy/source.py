@@ -1,4 +1,4 @@
-"""What the user's source says about a call that the graph has forgotten."""
+"""What the user's source tells about a call that the graph has not kept."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from retrograd.core import sites
 from retrograd.core.node import Node, OpNode
 from retrograd.core.op import Op
 
-REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
-CONDITIONS = ("condition", "mask")  # the parameters that take one
+REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators with reversed operands
+CONDITIONS = ("condition", "mask")  # the parameters that take a condition
 
 
 def _operands(node: Node) -> list[ast.expr]:
@@ -33,7 +33,7 @@ def _operands(node: Node) -> list[ast.expr]:
 
 
 def literal_operand(node: Node) -> float | None:
-    """The number written among the operands of a recorded call, if there is one there: 1 in ``1 - p``."""
+    """The literal number among the operands of a recorded call, if there is one: 1 in ``1 - p``."""
     numbers = [number for operand in _operands(node) if (number := _number(operand)) is not None]
     return numbers[0] if len(numbers) == 1 else None
 
@@ -47,12 +47,12 @@ def _number(written: ast.expr) -> float | None:
 
 
 def number_given(node: OpNode, param: str, frame: FrameType | None) -> float | None:
-    """The number that is not finite and that the line of a recorded call gives it as an argument, if it does."""
+    """The non-finite number that the line of a recorded call passes as an argument, if any."""
     return odd_number(*sites.position_of(node), *_as_written(node.op), param, frame)
 
 
 def text_given(node: Node, param: str) -> str | None:
-    """What the line of a recorded call gives it as an argument, as it is written there."""
+    """An argument of a recorded call as written on its line."""
     if not isinstance(node, OpNode) or param not in node.op.params:
         return None
     written = argument_written(*sites.position_of(node), *_as_written(node.op), param)
@@ -60,13 +60,13 @@ def text_given(node: Node, param: str) -> str | None:
 
 
 def is_number_given(node: OpNode, param: str) -> bool:
-    """Whether the line of a recorded call gives it a number, as it is written there."""
+    """Whether an argument of a recorded call is written as a number on its line."""
     written = argument_written(*sites.position_of(node), *_as_written(node.op), param)
     return written is not None and written.number is not None
 
 
 def assignment_of_number(op: Op, code: CodeType | None, at: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The line that made a variable a number that is not finite and that an operation was given, as a context."""
+    """The line that assigned a non-finite number, which an operation was passed, to a variable, as a context."""
     odd = [name for name, value in arguments.items() if isinstance(value, float) and not math.isfinite(value)]
     return assigned_to(code, at, *_as_written(op), odd) if odd else {}
 
@@ -80,7 +80,7 @@ def _as_written(op: Op) -> tuple[str, tuple[str, ...]]:
 
 
 def condition_of(node: Node) -> Operation | None:
-    """What the condition of a recorded call was set to on a line of its own: ``mask = x > 0``."""
+    """The operation that made the condition of a recorded call on a separate line: ``mask = x > 0``."""
     code, at = sites.position_of(node)
     names = [operand.id for operand in _operands(node) if isinstance(operand, ast.Name)]
     if code is None or not names:
@@ -97,7 +97,7 @@ def condition_of(node: Node) -> Operation | None:
 def operation_written_at(
     code: CodeType | None, at: int, variables: Mapping[str, Any], index: Any, shape: tuple[int, ...]
 ) -> Operation:
-    """The operation that an instruction belongs to, as it is written: NumPy's own, on variables of the user's."""
+    """The operation that an instruction belongs to, as written: NumPy's own, on the user's variables."""
     where = written_where(code, at)
     line = Line.parse(where["code_line"])
     written = [each for each in line.operations if line.column(each.node) == where["col"]] if line else []

@@ -1,4 +1,4 @@
-"""Births in forward mode: in the tangents of results, or in values that tangents are made of."""
+"""Births in forward mode: in the tangents of results, or in values from which tangents are made."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _FIRST_OF_SEVERAL = (
 
 
 class TangentInquest(Inquest):
-    """Looks for the cause of a tangent that is not finite."""
+    """Searches for the cause of a non-finite tangent."""
 
     def of_tangents(self, outputs: Sequence[ndarray], tangent: ndarray) -> NaNEvent:
-        """The first birth since the last look, since forward mode records no way.
+        """The event of the first birth since the last look, as forward mode records no graph.
 
-        Those of values come last if the outputs are finite, and else first.
+        Births in values come last if the outputs are finite, otherwise first.
         """
 
         def is_late(birth: Birth) -> bool:
@@ -104,7 +104,7 @@ class TangentInquest(Inquest):
 
 
 def _unobserved(function: Callable[..., Any], *args: Any) -> Any:
-    """What a function of tensors returns; nothing is recorded or looked at, and no tangent follows."""
+    """The result of a function of tensors, without recording, looks or tangents."""
     level, seen = set_dual_level(None), local.observer
     local.observer = None
     try:

@@ -1,4 +1,4 @@
-"""Births of which no flag has told: numbers that were given, and results that are not finite of what is."""
+"""Births without a flag: numbers passed as arguments, and non-finite results of finite operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrograd.core.op import Op
 
 
 def without_flag(graph: Graph, node: Node) -> Birth | None:
-    """The birth of a node's result, if its operands were finite, or a number among them NaN, and it is not."""
+    """The birth of a node's non-finite result, if its operands were finite, or a number among them was NaN."""
     made = _operation(graph, node)
     if made is None:
         return None
@@ -38,9 +38,9 @@ def without_flag(graph: Graph, node: Node) -> Birth | None:
 
 
 def birth_in(graph: Graph, node: Node, held: ndarray | None) -> Birth | None:
-    """What a node's operation made, bad or not, as if it had been born there; None if that is not known.
+    """A node's result, bad or not, as if it had been born there; None if unknown.
 
-    ``held`` is what a variable holds of it, if one does.
+    ``held`` is the result as held by a variable, if any.
     """
     made = _operation(graph, node)
     result = held if held is not None else next(iter(graph.results(node)), None)
@@ -48,7 +48,7 @@ def birth_in(graph: Graph, node: Node, held: ndarray | None) -> Birth | None:
 
 
 def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
-    """The nodes that were given a number which is not finite, with the births of what they have made of it."""
+    """The nodes with a non-finite number as an argument, with the births of their results."""
     for node in graph.nodes:
         made = _operation(graph, node)
         if made is not None and any(isinstance(each, float) and is_bad(each) for each in made[1]):
@@ -58,7 +58,7 @@ def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
 
 
 def told_of_hooks(graph: Graph) -> str:
-    """A sentence about the functions that backward has called with gradients of tensors; empty if there are none."""
+    """A sentence about the hooks that backward has called with gradients of tensors; empty if there are none."""
     found = []
     for node in graph.nodes:
         hooks = [] if node.extras is None else list(node.extras.tensor_hooks.values())
@@ -74,7 +74,7 @@ def told_of_hooks(graph: Graph) -> str:
 
 
 def _operation(graph: Graph, node: Node) -> tuple[Op, list[Any]] | None:
-    """The operation that made a node, with its operands; of one that wrote to a view, without what was there before."""
+    """The operation that made a node, with its operands; for a write to a view, without the earlier content."""
     if isinstance(node, CopySlices) and isinstance(node.fn, OpNode):
         return node.fn.op, [None, *list(graph.arguments(node.fn).values())[1:]]
     return (node.op, list(graph.arguments(node).values())) if isinstance(node, OpNode) else None
@@ -91,7 +91,7 @@ def _birth(graph: Graph, node: Node, op: Op, operands: list[Any], result: Any) -
 
 
 def _ends_a_logdet(graph: Graph, node: Node) -> bool:
-    """Whether it chooses between the logarithm of a determinant and NaN, a number that it has not kept."""
+    """Whether it chooses between the logarithm of a determinant and NaN, a number that is not kept."""
     made = graph.edges(node, "other")
     source = made[0][0] if made and made[0] is not None else None
     is_choice = isinstance(node, OpNode) and node.op.name == "where"

@@ -1,7 +1,7 @@
-"""Which operation has made an array without a gradient, where no graph tells.
+"""Which operation made an array without a gradient, if no graph tells.
 
-The flags tell of every birth, also of one that no gradient goes through, but not what became of it. That is read from
-the program: a variable was made by the lines that gave it its value, and a birth in one of them is its own.
+The flags report every birth, also one without a gradient, but not what became of it. That is read from the program: a
+variable was made by the lines that assigned it, and a birth in one of these is attributed to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from retrograd.core import sites
 
 
 class Maker(NamedTuple):
-    """A birth of which an array was made, what its lines made, whether they wrote to it, and whether a step before."""
+    """A birth from which an array was made, what its lines made, whether they wrote to it, and in an earlier step."""
 
     birth: Birth
     name: str
@@ -33,7 +33,7 @@ class Maker(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What is to be said of how that is known."""
+        """A note on how that is known."""
         return (_WRITTEN if self.is_written else _MADE_BEFORE if self.is_earlier else _MADE).format(self.name)
 
 
@@ -49,7 +49,7 @@ _MADE_BEFORE = (
 
 
 def explains(birth: Birth, data: ndarray) -> bool:
-    """Whether data may have been made of what was born: an infinity becomes NaN, but no NaN an infinity."""
+    """Whether data may have been made from a birth: an infinity may become NaN, but a NaN no infinity."""
     result = result_of(birth)
     return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
 
@@ -66,11 +66,11 @@ def maker_of(
     Parameters
     ----------
     user
-        Where the array was used: what it was made of there may have no name.
+        Where the array was used: what it was made from there may have no name.
     births
-        Those that came to be before, and whose results are not finite.
+        The earlier births whose results are not finite.
     before
-        Those of earlier steps, which count where these have not made it.
+        The births of earlier steps, which count if none of ``births`` made it.
     """
     found = _maker_among(data, user, births, names)
     if found is None and before:
@@ -93,7 +93,7 @@ def _maker_among(
 
 
 def is_ruled_out(birth: Birth, user: tuple[CodeType | None, int]) -> bool:
-    """Whether a birth was in lines of a function that have made nothing of what is read at some place in it."""
+    """Whether a birth was in lines of a function that made nothing of what is read at a given place in it."""
     code, at = user
     if code is None or written_at(code, at) is None or all(of is not code for of, _ in birth.places):
         return False
@@ -101,7 +101,7 @@ def is_ruled_out(birth: Birth, user: tuple[CodeType | None, int]) -> bool:
 
 
 def _lines_behind(code: CodeType, at: int) -> set[int]:
-    """The lines of a function that have made what is read at some place in it, and those of the statement there."""
+    """The lines of a function that made what is read at a given place in it, and those of the statement there."""
     lines = set(statement_at(code, sites.line_of(code, at)))
     for name in variables_read(code, at):
         lines |= made(code, name).lines
@@ -111,7 +111,7 @@ def _lines_behind(code: CodeType, at: int) -> set[int]:
 def _maker(
     holders: Sequence[tuple[FrameType, str]], data: ndarray, births: Sequence[Birth], names: Names, seen: list[ndarray]
 ) -> Maker | None:
-    """The same for an array that variables hold; None if one that it was made of came in bad."""
+    """The same for an array that variables hold; None if a variable that it was made from came in bad."""
     seen.append(data)
     found = None
     for frame, name in holders:
@@ -155,7 +155,7 @@ def _data_in(frame: FrameType, wanted: frozenset[str]) -> Iterator[ndarray]:
 
 
 def _first(births: Sequence[Birth], code: CodeType, lines: Any) -> Birth | None:
-    """The first that happened in some lines of a function, or in what was called there."""
+    """The first birth in some lines of a function, or in functions called there."""
     return next(
         (birth for birth in births if any(of is code and sites.line_of(of, at) in lines for of, at in birth.places)),
         None,

@@ -1,4 +1,4 @@
-"""Gradients that the program has asked for, as by ``autograd.grad``, which nothing is written to."""
+"""Gradients that are returned to the program, as by ``autograd.grad``, instead of being written to leaves."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from retrograd.core.tensor import Tensor, wrap
 
 
 class Asked:
-    """What is told of them, how often they were returned, and whether that counts as a step.
+    """Tracks what was reported about them, how often they were returned, and whether that counts as a step.
 
-    An optimizer of SciPy's may leave the point at which they are not finite: the program is not stopped there.
+    One of SciPy's optimizers may leave the point at which they are not finite, so the program is not stopped there.
 
-    A program that never calls ``backward`` trains, samples or searches with the gradients that it asks for, so each of
-    a number, that nothing is to be differentiated through, is a step. Once it calls ``backward``, that is: what was
-    asked for before was a part of a step, as of an attack.
+    A program that never calls ``backward`` trains, samples or searches with the gradients that it requests, so each
+    request for the gradient of a single number, without ``create_graph``, is a step. Once it calls ``backward``, that
+    is the step: earlier requests were parts of one, as in an attack.
 
     Parameters
     ----------
     watch
-        Whose policies hold.
+        Supplies the policies.
     now
-        What is known of those that are under way.
+        The state of the backward that is under way.
 
     Attributes
     ----------
     returned
         How often gradients were returned.
     steps
-        How many of these times the watch counts as steps.
+        How many of these the watch counts as steps.
     """
 
     def __init__(self, watch: Watch, now: UnderWay) -> None:
         self._watch = watch
         self._now = now
-        self._is_told = False  # that SciPy was given some that are not finite
+        self._is_told = False  # whether non-finite ones passed to SciPy were reported
         self._are_steps = True
         self.returned = 0
         self.steps = 0
 
     def begin(self, outputs: Sequence[Tensor], value: float | None) -> None:
-        """Gradients of some outputs are asked for; ``value`` is the number that the first one holds, or None."""
+        """Called when gradients of outputs are requested; ``value`` is the first output's number, or None."""
         self._now.of_number = len(outputs) == 1 and outputs[0]._data.size == 1
         self._now.value = value
 
     def returns(self, results: Sequence[Tensor | None]) -> None:
-        """Gradients are returned."""
+        """Called when gradients are returned."""
         self.returned += 1
         now = self._now
         is_last = state.local.tangents is None and not any(each is not None and each.requires_grad for each in results)
@@ -75,7 +75,7 @@ class Asked:
                 results[place] = wrap(np.zeros_like(each._data))
 
     def are_no_steps(self) -> None:
-        """``backward`` is called."""
+        """Called when the program calls ``backward``."""
         if not self._are_steps:  # known since an earlier step
             return
         self._are_steps = False
@@ -86,20 +86,20 @@ class Asked:
                 history.pop()
 
     def with_value(self) -> AbstractContextManager[None]:
-        """A context in which the present step is in the histories, with what gradients are asked of if that counts."""
+        """A context in which the histories include the present step, with the differentiated value if it counts."""
         return self._watch.with_loss(self._now.value if self._now.of_number and self._are_steps else None)
 
     @staticmethod
     def context(asked: bool) -> dict[str, Any]:
-        """What an event says of who wants gradients, and whether they were asked for."""
+        """The context of an event about who requested gradients, and whether they were requested."""
         return {"searched_by": "scipy"} if _by_scipy() else {"asked": True} if asked else {}
 
     def is_left_alone(self) -> bool:
-        """Whether it is SciPy that asks, and all has been said."""
+        """Whether SciPy requests them, and the harm has been reported."""
         return self._is_told and _by_scipy()
 
     def found(self, kind: str, event: NaNEvent, exact: bool) -> str:
-        """Take over the event of some that are not finite and say what is to be done, as a watch does."""
+        """Report the event of non-finite gradients and return what to do, as a watch does."""
         if not _by_scipy():
             return self._watch.found(kind, event, exact=exact)
         self._is_told = True

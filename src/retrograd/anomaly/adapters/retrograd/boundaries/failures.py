@@ -23,7 +23,7 @@ from retrograd.core import sites, state
 from retrograd.core.errors import LinAlgError
 from retrograd.core.tensor import Tensor
 
-Inquire = Callable[..., TangentInquest]  # from edges, names and births, as a monitor does
+Inquire = Callable[..., TangentInquest]  # makes an inquest from edges, names and births, as a monitor does
 
 
 def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
@@ -32,17 +32,17 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
     Parameters
     ----------
     error
-        As it was caught, with its traceback.
+        The error as caught, with its traceback.
     watch
         The watch that has caught it.
     inquest
-        How to look for what has gone wrong.
+        Makes an inquest.
     """
     return next(filter(None, (_explained(each, watch, inquest) for each in with_causes(error))), None)
 
 
 def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
-    """The same of one error of those that were raised from each other."""
+    """The same for one error of a chain."""
     tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
     if tensor is not None and (event := _refused_argument(error, tensor, watch, inquest)) is not None:
         return replace(event, harmed=f"an argument of the call that raised {type(error).__name__}")
@@ -53,7 +53,7 @@ def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent
 
 
 def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: Inquire) -> None:
-    """Tell the watch of a loss that is not finite and that the program checks, having read a value in a frame."""
+    """Report a non-finite loss that the program is checking, as it has read a value in a frame."""
     if watch.is_quiet or not state.local.grad_enabled:
         return
     around, seen = sites.user_frame(frame), watch.left_out
@@ -70,7 +70,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
 
 
 def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:
-    """The event of a NaN in what a function of ours was given that has raised an error."""
+    """The event of a NaN in an argument of a function of ours that raised an error."""
     refused = Refused(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
     edge = tensor._resolve_edge()
     event = inquest([] if edge is None else [edge], Names(watch.model, refused.frame)).of_loss(tensor._data)
@@ -82,7 +82,7 @@ def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inques
 
 
 def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
-    """The event of a loss that is not finite, where the program itself has raised an error, as on seeing that."""
+    """The event of a non-finite loss if the program itself raised an error, as programs do when they check it."""
     for frame, value in variables_left_by(error, sites.is_internal):
         if _is_bad_loss(value):
             watch.loss_history[-1] = loss_of(value._data)
@@ -96,19 +96,19 @@ def _is_bad_loss(value: Any) -> bool:
 
 
 def _is_bad(value: Any) -> bool | None:
-    """Whether a tensor has a number that is not finite; None of what is no tensor of floating-point numbers."""
+    """Whether a tensor has a non-finite number; None for anything but a floating-point tensor."""
     if not issubclass(type(value), Tensor) or value._data.dtype.kind not in "fc":
         return None
     return is_bad(value._data)
 
 
 def _has_history(value: Any) -> bool:
-    """Whether it is a tensor that operations have made; not asked of a proxy what it stands for, which may be gone."""
+    """Whether it is a tensor with a history; a proxy is not resolved, as what it stands for may be gone."""
     edge = value._resolve_edge() if issubclass(type(value), Tensor) else None
     return edge is not None and not edge[0].is_leaf
 
 
 def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, inquest: Inquire) -> NaNEvent | None:
-    """The event of a loss that is not finite; None if nothing is known of it."""
+    """The event of a non-finite loss; None if nothing is known about it."""
     event = inquest([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
     return None if event.op == "unknown" else event

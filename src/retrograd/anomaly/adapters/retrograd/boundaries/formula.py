@@ -1,4 +1,4 @@
-"""In which of NumPy's functions an optimizer's formula made an element bad, where no flag has told of it."""
+"""Which NumPy function in an optimizer's formula made an element bad, if no flag was raised."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from retrograd.optim._elementwise import ElementwiseOptimizer
 def flags_of_formula(
     optimizer: Any, group: Mapping[str, Any], param: ndarray, grad: ndarray, state: Mapping[str, Any], index: Any
 ) -> list[tuple[str, str]]:
-    """The flags, with the functions that would have raised them, when one element makes the step once more.
+    """The flags, and the functions that would have raised them, when the step is repeated for one element.
 
     Parameters
     ----------
     optimizer
-        Nothing of it is changed.
+        The optimizer, which is not changed.
     group
-        The options.
+        The options of the parameter's group.
     param, grad, state
-        A parameter, its gradient and what is remembered of it, as they were before the step.
+        A parameter, its gradient and its optimizer state as they were before the step.
     index
         The element.
     """
@@ -57,7 +57,7 @@ def flags_of_formula(
 
 
 class _Told(ndarray):
-    """An array whose births NumPy's functions tell of, by looking at what they give."""
+    """An array whose births are found by checking the results of NumPy's functions."""
 
     told: list[tuple[str, str]]
 

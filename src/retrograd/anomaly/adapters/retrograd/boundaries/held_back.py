@@ -14,11 +14,11 @@ from retrograd.core.tensor import Tensor, wrap
 
 
 class Marked:
-    """Gradients that leaves have, marked for as long as they have them; it keeps none of them alive."""
+    """Marks on the gradients of leaves for as long as these have them, without keeping any alive."""
 
     def __init__(self) -> None:
         self._grads: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-        self._is_used = False  # asked in every step, which takes less time than the length of that
+        self._is_used = False  # read in every step, as that is faster than taking a length
 
     def __bool__(self) -> bool:
         return self._is_used and bool(self._grads)
@@ -41,33 +41,33 @@ class Marked:
 
 
 class HeldBack:
-    """Those that were made zero, and bad ones that an error was raised about, which the program may have caught."""
+    """Gradients that were zeroed, and bad ones about which an error was raised that the program may have caught."""
 
     def __init__(self) -> None:
         self._zeros, self._bad = Marked(), Marked()
-        self._versions: dict[int, int] = {}  # of the leaves of the zeros, by the ids of these
-        self._to_come: list[Tensor] = []  # leaves that go to an update which a step that is run again has not made
+        self._versions: dict[int, int] = {}  # of leaves whose gradients were zeroed, by the leaves' ids
+        self._to_come: list[Tensor] = []  # leaves of an update that a rerun step has not made yet
         self._raised: tuple[str, NaNEvent] | None = None  # about the bad ones
 
     def __bool__(self) -> bool:
         return bool(self._zeros) or bool(self._bad)
 
     def made_zero(self, leaves: Sequence[Tensor]) -> None:
-        """Have the step left out that would use the gradients of some leaves."""
+        """Have the step that would use the gradients of some leaves left out."""
         self._zeros.add(leaves)
         kept = {key: version for key, version in self._versions.items() if key in self._zeros}
         self._versions = kept | {id(leaf._grad): leaf._version for leaf in leaves}
 
     def _is_held(self, leaf: Tensor) -> bool:
-        """Whether a leaf has such a gradient, and was not written to since: an update by hand is over with that."""
+        """Whether a leaf has such a gradient and is unchanged since; a write means that an update by hand is over."""
         return self._zeros.has(leaf) and self._versions[id(leaf._grad)] == leaf._version
 
     def first_run_ends(self, leaves: Iterable[Tensor]) -> None:
-        """Find out whether the update is still to come to which a step goes that is about to be run again."""
+        """Find out whether the update of a step that is about to be run again is still to come."""
         self._to_come = [leaf for leaf in leaves if self._is_held(leaf)]
 
     def second_run_ends(self) -> None:
-        """Have that update left out as a whole, also where the gradients of earlier micro-batches are back."""
+        """Have that update left out completely, even if the gradients of earlier micro-batches are restored."""
         leaves, self._to_come = self._to_come, []
         gathered = [leaf for leaf in leaves if leaf._grad is not None]
         for leaf in () if gathered else leaves:
@@ -75,7 +75,7 @@ class HeldBack:
         self.made_zero(gathered or leaves)
 
     def raised(self, kind: str, event: NaNEvent, leaves: Iterable[Tensor]) -> None:
-        """Have the same raised again by such a step."""
+        """Have the same error raised again by a step that would use these gradients."""
         self._raised = kind, event
         self._bad.add(leaves)
 

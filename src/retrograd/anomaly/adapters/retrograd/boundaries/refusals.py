@@ -1,4 +1,4 @@
-"""Where a number was made that a distribution has refused as a parameter."""
+"""Where a number was made that a distribution refused as a parameter."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from retrograd.core.tensor import Edge, Tensor
 def refused_parameter(
     error: BaseException, model: Any, inquest: Callable[[Sequence[Edge], Names], Inquest]
 ) -> NaNEvent | None:
-    """The event of a finite parameter that a distribution has refused; None for any other error.
+    """The event of a finite parameter that a distribution refused; None for any other error.
 
     Parameters
     ----------
     error
-        As it was caught, with its traceback.
+        The error as caught, with its traceback.
     model
         For the names of modules; None if there is none.
     inquest
-        Prepares to look for the cause of something behind some edges.
+        Makes an inquest for the graph behind some edges.
     """
     refused = Refused(error, sites.is_internal, lambda value: False)
     violation = refused.violation()
@@ -47,7 +47,7 @@ def refused_parameter(
 
 
 def _made(violation: Violation, inquest: Inquest) -> NaNEvent | None:
-    """The event of a parameter that was refused, at the operation that made it; None if nothing is known of that."""
+    """The event of a refused parameter, at the operation that made it; None if that is unknown."""
     way: list[Node] = [inquest.graph.roots[0][0]]
     while isinstance(node := way[0], OpNode) and canonical(node.op.label) in TRANSPARENT and node.next[0] is not None:
         way.insert(0, node.next[0][0])
@@ -68,7 +68,7 @@ def _made(violation: Violation, inquest: Inquest) -> NaNEvent | None:
 
 
 def _of_leaf(violation: Violation, inquest: Inquest, way: list[Node]) -> NaNEvent:
-    """The event of a parameter of the program's, which it has handed on as it is."""
+    """The event of a leaf of the program that was passed to the distribution unchanged."""
     leaf = way[0]
     assert isinstance(leaf, AccumulateGrad)
     data = leaf.variable._data

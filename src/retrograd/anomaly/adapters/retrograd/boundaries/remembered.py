@@ -1,4 +1,4 @@
-"""What optimizers remember of their parameters."""
+"""What optimizers remember about their parameters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bad_remembered(optimizer: Any, model: Any, frame: FrameType | None) -> Found
 
 
 def arrays_remembered(state: Any) -> Iterator[tuple[str, ndarray]]:
-    """The floating-point arrays among what is remembered of a parameter, which an optimizer of the user's may keep."""
+    """The floating-point arrays in the state of a parameter, which a user's optimizer may keep in its own way."""
     for key, value in state.items() if isinstance(state, Mapping) else [("state", state)]:
         if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
             yield key, value._data

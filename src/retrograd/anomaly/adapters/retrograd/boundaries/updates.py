@@ -1,8 +1,8 @@
 """Births inside the step of an optimizer, found before they can stay in a weight.
 
-Nothing is looked at in a step in which no flag was raised. The first flag comes before what was born then is written to
-a weight, so that a copy made at that moment is good enough to put back. Where a division by nearly nothing is to be
-expected, which the options tell, the copy is made before the step.
+A step in which no flag is raised is not checked. The first flag is raised before its result is written to a weight, so
+that a copy made at that moment is good enough to put back. If the options show that a division by nearly zero is to be
+expected, the copy is made before the step.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Harm:
     param, position, group
         The parameter, its number among all of the optimizer, and its group.
     key
-        What the optimizer remembers of it; None, if it is the parameter itself.
+        The entry of the optimizer's state for it; None if it is the parameter itself.
     array, index
         The elements, and the first bad one.
     """
@@ -78,7 +78,7 @@ class Harm:
 
     @property
     def kind(self) -> str:
-        """What it is: "nan" or "inf"."""
+        """The kind of harm: "nan" or "inf"."""
         return "nan" if np.isnan(self.array[self.index]) else "inf"
 
 
@@ -90,9 +90,9 @@ class Update:
     optimizer
         Whose step it is.
     caller
-        The frame that called it: the user's, or one of ours that he called.
+        The frame that called it: the user's, or one of ours called from there.
     looks
-        Whether no flags will tell of it.
+        Whether to check results because flags are not available.
 
     Attributes
     ----------
@@ -111,13 +111,13 @@ class Update:
         self._weights: list[tuple[Tensor, ndarray]] | None = None
         self._state: dict[Any, dict[str, Any]] = {}
         self.is_complete = looks or _may_divide_by_zero(optimizer)  # whether it can be undone as a whole
-        self.is_clipped = False  # whether some of the weights were lost, and the largest numbers are in their places
+        self.is_clipped = False  # whether some weights were lost and replaced by the largest finite numbers
         if self.is_complete:
             self._copy()
 
     @property
     def frame(self) -> FrameType | None:
-        """The user's frame, looked for only where something is to be told; it stays while the step is under way."""
+        """The user's frame, searched for only if there is something to report; it exists while the step runs."""
         return user_frame(self._caller)
 
     def _copy(self) -> None:
@@ -141,7 +141,7 @@ class Update:
                 self.births.append(birth)
 
     def harms(self) -> list[Harm]:
-        """What has become non-finite: parameters, and then what is remembered of them."""
+        """What has become non-finite: parameters first, then their state."""
         weights = {id(param): array for param, array in self._weights or ()}
         found, remembered = [], []
         for group, param, position in _parameters(self.optimizer):
@@ -158,8 +158,8 @@ class Update:
     def undo(self, harms: Sequence[Harm]) -> None:
         """Put everything back as it was before the step.
 
-        Where the copy was made in the middle of it, the harmed parameters only; what is remembered of them was written
-        to already, and begins anew.
+        If the copy was made in the middle of it, only the harmed parameters; their state, which was already written
+        to, is reset.
         """
         harmed = {id(harm.param) for harm in harms}
         for param, kept in self._weights or ():
@@ -173,7 +173,7 @@ class Update:
             elif self.is_complete or id(param) in harmed:
                 del state[param]
 
-    # --- words ----------------------------------------------------------------------------------------------------
+    # --- wording ------------------------------------------------------------------------------------------------------
 
     def event(self, harm: Harm, names: Names, monitor: RetrogradMonitor) -> NaNEvent:
         """What happened, at the user's line that called the step."""
@@ -222,7 +222,7 @@ class Update:
         )
 
     def _of_gradient(self, grad: ndarray, name: str, harmed: str, describer: Describer) -> NaNEvent:
-        """The event of a gradient that came in non-finite although no flag had told of it."""
+        """The event of a gradient that came in non-finite although no flag was raised."""
         event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
             "It was seen only now because no flag was raised: a gradient like that was born within the BLAS "
@@ -255,13 +255,13 @@ class Update:
         return {key: value for key, value in found.items() if value is not None} | settings
 
     def _beginning(self, harm: Harm) -> dict[str, Any]:
-        """What is remembered of a parameter before its first step."""
+        """The state of a parameter before its first step."""
         optimizer = self.optimizer
         return optimizer._new_state(harm.group, harm.param) if isinstance(optimizer, ElementwiseOptimizer) else {}
 
     @staticmethod
     def _name(harm: Harm, names: Names) -> str:
-        """What the user calls a parameter."""
+        """The user's name for a parameter."""
         for param, name in zip(harm.group["params"], harm.group.get("param_names", ()), strict=False):
             if param is harm.param:
                 return name
@@ -274,19 +274,19 @@ class Updates:
     Parameters
     ----------
     monitor
-        Who is asked for names and told what was found.
+        Provides names and receives findings.
     """
 
     def __init__(self, monitor: RetrogradMonitor) -> None:
         self._monitor = monitor
         self._by_thread: dict[int, Update] = {}
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
-        self._latest: weakref.ref[Any] | None = None  # the last one of them
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # the optimizers that have stepped
+        self._latest: weakref.ref[Any] | None = None  # the latest of them
 
     def optimizer_context(self, optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
-        """What the context of an event tells of an optimizer: of one that is given, or of the only one.
+        """The context of an event about an optimizer: the given one, or the only one.
 
-        That is the one that was called, or before that the one that the user's variables hold.
+        The latter is the one that has stepped, or before any step the one that the user's variables hold.
         """
         known = list(self._optimizers)
         if optimizer is None and len(known) < 2:
@@ -297,7 +297,7 @@ class Updates:
         return context_of_optimizer(optimizer, groups[0], frame)
 
     def run(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        """Run a step, and undo it if something in it was born that is harm."""
+        """Run a step, and undo it if a birth in it does harm."""
         if self._latest is None or self._latest() is not optimizer:
             self._latest = weakref.ref(optimizer)
             self._optimizers.add(optimizer)
@@ -307,7 +307,7 @@ class Updates:
         update = Update(optimizer, sys._getframe(1), self._monitor.looks)
         this = threading.get_ident()
         outer = self._by_thread.get(this)
-        is_judged = False  # where an error, or an interrupt, comes first
+        is_judged = False  # stays false if an error or interrupt comes first
         try:
             try:
                 self._by_thread[this] = update
@@ -329,24 +329,24 @@ class Updates:
         return bool(update.flags or self._monitor.looks) and not expected.depth
 
     def flag(self, kind: str, frame: FrameType, function: str) -> bool:
-        """Take note of a flag that an optimizer's own arithmetic raised; say whether it was one."""
+        """Note a flag if an optimizer's own arithmetic raised it; return whether that is so."""
         if not in_optimizer(frame):
             return False
         own = self._by_thread.get(threading.get_ident())
-        # a thread that helps with large arrays does not say for whom
+        # a helper thread for large arrays does not tell for which thread it works
         for update in list(self._by_thread.values()) if own is None else (own,):
             if kind != "underflow":
                 update.flag(kind, function)
         return True
 
     def note(self, birth: Birth) -> None:
-        """Take note of a birth in an operation on tensors that nothing recorded: in an optimizer of the user's."""
+        """Note a birth in an unrecorded operation on tensors: in a user's optimizer."""
         update = self._by_thread.get(threading.get_ident())
         if update is not None and birth.sources is None and not birth.is_backward and "underflow" not in birth.kinds:
             update.flag(birth.kinds[0] if birth.kinds else "overflow", "", birth)
 
     def _undo(self, update: Update) -> None:
-        """Put back what is harmed, unless the policy lets that pass in any case."""
+        """Restore what is harmed, unless the policy always lets that pass."""
         harms = update.harms()
         if harms and harms[0].kind in self._monitor.watch.must_not_pass:
             update.undo(harms)
@@ -381,7 +381,7 @@ _CLIPPED = " Weights that overflowed as they were written hold the largest numbe
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:
-    """Whether nothing is added to a denominator, or so little that it is rounded to zero."""
+    """Whether the term added to a denominator is zero, or rounds to zero."""
     for group in optimizer.param_groups:
         eps = group.get("eps")
         if eps is None:
@@ -409,7 +409,7 @@ def _parameters(optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensor, int]]:
 
 
 def _copied(state: Any) -> Any:
-    """A copy of what is remembered of a parameter; what cannot be copied, such as a lock, is kept as it is."""
+    """A copy of a parameter's state; what cannot be copied, such as a lock, is kept as it is."""
     if type(state) is dict:
         return {key: _copied(value) for key, value in state.items()}
     try:

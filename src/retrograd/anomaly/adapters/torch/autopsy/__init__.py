@@ -1,1 +1,1 @@
-"""From a harm back to the birth, and the event that is made of it."""
+"""Tracing a harm back to its birth, and building the event that reports it."""

@@ -1,7 +1,7 @@
-"""Lines that made a variable without a gradient, computed again from the variables that they read.
+"""Recomputing lines that made a variable without a gradient, from the variables that they read.
 
-Nothing records how data came about. But what a line reads is often still there: then the operation in it that gave
-birth is found by computing the line once more. It counts only if the outcome is, bit for bit, what the variable holds.
+Nothing records how data was made. But what a line reads is often still available: then the birth is found by
+computing the line once more. The result counts only if it equals, bit for bit, what the variable holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_ba
 from retrograd.anomaly.parsing import module_of, names_in
 
 _LARGEST = 1 << 22  # elements
-_DEPTH = 4  # lines, of which each has made what the next one reads
+_DEPTH = 4  # of a chain of lines, each of which made what the next one reads
 _BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", "other", operator.add),
     ast.Sub: ("sub", "other", operator.sub),
@@ -37,7 +37,7 @@ _BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Pow: ("pow", "exponent", operator.pow),
     ast.MatMult: ("matmul", "other", operator.matmul),
 }
-_PURE = frozenset(  # without side effects, nor a random number
+_PURE = frozenset(  # no side effects and no random numbers
     (
         *("abs", "acos", "acosh", "add", "amax", "amin", "asin", "asinh", "atan", "atan2", "atanh", "bmm", "clamp"),
         *("cos", "cosh", "cummax", "cumprod", "cumsum", "detach", "diagonal", "diff", "digamma", "div"),
@@ -49,7 +49,7 @@ _PURE = frozenset(  # without side effects, nor a random number
         *("unsqueeze", "var", "view", "where", "xlogy"),
     )
 )
-_NAMES = {  # of what functions are given that have other names for it than (input, other)
+_NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
     "masked_fill": ("input", "mask", "value"),
     "where": ("condition", "input", "other"),
@@ -62,13 +62,13 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_CONDITIONS = 3  # in one line, of which both outcomes are tried
+_CONDITIONS = 3  # per line, for which both outcomes are tried
 _MEMBERS = frozenset(("T", "mT", "values", "indices"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
 class _UnknownError(Exception):
-    """Something that is not computed again."""
+    """An expression that cannot be computed again."""
 
 
 _UNKNOWN = object()
@@ -90,12 +90,12 @@ class Made:
 
 @dataclass
 class _Line:
-    """A line that is computed again."""
+    """A line being computed again."""
 
     variables: Mapping[str, Any]
     outcomes: Mapping[int, bool] = field(default_factory=dict)
     birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
-    came_in: list[str] = field(default_factory=list)  # the variables that were bad already
+    came_in: list[str] = field(default_factory=list)  # the variables that were already bad
 
     def value(self, node: ast.expr) -> Any:
         match node:
@@ -142,13 +142,13 @@ class _Line:
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
-                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # whatever its name here
+                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
                     return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
         raise _UnknownError
 
     def made(self, text: str, number: int, shift: int = 0) -> Made | None:
-        """The birth, with the text and the number of the line; ``shift`` is where in the text the expression begins."""
+        """The birth, given the line's text and number; ``shift`` is where the expression begins in the text."""
         if self.birth is None:
             return None
         node, op, arguments, output = self.birth
@@ -191,7 +191,7 @@ class _Line:
 
 
 def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
-    """The variables of a function, if it is under way in a frame or around it, and those of its module."""
+    """The variables of a function and its module, if the function is running in a frame or in one of its callers."""
     frame = under_way(frame, code)
     return {} if frame is None else _variables(frame)
 
@@ -201,7 +201,7 @@ def _variables(frame: FrameType) -> ChainMap[str, Any]:
 
 
 def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, without a history; None if it is of a kind that is not computed again."""
+    """The value of an expression, detached from autograd; None if it is of a kind that cannot be computed again."""
     try:
         return _Line(variables).value(expression)
     except Exception:
@@ -209,7 +209,7 @@ def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
 
 
 def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = _DEPTH) -> Made | None:
-    """The operation by which a variable of a function came to be not finite; None if that cannot be known for certain.
+    """The operation that made a variable of a function non-finite; None if that cannot be known for certain.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     name, value
         The variable's.
     lineno
-        The line that has taken it.
+        The line that read it.
     """
     if frame is None or value.numel() > _LARGEST:
         return None
@@ -231,11 +231,11 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
                 continue
             if _same(result, value):
                 found.append(made)
-    return found[0] if len(found) == 1 else None  # of two branches either may have been taken
+    return found[0] if len(found) == 1 else None  # either of two branches may have been taken
 
 
 def _outcomes(text: str) -> Iterator[Mapping[int, bool]]:
-    """How the conditions of a line's conditional expressions, by their columns, may have turned out."""
+    """The possible outcomes of the conditions in a line's conditional expressions, keyed by column."""
     try:
         nodes = list(ast.walk(module_of(text)))
     except SyntaxError:  # a part of a statement
@@ -246,7 +246,7 @@ def _outcomes(text: str) -> Iterator[Mapping[int, bool]]:
 
 
 def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
-    """The lines above one by the last of which a variable got its value; several, where those are branches."""
+    """The lines above a given one that last assigned a variable; several if they are in different branches."""
     last = None
     while (assigned := assignment_above(code, lineno, name)) is not None:
         lineno = assigned[1]
@@ -263,10 +263,10 @@ def _given_by(
     depth: int,
     outcomes: Mapping[int, bool] | None = None,
 ) -> tuple[Any, Made | None]:
-    """What a line gives a variable, and the operation by which that came to be not finite, as far as it is found.
+    """The value a line assigns to a variable, and the operation that made it non-finite, if found.
 
-    What a variable held that has been given another value since, up to a line, is computed by the line above. Of the
-    conditions in the line, ``outcomes`` has those that are not to be computed.
+    The earlier value of a variable that has been reassigned since is recomputed from the line that assigned it.
+    ``outcomes`` fixes the results of conditions in the line, which are then not evaluated.
     """
     text, number = assigned
     statement = module_of(text).body[0]
@@ -276,7 +276,7 @@ def _given_by(
     for each in names_in(statement.value):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
-            before[each] = _UNKNOWN, None  # which is an error where it is read, as in a branch that was not taken
+            before[each] = _UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
             with contextlib.suppress(_UnknownError, TypeError):
                 earlier = _assignment_before(frame.f_code, number, each)
                 before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
@@ -294,7 +294,7 @@ def _given_by(
 
 
 def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:
-    """The line that has given a variable the value which it had where another one began to run."""
+    """The line that assigned the value a variable had when another line began to run."""
     above = lineno
     while (assigned := assignment_above(code, above, name)) is not None:
         above = assigned[1]
@@ -306,14 +306,14 @@ def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int
 
 
 def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
-    """How a line came to data that it has given to an operation, without a name: as of ``-advantages * ratio``.
+    """How a line made unnamed data that it passed to an operation, as in ``-advantages * ratio``.
 
-    Either the operation that gave birth, in the line or those before, or the variable that held such numbers already.
+    Either the birth, in this line or an earlier one, or the variable that already held such numbers.
 
     Parameters
     ----------
     frame
-        The function's, which is still under way.
+        The function's, which is still running.
     code, at
         The instruction of the operation.
     value

@@ -1,4 +1,4 @@
-"""Calls and origins in terms of the event: the element, the operands there, the operations around it."""
+"""Describing calls and origins for an event: the element, its operands, and the surrounding operations."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ AROUND = 3  # the same for the operations between birth and harm
 _AROUND_CASTS = 256  # operations among which the weights that autocast makes float16 are looked for
 
 SOMEWHERE_INSIDE = "It happened somewhere in the {} of {} own function."
-# Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
+# An infinity from one of these is a pole; from any other operation it is overflow.
 _POLES = {
     "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,
     "digamma": None, "lgamma": None, "atanh": None, "logit": None, "erfinv": None, "acos": None, "asin": None,
     "acosh": None, "binary_cross_entropy": None, "tan": None, "entr": 0.0,
 }  # fmt: skip
 
-# Of these a graph keeps the result, not the operand, whose elements have the same places.
+# For these the graph keeps the result instead of the operand; their elements correspond one to one.
 _OF_ONE_SHAPE = frozenset(("exp", "log_softmax", "sigmoid", "softmax", "sqrt", "tanh"))
 
 _MIXING = frozenset(
@@ -116,7 +116,7 @@ def first_of(output: Tensor | None, where: Tensor | None = None) -> tuple[int, .
 
 
 def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op: str = "") -> Any:
-    """The number in an argument of ``op`` that an element of its result was made from; None if there is no such one."""
+    """The number in an argument of ``op`` from which an element of its result was made; None if there is none."""
     if isinstance(value, (int, float, complex)):
         return value
     if not isinstance(value, Tensor) or value.layout is not torch.strided or value.device.type == "meta":
@@ -138,15 +138,15 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op
 
 
 def _is_at_hand(value: Tensor) -> bool:
-    """Whether an element can be read; a subclass may refuse that, and one without memory has none."""
+    """Whether elements can be read; a subclass may refuse, and a tensor without memory has none."""
     known = (Tensor, torch.nn.Parameter)
     return type(value) in known or hasattr(value, "to_local") or type(readable(value)) is Tensor
 
 
 def _is_mixed(op: str, name: str) -> bool:
-    """Whether an element of a result is made of others of this argument than the one at its place.
+    """Whether an element of the result depends on elements of this argument at other positions than its own.
 
-    Square matrices have one there, too, which means nothing.
+    Square matrices do have an element at the same position, but that means nothing.
     """
     if canonical(op) not in _MIXING:
         return False
@@ -155,14 +155,14 @@ def _is_mixed(op: str, name: str) -> bool:
 
 
 class Describer:
-    """Makes operations and events of calls.
+    """Turns calls into operations and events.
 
     Parameters
     ----------
     names
         What the user calls tensors and modules.
     is_derived
-        Says for an operation whether a derivative has called it, so that it is not written on the line it stands on.
+        Tells whether an operation was called by a derivative, so that the line it is attributed to does not contain it.
     """
 
     def __init__(self, names: Names, is_derived: Callable[[Call], bool] = lambda call: False) -> None:
@@ -181,7 +181,7 @@ class Describer:
         return Operation(op=call.name, args=args, **written_where(call.code, call.at))
 
     def _hides(self, call: Call, argument: Argument) -> bool:
-        """Whether an operation of the program's was given a derivative, whose operations nobody has written."""
+        """Whether the argument of an operation in the program is a derivative, whose operations nobody wrote."""
         return argument.made_by is not None and self._is_derived(argument.made_by) and not self._is_derived(call)
 
     def operand(
@@ -265,7 +265,7 @@ class Describer:
         )
 
     def written(self, origin: Origin, made: Made, user: Call, **fields: Any) -> NaNEvent:
-        """The event of an operation that was computed again, in the line that has called it."""
+        """The event of an operation that was found by computing its line again."""
         assert user.code is not None
         event = self.event(origin, **fields)
         seen = event.surroundings or Surroundings()
@@ -285,7 +285,7 @@ class Describer:
     def _consumers(
         self, origin: Origin, index: tuple[int, ...] | None, shape: tuple[int, ...]
     ) -> tuple[Operation, ...]:
-        """From the birth to the harm, at the element that goes through; in backward, the way of the gradient."""
+        """The operations from the birth to the harm, at the affected element; in backward, along the gradient."""
         if not origin.call.is_backward:
             way = [each for each in origin.path[1:] if not (each.is_backward or self._is_derived(each))]
             derived = next((each for each in origin.path[1:] if each.is_backward), None)
@@ -306,7 +306,7 @@ class Describer:
     def _along(
         self, calls: Sequence[Call], index: tuple[int, ...] | None, shape: tuple[int, ...]
     ) -> tuple[Operation, ...]:
-        """Operations one after another, at the element that goes through them as long as it keeps its place."""
+        """Consecutive operations, at the affected element for as long as it keeps its position."""
         found = []
         for call in calls:
             made = shape_of(call)
@@ -317,13 +317,13 @@ class Describer:
         return tuple(found)
 
     def _layer_of_weights(self, call: Call) -> dict[str, Any]:
-        """The one module whose parameters an operation uses, where that is all that is known of modules."""
+        """The one module whose parameters an operation uses, if nothing else is known about the enclosing modules."""
         members = [self.names.member(each.leaf) for each in call.args if each.leaf is not None]
         layers = {name.rpartition(".")[0] for name in members if name is not None}
         return {"layer_name": layers.pop()} if len(layers) == 1 and "" not in layers else {}
 
     def _inside(self, call: Call, operands: dict[str, Any]) -> tuple[str, Operation, dict[str, Any]]:
-        """What a line of the user's own called in backward, with the kind of the birth and the variables' numbers."""
+        """The operation that the user's code called in backward, with the kind of birth and the variables' values."""
         output = call.outputs[0]
         index, shape = first_of(output), tuple(output.shape)
         known = {name: value_at(value, index, shape) for name, value in call.variables.items()}
@@ -365,7 +365,7 @@ class Describer:
             and not is_own(call.code)
             and is_variable(call.callers[0][0], name)
         ):
-            (code, at), *others = call.callers  # of what was given to the package that met it
+            (code, at), *others = call.callers  # where the program passed it to the package that met it
             call = replace(call, code=code, at=at, callers=tuple(others))
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
@@ -395,7 +395,7 @@ class Describer:
         )
 
     def _named(self, call: Call, argument: Argument, name: str | None, is_untraced: bool) -> dict[str, Any]:
-        """What the program calls a leaf, or else what may tell where it comes from."""
+        """The program's name for a leaf, or else hints to where it comes from."""
         if name is None:
             given = only_argument_at(call.code, call.at)
             known = {} if given is None else {"given": given}
@@ -406,7 +406,7 @@ class Describer:
         return {"name": name, "assigned": assigned, "in_branch": is_in_branch(call.code, call.at, assigned[1])}
 
     def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
-        """Where in data the bad elements lie, what came with it, and what may have made it."""
+        """Where the bad elements lie in data, what it was passed together with, and what may have made it."""
         wrong = bad(tensor)
         if wrong is None:
             return {}
@@ -419,7 +419,7 @@ class Describer:
 
 
 def _operands(call: Call, index: tuple[int, ...] | None, shape: Sequence[int]) -> dict[str, Any]:
-    """The numbers that an operation calculated with at one element of its result."""
+    """The numbers from which an operation computed one element of its result."""
     operands = {}
     for argument in filter(_is_operand, call.args):
         at = None if _is_mixed(call.name, argument.name) else index
@@ -430,7 +430,7 @@ def _operands(call: Call, index: tuple[int, ...] | None, shape: Sequence[int]) -
 
 
 def _name_for_the_user(frame: FrameType, name: str, call: Call) -> str | None:
-    """What a program calls data that a variable holds: a package's variable says less than what its own line reads."""
+    """The program's name for data: what its own line reads says more than a variable inside a package."""
     if is_own(frame.f_code) or call.code is None or not is_own(call.code):
         return name
     given = only_argument_at(call.code, call.at)
@@ -438,7 +438,7 @@ def _name_for_the_user(frame: FrameType, name: str, call: Call) -> str | None:
 
 
 def _autocast_on(origin: Origin) -> str | None:
-    """On which kind of device autocast made weights float16, around or before a birth; None if none is known to be."""
+    """The kind of device on which autocast cast weights to float16, around or before a birth; None if unknown."""
     waiting = deque([origin.call, *origin.path])
     seen: set[int] = set()
     while waiting and len(seen) < _AROUND_CASTS:
@@ -453,14 +453,14 @@ def _autocast_on(origin: Origin) -> str | None:
 
 
 def _is_cast_weight(call: Call) -> bool:
-    """Whether a call has made float16 of a parameter that is none."""
+    """Whether a call has cast a parameter of another type to float16."""
     leaf = call.args[0].leaf if call.args else None
     made = call.outputs[0] if call.outputs else None
     return leaf is not None and leaf.dtype != torch.float16 and (made is None or made.dtype == torch.float16)
 
 
 def _key(argument: Argument) -> int | None:
-    """What tells whether two arguments are the same tensor, though each has been unpacked for itself."""
+    """A key by which two arguments are recognised as the same tensor although each was unpacked separately."""
     if argument.made_by is not None:
         return id(argument.made_by) + argument.output
     thing = argument.itself if argument.leaf is None else argument.leaf
@@ -468,7 +468,7 @@ def _key(argument: Argument) -> int | None:
 
 
 def _shown(path: Sequence[Call]) -> tuple[str, ...]:
-    """The names of the operations on a way, without what hooks on modules put between these."""
+    """The names of the operations along a path, without those that hooks on modules insert."""
     return tuple(_short(each) for each in path if canonical(each.name) != "backward_hook_function")
 
 
@@ -483,7 +483,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_operand(argument: Argument) -> bool:
-    """Whether an argument is a number that is calculated with, not an option."""
+    """Whether an argument is a number used in the computation, not an option."""
     return isinstance(argument.value, Tensor) or argument.name in ("input", "other", "exponent", "value", "min", "max")
 
 

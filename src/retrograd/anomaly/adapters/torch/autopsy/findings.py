@@ -1,4 +1,4 @@
-"""From a bad loss or gradient to one event: by the record of a second run, the live graph, or the model run again."""
+"""From a bad loss or gradient to one event, using the record of a second run, the live graph, or a rerun model."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BY_HAND = (
 )
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
-_LONGEST = 160  # letters of an error that are told
+_LONGEST = 160  # characters of an error message that are reported
 _ONE_OF_SEVERAL = (
     "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took "
     "another one, it happened at line {}."
@@ -68,13 +68,13 @@ class Findings:
     calls
         How models were called in this step.
     is_meant
-        Says for an operation that its infinities are meant.
+        Tells whether the infinities of an operation are intended.
     context
-        What is known of the training beyond operations.
+        What is known about the training besides its operations.
     tail
         What the operations at the end of the step did in backward.
     note
-        What is to be said besides.
+        A further remark to report.
     went_back
         Whether there was a backward since the last update.
     """
@@ -103,13 +103,13 @@ class Findings:
         self._went_back = went_back
         self._trouble: str | None = None
         self._describer = Describer(names, self._is_called_by_derivative)
-        self._leaves: list[Tensor] = []  # that the step goes to
-        self._roots: Sequence[Tensor] = ()  # and those that it comes from, as far as that is known
+        self._leaves: list[Tensor] = []  # whose gradients the step computes
+        self._roots: Sequence[Tensor] = ()  # and where backward starts, if known
         self._unfinished = False
-        self._is_gone = False  # weights or inputs are others by now
+        self._is_gone = False  # weights or inputs have changed since
 
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
-        """Why a loss is not finite, or anything else that an ``unfinished`` step has computed."""
+        """Why a loss, or any other result of an ``unfinished`` step, is not finite."""
         self._unfinished = unfinished
         self._leaves = leaves_behind(roots)
         return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
@@ -128,11 +128,11 @@ class Findings:
         return None if origin is None else self._with_births_to_come(self._event(origin, "loss"), roots)
 
     def _with_births_to_come(self, event: NaNEvent, roots: Sequence[Tensor]) -> NaNEvent:
-        """The event of a bad loss, with the births that its backward would show beside it."""
+        """The event of a bad loss, with the further births that its backward would cause."""
         if self._unfinished or event.kind == "leaf":
             return event
         also = list(event.also)
-        with suppress(Exception):  # an error of ours is no reason to tell nothing
+        with suppress(Exception):  # an error of ours is no reason to report nothing
             for origin, leaf in births_to_come(roots, self._call_of(roots)):
                 found = self._told(origin, self._gradient_name([leaf]), undone=True)
                 if found.kind != "overflow":
@@ -140,7 +140,7 @@ class Findings:
         return replace(event, also=tuple(also[:MOST_ALSO]))
 
     def _call_of(self, roots: Sequence[Tensor]) -> Callable[[Any], Call | None]:
-        """What tells the operation that made a node."""
+        """A function that returns the operation that made a node."""
         if self._recorder is not None:
             return self._recorder.call_of
         calls: dict[float | None, Call] = {}
@@ -157,15 +157,15 @@ class Findings:
         return next(iter(self._recorded([value]) or self._read([value])), None)
 
     def described(self, origin: Origin) -> NaNEvent:
-        """The event of an origin that was found otherwise."""
+        """The event of an origin that was found by other means."""
         return self._event(origin, "an argument")
 
     def of_argument(self, call: Call) -> NaNEvent:
-        """Of what an operation was given, where no more is known than that it is not finite."""
+        """The event of an operation's argument about which only its not being finite is known."""
         return self._event(Origin(call, leaf=call.args[0]), "an argument")
 
     def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
-        """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
+        """Why gradients, which may be gone by now, are not finite; ``losses`` have not been looked at yet."""
         lost = [loss for loss in losses if is_bad(loss)]
         parameters = [parameter for parameter, _ in wrong]
         self._leaves = [*parameters, *leaves_behind([] if self._tail is None else self._tail.roots)]
@@ -184,19 +184,19 @@ class Findings:
         return None if origin is None else self._event(origin, harmed)
 
     def _of_recorded(self, wrong: Sequence[tuple[Tensor, Tensor | None]]) -> Origin | None:
-        """By the record of the step: of the gradients that arrived at leaves, or else were computed by hand."""
+        """The origin, by the record of the step, of gradients that arrived at leaves or were computed by hand."""
         if self._recorder is None:
             return None
         given = [gradient for _, gradient in wrong if gradient is not None]
         return self._origin(self._recorder.harmed_leaves() or self._recorded(given))
 
     def _reached_by(self, origin: Origin) -> list[Tensor]:
-        """The leaves that a harm has gone to."""
+        """The leaves that a harm has reached."""
         arrived = [] if self._recorder is None else self._recorder.leaves
         return [leaf for leaf, argument in arrived if argument.made_by in origin.path]
 
     def _of_unrecorded(self, lost: Sequence[Tensor]) -> Origin | None:
-        """By the model run again, and by what the operations behind it did in backward; ``lost`` are bad losses."""
+        """The origin, by rerunning the model and from its tail's work in backward; ``lost`` are bad losses."""
         origin = self._origin(self._run_model_again(backward=False)) if lost else None
         if origin is None and self._tail is not None:
             around = self._sites.sites_behind, self.names.frame
@@ -206,13 +206,13 @@ class Findings:
                 others = filter(None, map(self._origin, itertools.islice(births, MOST_ALSO)))
                 origin.also += tuple(other for other in others if other.sure and other.leaf is None)
             if self._is_gone and origin is not None and origin.leaf is not None:
-                origin = None  # it came from the model, of which nothing is known
+                origin = None  # it came from the model, about which nothing is known
         return origin or self._origin(self._run_model_again(backward=True))
 
     def in_replay(
         self, step: LateStep, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor]
     ) -> NaNEvent:
-        """The same of a step that was replayed as a CUDA graph."""
+        """The same for a step that was replayed as a CUDA graph."""
         self._context |= {"graphed": True} | ({"applied": True} if step.is_applied else {})
         self._is_gone = step.is_gone
         event = self.in_backward(wrong, losses)
@@ -223,7 +223,7 @@ class Findings:
     def in_transform(
         self, points: Sequence[Tensor], loss: Tensor, run_again: Callable[[], list[tuple[Call, int]]]
     ) -> NaNEvent:
-        """Why what a transform of ``torch.func`` has returned is not finite, whose function can be run again."""
+        """Why the result of a ``torch.func`` transform, whose function can be run again, is not finite."""
         harmed = "loss" if is_bad(loss) else self._gradient_name(points)
 
         def search() -> NaNEvent | None:
@@ -233,12 +233,12 @@ class Findings:
         return self._found(search) or self._unknown(loss if harmed == "loss" else None, harmed)
 
     def in_update(self, param: Tensor) -> NaNEvent | None:
-        """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
+        """Why an optimizer made a finite weight non-finite, if its operations were recorded."""
         self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}
         return self._of_update(param)
 
     def in_update_by_hand(self, param: Tensor) -> NaNEvent:
-        """The same of the program's own hand, which had finite gradients."""
+        """The same for an update by hand with finite gradients."""
         event = self._of_update(param) or self._unknown(param, self._update_name(param))
         return event if event.op != "unknown" else replace(event, is_backward=False, cause=BY_HAND)
 
@@ -255,21 +255,21 @@ class Findings:
         return self._found(search)
 
     def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
-        """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
+        """The result of a search. An error of ours is no reason to end a training run in the middle of a step."""
         try:
             return search()
         except Exception as error:
-            said = shorten(str(error).partition("\n")[0], _LONGEST)  # torch may list all that it knows
+            said = shorten(str(error).partition("\n")[0], _LONGEST)  # torch may append a long list
             self._trouble = f"The search for the birth failed ({type(error).__name__}: {said})."
             return None
 
     def _look_back(self, roots: Sequence[Tensor], gathered: int) -> None:
-        """Note how many steps before this one the first of the operations was called that have led to the harm.
+        """Note how many steps ago the first of the operations that led to the harm was called.
 
         Parameters
         ----------
         roots
-            What this step's backward started from, as far as that is known.
+            What this step's backward started from, if known.
         gathered
             How many backward passes the gradients come from.
         """
@@ -278,7 +278,7 @@ class Findings:
         reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
         self._context["steps_before"] = max(reach, gathered - 1)
 
-    # --- the ways to an origin ------------------------------------------------------------------------------------
+    # --- ways to find an origin ---------------------------------------------------------------------------------------
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
         origin = origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
@@ -295,7 +295,7 @@ class Findings:
         return [made for root in roots if (made := self._recorder.made_by(root)) is not None]
 
     def _read(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
-        """What the live graph says of the operations that made some tensors."""
+        """The operations that made some tensors, read from the live graph."""
         roots = [root for root in roots if root.grad_fn is not None]
         sites = self._sites.sites_behind([root.grad_fn for root in roots], self._unfinished)
         return read(roots, sites, self.names.results(), self.names.frame)
@@ -306,14 +306,14 @@ class Findings:
         return self._calls.run_again(backward)
 
     def _is_derived(self, origin: Origin) -> bool:
-        """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
+        """Whether a derivative called the operation: then its line does not contain it, but computes the derivative."""
         return origin.leaf is None and self._is_called_by_derivative(origin.call.forward or origin.call)
 
     def _is_called_by_derivative(self, call: Call) -> bool:
         return self._recorder is None and self._sites.is_derived(call)
 
     def _is_nameless_data(self, origin: Origin) -> bool:
-        """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
+        """Whether the origin is data that no variable holds: the model may have computed it without a gradient."""
         data = origin.leaf.itself if origin.leaf is not None else None
         return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
@@ -323,7 +323,7 @@ class Findings:
         return next(((name, parameter) for name, parameter in members if is_bad(parameter)), None)
 
     def _spoilt(self) -> tuple[str, Tensor] | None:
-        """The same, or a leaf of the step that belongs to no model, as where the program updates it by hand."""
+        """The same, or a leaf of the step outside any model, such as one that the program updates by hand."""
         leaf = next(filter(is_bad, self._leaves), None)
         name = None if leaf is None else self.names.tensor(leaf) or nameless(leaf)
         return self._bad_parameter() or (None if leaf is None or name is None else (name, leaf))
@@ -335,12 +335,12 @@ class Findings:
             return None
         return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
 
-    # --- words ----------------------------------------------------------------------------------------------------
+    # --- wording ------------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
-        """What is told of an origin, and of further births beside it.
+        """The report about an origin, and about further births beside it.
 
-        A weight that the harm has gone to may be put back and then counts as clean.
+        A weight that the harm has reached may be put back and then counts as clean.
         """
         event = self._told(origin, harmed, undone)
         also = (self._told(each, harmed, undone) for each in origin.also[:MOST_ALSO])
@@ -366,19 +366,19 @@ class Findings:
         return with_note(event, doubt, where, self._note)
 
     def _is_state(self, argument: Argument) -> bool:
-        """Whether it is a parameter or a buffer: what has written to it in the step before was not recorded."""
+        """Whether it is a parameter or a buffer: what wrote to it in an earlier step was not recorded."""
         tensor = argument.value if argument.leaf is None else argument.leaf
         return self.names.member(tensor if argument.original is None else argument.original) is not None
 
     def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:
-        """The operation that has made the data which an origin is, if the line that did can be computed again.
+        """The operation that made the data in which an origin lies, if the line that did can be computed again.
 
-        Else the origin, at a variable that came to the line so, where the data itself has no name.
+        Otherwise the origin; if the data has no name, at the variable that was already bad when the line read it.
         """
         leaf, call = origin.leaf, origin.call
         if leaf is None or self._recorder is not None:
             return None, origin
-        if leaf.leaf is not None:  # of the program's own, which has not been changed since
+        if leaf.leaf is not None:  # a tensor of the program, unchanged since
             frame, name = under_way(self.names.frame, call.code), self.names.tensor(leaf.leaf)
             lineno = None if frame is None else line_of(frame.f_code, call.at)
             return (None if lineno is None or name is None else made_again(frame, name, leaf.leaf, lineno)), origin
@@ -400,8 +400,8 @@ class Findings:
         return made, origin
 
     def _where_instead(self, event: NaNEvent, call: Call) -> str | None:
-        """Where backward or the optimizer was called, if the line of the operation is not known, and between which
-        operations it was.
+        """Where backward or the optimizer was called, and between which operations, if the line of the operation
+        is not known.
         """
         if event.lineno is not None or self.names.frame is None:
             return None
@@ -413,9 +413,9 @@ class Findings:
         )
 
     def _between(self, call: Call) -> str:
-        """The lines of the last operation before one, and of the first after it, that are known, as one more sentence.
+        """The nearest known lines of operations before and after a given one, as one more sentence.
 
-        One that may have been called in another branch as well is none of them.
+        Operations that may also have been called in another branch do not count.
         """
         if call.seq is None or self._recorder is not None:
             return ""
@@ -428,14 +428,14 @@ class Findings:
         return f" It was called between an operation of {before} and one of {after}."
 
     def _where_else(self, call: Call) -> str | None:
-        """The lines on which it may have happened as well, if the line of the operation is that of another step."""
+        """The other possible lines, if the line of the operation was taken from another step."""
         if self._recorder is not None or not self._sites.is_looked_up(call):
             return None
         others = same_in_other_branches(call.code, call.at, call.name)
         return _ONE_OF_SEVERAL.format(" or ".join(map(str, others))) if others else None
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
-        """Nothing was found: say what is known."""
+        """The event when no origin was found: what is known."""
         clipping = "clip_grad_norm" in self._context
         return NaNEvent(
             kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
@@ -488,7 +488,7 @@ class Findings:
 
 
 def met_at(frame: FrameType | None, argument: Argument) -> Origin:
-    """The origin of a harm that no operation is to blame for: what came in so, met where a frame is."""
+    """The origin of a harm that no operation caused: an argument that came in bad, met where a frame is."""
     call = Call("leaf", [], [argument.value], 0)
     if frame is not None:
         call.code, call.at = frame.f_code, frame.f_lasti

@@ -1,4 +1,4 @@
-"""Data that the graph has not kept: it is looked for among the variables of the program."""
+"""Finding data that the graph has not kept among the variables of the program."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TO = str(torch.ops.aten._to_copy.default)
 
 
 def lost_data(names: Names, call: Call) -> Tensor | None:
-    """The variable that an operation may have been given where nothing has kept what that was.
+    """The variable that may have been the argument of an operation, if nothing has kept that argument.
 
-    It holds numbers that are not finite, and its shape fits. One that the line of the operation reads comes before all
-    others; among these only one counts that is the only one, and no single number.
+    It holds non-finite numbers, and its shape fits. A variable that the operation's line reads comes before all
+    others; another one counts only if it is the only candidate and not a single number.
     """
     output = call.outputs[0]
     shape = call.shape if output is None else tuple(output.shape)
@@ -41,9 +41,9 @@ def lost_data(names: Names, call: Call) -> Tensor | None:
 
 
 def converted(names: Names, origin: Origin) -> Origin:
-    """An origin, at the conversion that made infinities of nameless data which a variable still holds as they were.
+    """An origin moved to the conversion that made infinities of unnamed data which a variable still holds unconverted.
 
-    Autocast converts what it gives to a layer, and no graph has that of data without a gradient.
+    Autocast converts the inputs of a layer, and the graph does not keep that for data without a gradient.
     """
     data = None if origin.leaf is None else origin.leaf.itself
     if data is None or data.requires_grad or not data.is_floating_point() or has_nan(data) or names.tensor(data):
@@ -61,12 +61,12 @@ def converted(names: Names, origin: Origin) -> Origin:
 
 
 def given(frame: FrameType | None, call: Call, data: Tensor) -> tuple[FrameType, Call, Tensor] | None:
-    """The variable of the program's own line from which a package has made data that are not finite, as it is itself.
+    """The variable in the program's own line from which a package made non-finite data, as it is, itself non-finite.
 
     Parameters
     ----------
     frame
-        Where the program is, with that line under way in it or around it.
+        Where the program is; that line is running in it or in one of its callers.
     call
         The operation that met the data, in the package.
     data
@@ -75,7 +75,7 @@ def given(frame: FrameType | None, call: Call, data: Tensor) -> tuple[FrameType,
     Returns
     -------
     tuple or None
-        The function of the line, the operation as one of that line, and what the variable holds.
+        The frame of the line, the operation attributed to that line, and what the variable holds.
     """
     for number, (code, at) in enumerate(call.callers):
         around = under_way(frame, code)

@@ -1,9 +1,9 @@
-"""Which elements of what an operation was given have gone into some of those that it has made.
+"""Which elements of an operation's argument have gone into given elements of its result.
 
-Its derivative tells: numbers in the place of these elements are sent back through it, as a gradient is. An operation
-that moves values hands each of them to the one that it moved, a sum to all that it took. The numbers differ from each
-other, so that none cancels another one. They are sent through the operation, called once more, or else through the node
-that it has left in the graph.
+The derivative tells: numbers at the given elements are sent back through it like a gradient. An operation that moves
+values passes each number to the element that it moved, a sum passes it to all its terms. All numbers differ, so that
+they cannot cancel. They are sent back through the operation, called once more, or else through the node that it has
+left in the graph.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MOVING = TRANSPARENT | {
 }
 _CHOOSING = ("cummax", "cummin", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk")
 _PRODUCTS = ("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "convolution", "dot", "mm", "mv")
-_BY_STRIDES = ("as_strided", "_reshape_alias", "reshape_alias")  # which are about the memory of just this tensor
+_BY_STRIDES = ("as_strided", "_reshape_alias", "reshape_alias")  # whose arguments refer to this tensor's memory
 _BY_VALUES = (*_CHOOSING, "amax", "amin", "embedding_bag", "grid_sampler_2d", "grid_sampler_3d", "max", "min")
 _LARGEST = 1 << 26  # elements
 
 
 def handed_on(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor) -> Tensor | None:
-    """Those of the elements ``wrong`` of an argument that have gone into the elements ``mask`` of a result.
+    """The elements among ``wrong`` of an argument that have gone into the elements ``mask`` of a result.
 
-    None if that is not known. What is empty is known only of an operation that moves or chooses values, and of
-    products: whether another one goes by an element depends on the numbers.
+    None if unknown. That no element has is known only of operations that move or select values, and of products:
+    whether any other operation uses an element depends on the numbers.
     """
     if call.is_backward or max(wrong.numel(), mask.numel()) > _LARGEST:
         return None
@@ -70,13 +70,13 @@ def _by_entry(call: Call, argument: Argument, shape: torch.Size, output: int, ma
             made = entry(**arguments_for(entry, given))
             result = made[output] if isinstance(made, (list, tuple)) else made
             (grad,) = torch.autograd.grad(result, leaf, _numbers(mask.to(result.device), result.shape, result.dtype))
-    except Exception:  # something that nothing has kept, or that is no tensor to calculate with, or is too large
+    except Exception:  # an argument was not kept, is no tensor to compute with, or is too large
         return None
     return _dense(grad) != 0
 
 
 def _values(call: Call) -> Iterator[Any]:
-    """What the operation is to be given once more: ordinary numbers, but where it goes by those that it was given."""
+    """Arguments to call the operation with again: ordinary numbers, unless the original ones decide its course."""
     name = canonical(call.name)
     as_it_was = name in _BY_VALUES or "max_pool" in name
     for number, each in enumerate(call.args):
@@ -94,9 +94,9 @@ def _values(call: Call) -> Iterator[Any]:
 
 
 def _by_node(call: Call, argument: Argument, output: int, mask: Tensor) -> tuple[Tensor | None, bool]:
-    """Where what the node of the operation makes of such a gradient is not zero; and whether it has only moved it.
+    """Where the operation's node turns such a gradient into something nonzero, and whether it has only moved it.
 
-    Then it passes on as much as it was given, also where it is one for a write to a part, whose operation is hidden.
+    If so, its sum is preserved, also for the node of a write to a part, which hides the operation.
     """
     node = call.node
     if node is None or argument.edge is None or len(node._input_metadata) <= output:
@@ -112,14 +112,14 @@ def _by_node(call: Call, argument: Argument, output: int, mask: Tensor) -> tuple
     except Exception:  # what it has saved is freed or overwritten, or memory has run out
         return None, False
     grad = grads[argument.edge]
-    if not isinstance(grad, Tensor) or not bool(torch.isfinite(grad).all()):  # what was bad has spread in it
+    if not isinstance(grad, Tensor) or not bool(torch.isfinite(grad).all()):  # bad numbers have spread in it
         return None, False
     passed_on = sum(_total(each) for each in grads if isinstance(each, Tensor))
     return grad != 0, cmath.isclose(passed_on, _total(sent[output]), rel_tol=1e-6)
 
 
 def _dense(grad: Any) -> Any:
-    """A gradient with all its elements in memory, also where the node has made a sparse one."""
+    """A gradient with all its elements in memory, also if the node made a sparse one."""
     return grad.to_dense() if isinstance(grad, Tensor) and grad.layout is not torch.strided else grad
 
 
@@ -128,6 +128,6 @@ def _total(numbers: Tensor) -> complex:
 
 
 def _numbers(mask: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Numbers in the place of the elements that are meant, each another one, and zeros in that of all others."""
+    """A different number at each element of ``mask``, and zero at all others."""
     numbers = torch.linspace(1, 2, mask.numel(), device=mask.device).view(mask.shape)
     return torch.where(mask, numbers, 0.0).to(dtype).reshape(shape)

@@ -36,9 +36,9 @@ class Names:
     model
         The watched model, or None.
     frame
-        Where to begin to look for variables; the frames around it are searched as well.
+        Where to begin to look for variables; its callers are searched as well.
     earlier
-        Tensors with the names of variables that have held them, and may hold others by now.
+        Tensors with the names of variables that held them, and may hold others by now.
     """
 
     def __init__(self, model: Any, frame: FrameType | None, earlier: Iterable[tuple[str, Tensor]] = ()) -> None:
@@ -65,7 +65,7 @@ class Names:
         )
 
     def is_left_by_optimizers(self, leaf: Tensor) -> bool:
-        """Whether the optimizers among the variables update others, so that this leaf is data that gets a gradient."""
+        """Whether the optimizers among the variables update only other leaves, so that this one is data."""
         updated = _updated(self.frame)
         return bool(updated) and not isinstance(leaf, torch.nn.Parameter) and id(leaf) not in updated
 
@@ -81,7 +81,7 @@ class Names:
         return self._earlier.get(key) or self._elsewhere.get(key) or self._entries.get(key)
 
     def holder(self, tensor: Tensor) -> tuple[FrameType, str] | None:
-        """The function under way that holds a tensor, and its name there; the program's own before a package's."""
+        """The running function that holds a tensor, and its name there; the program's own before a package's."""
         key = key_of(tensor)
         variables = ((frame, *each) for frame in frames_that_name(self.frame) for each in named_variables(frame))
         held = ((frame, name) for frame, name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
@@ -89,7 +89,7 @@ class Names:
 
     @cached_property
     def _elsewhere(self) -> dict[Any, str]:
-        """The names of what belongs to modules beside the model, by the variable that holds them: ``"head.weight"``."""
+        """The names of members of other modules than the model, with the module's variable: ``"head.weight"``."""
         names: dict[Any, str] = {}
         for variable, module in variables_around(self.frame):
             if isinstance(module, torch.nn.Module) and module is not self.model:
@@ -99,7 +99,7 @@ class Names:
 
     @cached_property
     def _entries(self) -> dict[Any, str]:
-        """The names of what objects among the variables keep in dictionaries: ``"batch.x"``."""
+        """The names of tensors that objects among the variables keep in dictionaries: ``"batch.x"``."""
         names: dict[Any, str] = {}
         for name, value in entries_around(self.frame):
             if isinstance(value, Tensor):
@@ -107,13 +107,13 @@ class Names:
         return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
-        """The variables with numbers that are not finite, and that get no gradient; the innermost first."""
+        """The variables that are not finite and get no gradient; the innermost first."""
         for name, value in variables_around(self.frame):
             if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
                 yield name, value
 
     def results(self) -> Iterator[Tensor]:
-        """What the variables hold of results of operations that have a history."""
+        """The results of operations with a history that the variables hold."""
         for _, value in variables_around(self.frame):
             if isinstance(value, Tensor) and node_of(value) is not None:
                 yield value
@@ -125,7 +125,7 @@ class Names:
         return tuple(name_written(self.model, name) for name, buffer in self.model.named_buffers() if has_nan(buffer))
 
     def bad_members_behind(self, code: CodeType | None, name: str) -> tuple[str, ...]:
-        """The parameters and buffers with numbers that are not finite, of modules that may have made a variable."""
+        """The non-finite parameters and buffers of modules that may have made a variable."""
         return tuple(
             f"{variable}.{member}"
             for variable, module in modules_behind(self.frame, code, name)
@@ -134,7 +134,7 @@ class Names:
         )
 
     def modules_called_for(self, code: CodeType | None, name: str) -> tuple[str, ...]:
-        """The modules that were called, or a method of which was, for a variable of a function under way."""
+        """The modules of which the call, or that of a method, made a variable of a running function."""
         frame = under_way(self.frame, code)
         if frame is None:
             return ()
@@ -148,7 +148,7 @@ class Names:
         return tuple(owners.values())
 
     def model_name(self) -> str | None:
-        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
+        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not ``self`` in its methods."""
         if self.model is None:
             return None
         return next(
@@ -174,7 +174,7 @@ def _members(model: torch.nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def _modules_named(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str]]:
-    """The modules of a model, with the same."""
+    """The modules of a model, with the names that the program has for them."""
     return ((module, name_written(model, name)) for name, module in model.named_modules())
 
 
@@ -188,7 +188,7 @@ def key_of(tensor: Tensor) -> Any:
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The models among the variables of the frames, the nearest first.
 
-    Of those of one frame come first the ones that optimizers update, and not a copy that the program keeps of one.
+    Within a frame, those that optimizers update come before copies that the program keeps of them.
     """
     for each in user_frames(frame):
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
@@ -199,11 +199,11 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
 
 
 def _updated(frame: FrameType | None) -> set[int]:
-    """The ids of what the optimizers among the variables update."""
+    """The ids of the parameters that the optimizers among the variables update."""
     held = (value for _, value in variables_around(frame) if isinstance(value, torch.optim.Optimizer))
     return {id(each) for optimizer in held for group in optimizer.param_groups for each in group["params"]}
 
 
 def _is_around_another(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: set[int]) -> bool:
-    """Whether a module is what averages the weights of another, or what else is put around one."""
+    """Whether a module wraps another one, for instance to average its weights."""
     return adds_nothing(module, others) or adds_copies(module, others, updated)

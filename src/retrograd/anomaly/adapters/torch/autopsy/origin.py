@@ -1,4 +1,4 @@
-"""From a harm back to the births: through non-finite values only, element by element where operations work so."""
+"""Tracing a harm back to its births: through non-finite values only, element by element where operations allow it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Origin:
     where
         Its elements that were born bad; None if only the whole is known.
     leaf
-        The argument that came in so.
+        The argument that came in non-finite.
     path
-        From the operation to the harm.
+        The calls from the operation to the harm.
     sure
-        Whether all that went in is known to have been finite.
+        Whether all arguments are known to have been finite.
     also
-        Further births that lead to the harm, each of what was finite.
+        Further births that lead to the harm, each from finite arguments.
     """
 
     call: Call
@@ -51,7 +51,7 @@ class Origin:
 
 @dataclass(eq=False)
 class _Visit:
-    """What of a call's results has been found to matter."""
+    """Which of a call's results have been found to matter."""
 
     call: Call
     masks: dict[int, Tensor | None] = field(default_factory=dict)
@@ -65,17 +65,17 @@ def origin_of(
 ) -> Origin | None:
     """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.
 
-    An infinity that was written on purpose, as a mask is, is no cause; where nothing else is found, the operation
-    that made a NaN of it is.
+    An infinity that was written on purpose, such as a mask, is no cause; if nothing else is found, the operation
+    that turned it into a NaN is.
 
     Parameters
     ----------
     harmed
         Results that are not finite.
     is_meant
-        Says for an operation that its infinities are meant.
+        Tells whether the infinities of an operation are intended.
     lost_data
-        What an operation may have been given that nothing has kept.
+        Finds an argument of an operation that nothing has kept.
     """
     search = _Search(is_meant)
     for call, output in harmed:
@@ -100,7 +100,7 @@ def origin_of(
 
 
 class _Search:
-    """Works backwards through the calls, the latest first, so that each is seen once with all that follows from it."""
+    """Works backwards through the calls, the latest first, so that each is visited once, after all its consumers."""
 
     def __init__(self, is_meant: Callable[[Call], bool]) -> None:
         self._is_meant = is_meant
@@ -110,11 +110,11 @@ class _Search:
         self.leaves: list[Origin] = []
         self.births: list[Origin] = []
         self.turns: list[Origin] = []
-        self.doubtful: list[Origin] = []  # something that went in was not kept
+        self.doubtful: list[Origin] = []  # an argument was not kept
         self.vague: list[Origin] = []  # nor was what made it
         self.placed: list[Origin] = []
         self._lacking: list[tuple[Call, Argument]] = []
-        self._without_masks: set[Call] = set()  # whose results a normalisation was given, as they are or rearranged
+        self._without_masks: set[Call] = set()  # whose results went, as they are or rearranged, into a normalisation
 
     def reach(self, call: Call, output: int, mask: Tensor | None, towards: Call | None) -> None:
         visit = self._visits.get(call)
@@ -143,7 +143,7 @@ class _Search:
         return tuple(found)
 
     def is_absorbed(self, origin: Origin) -> bool:
-        """Whether it is minus infinity and nothing else, on its way into what takes that for a mask."""
+        """Whether it is only minus infinity, on its way into an operation that treats that as a mask."""
         made = origin.call.outputs[origin.output] if origin.leaf is None else None
         following = (each for each in self.way(origin.call)[1:] if not each.is_backward)
         if made is None or not any(canonical(each.name) in _ABSORBING for each in following):
@@ -151,7 +151,7 @@ class _Search:
         return _is_like_a_mask(made)
 
     def others(self, first: Origin) -> Iterator[Origin]:
-        """The certain births besides the first one, in order; of several of one operation in the program the first."""
+        """The certain births besides the first one, in order; only the first one per operation in the program."""
         seen = {(first.call.code, first.call.at)}
         for birth in sorted(self.births, key=lambda each: each.call.order):
             call = birth.call
@@ -163,18 +163,18 @@ class _Search:
                 yield birth
 
     def is_mixed(self, call: Call) -> bool:
-        """Whether what an operation gives went on into sums of products next, where no mask is meant."""
+        """Whether the result of an operation went straight into sums of products, where no mask belongs."""
         names = (canonical(each.name) for each in self.way(call)[1:])
         return next((each for each in names if each not in _HARMLESS and each not in TRANSPARENT), None) in _MIXING
 
     def opaque(self) -> list[Origin]:
-        """The operations that were given ordinary numbers and whose results cannot be computed again: a Function's."""
+        """The operations with finite arguments whose results cannot be computed again: those of Functions."""
         unknown = [each for each in self.placed if each.leaf is None and each.call.outputs[each.output] is None]
         found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
         return [replace(each, sure=each.sure and len(found) == 1) for each in found]
 
     def lost(self, lost_data: Callable[[Call], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
-        """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
+        """The arguments that nothing has kept but that were found anyway: those that are no masks, and masks."""
         lost: list[Origin] = []
         masks: list[Origin] = []
         for call, argument in self._lacking:
@@ -184,7 +184,7 @@ class _Search:
         return lost, masks
 
     def may_be_born_before(self, masks: list[Origin]) -> bool:
-        """Whether an infinity came out of an operation that was given what nothing has kept, and what is no mask."""
+        """Whether an infinity came out of an operation with an argument that nothing has kept and that is no mask."""
         known = {each.call for each in masks}
         unsure = [
             each for each in (*self.doubtful, *self.placed) if not each.sure or each.call.outputs[each.output] is None
@@ -192,26 +192,26 @@ class _Search:
         return any(each.call not in known and canonical(each.call.name) not in _MASKS for each in unsure)
 
     def only_lacking(self) -> list[Origin]:
-        """The operation that was given the one argument which nothing has kept, where there is no other; no mask."""
+        """The operation with the only argument that nothing has kept, if there is just one and it is no mask."""
         if len(self._lacking) != 1 or canonical(self._lacking[0][0].name) in _MASKS:
             return []
         return [Origin(self._lacking[0][0], sure=False)]
 
     def _explain(self, call: Call, output: int, reached: Tensor | None) -> None:
-        """Go on to what went in a call, of one of whose results some elements were reached."""
+        """Go on to the arguments of a call, some elements of one of whose results were reached."""
         made = call.outputs[output]
         if call.whole is not None and reached is not None and reached.shape == call.whole.value.shape:
             self._follow_whole(call, call.part.put(torch.zeros((), dtype=torch.bool), reached))
             reached = call.part.of(reached)
             if not bool(reached.any()):
                 return
-        if made is not None and (reached is None or made.shape != reached.shape):  # the latter if it wrote to a view
+        if made is not None and (reached is None or made.shape != reached.shape):  # shapes differ if it wrote to a view
             reached = bad(made)
         elif made is not None and reached is not None:
             reached = reached.to(made.device)
         elif reached is None and call.shape is not None and output == 0:
             reached = torch.ones(call.shape, dtype=torch.bool)
-        mask = None if made is None else reached  # of an unknown result it is not known which of them are bad
+        mask = None if made is None else reached  # which elements of an unknown result are bad is not known
         explained = False
         unknown: list[Argument] = []
         left = mask.clone() if mask is not None and call.pointwise else None
@@ -277,7 +277,7 @@ class _Search:
         found.append(Origin(call, 0, wrong, leaf=argument))
 
     def _follow_whole(self, call: Call, rest: Tensor) -> None:
-        """Go on to what has made the rest of a tensor, to a part of which a call has written."""
+        """Go on to the call that made the rest of a tensor, to a part of which another call has written."""
         whole = call.whole
         maker = None if whole is None else whole.made_by
         if whole is not None and maker is not None and bool(rest.any()) and is_bad(maker.outputs[whole.output]):
@@ -285,7 +285,7 @@ class _Search:
 
 
 def _in_whole(maker: Call, argument: Argument, mask: Tensor | None) -> Tensor | None:
-    """Elements of an argument as those of the tensor to a part of which its maker has written, if it is one."""
+    """Elements of an argument as elements of the whole tensor, if its maker has written to a part of that."""
     if maker.whole is None or mask is None:
         return mask
     whole = maker.whole.value
@@ -293,13 +293,13 @@ def _in_whole(maker: Call, argument: Argument, mask: Tensor | None) -> Tensor | 
     return None if part is None else part.put(mask, torch.zeros(whole.shape, dtype=torch.bool, device=mask.device))
 
 
-_HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
+_HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which make bad values from masks only
 _JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
 _PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
-_NORMALISING = ("batch_norm", "group_norm", "layer_norm", "rms_norm", "std", "var")  # to which no mask belongs either
+_NORMALISING = ("batch_norm", "group_norm", "layer_norm", "rms_norm", "std", "var")  # which take no masks either
 _ABSORBING = ("amax", "log_softmax", "logsumexp", "max", "softmax")
-_MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
+_MASKS = ("masked_fill", "where")  # which may have written a harmless infinity
 
 
 def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor | None) -> Tensor | None:
@@ -316,7 +316,7 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     if moved is not None:
         return moved
     dim, given = _dim(call), argument.tensor
-    if dim is None or (given is not None and given.layout is not torch.strided):  # of a sparse one all are in one row
+    if dim is None or (given is not None and given.layout is not torch.strided):  # a sparse one has them in one row
         return wrong
     if mask.shape == wrong.shape and mask.dim():
         return wrong & mask.any(dim, keepdim=True)
@@ -326,7 +326,7 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
 
 
 def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor | bool:
-    """The elements that come from one of the arguments of a ``where`` or a ``masked_fill``; all of anything else."""
+    """The elements that come from an argument of a ``where`` or ``masked_fill``; all for any other operation."""
     by = {"where": "condition", "masked_fill": "mask"}.get(canonical(call.name))
     condition = next((each.tensor for each in call.args if each.name == by), None)
     if condition is None or not broadcasts(condition.shape, shape):
@@ -336,7 +336,7 @@ def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor | boo
 
 
 def _dim(call: Call) -> int | None:
-    """The one dimension along which an operation works, if its parameter is called so."""
+    """The one dimension along which an operation works, if it has a parameter ``dim``."""
     value = next((each.value for each in call.args if each.name == "dim"), None)
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
@@ -344,7 +344,7 @@ def _dim(call: Call) -> int | None:
 
 
 def _narrowed(tensor: Tensor, shape: torch.Size) -> Tensor:
-    """The reverse of broadcasting, for truth values."""
+    """The reverse of broadcasting, for boolean tensors."""
     while tensor.dim() > len(shape):
         tensor = tensor.any(0)
     for dim, size in enumerate(shape):
@@ -354,7 +354,7 @@ def _narrowed(tensor: Tensor, shape: torch.Size) -> Tensor:
 
 
 def _may_be_a_mask(argument: Argument) -> bool:
-    """Whether what came in from outside holds infinities as masks do: -Inf only, or one number; and is no parameter."""
+    """Whether an outside value has infinities as masks do: only -Inf, or one number; parameters are excluded."""
     tensor: Any = argument.tensor
     if tensor is None or tensor.requires_grad or argument.leaf is not None or not can_be_bad(tensor):
         return False
@@ -362,5 +362,5 @@ def _may_be_a_mask(argument: Argument) -> bool:
 
 
 def _is_like_a_mask(tensor: Tensor) -> bool:
-    """Whether nothing else than -Inf makes it not finite."""
+    """Whether its only non-finite values are -Inf."""
     return not (tensor.is_complex() or has_nan(tensor) or bool(torch.isposinf(tensor).any()))

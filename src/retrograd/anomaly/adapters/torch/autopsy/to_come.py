@@ -1,4 +1,4 @@
-"""Births that the backward of a bad loss would show as soon as the loss is finite: at poles of derivatives."""
+"""Births that the backward of a bad loss would still cause if the loss were finite: at poles of derivatives."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Grads = Sequence[Tensor | None]
 
 
 def births_to_come(roots: Sequence[Tensor], call_of: Callable[[Any], Call | None]) -> Iterator[tuple[Origin, Tensor]]:
-    """The births in backward that do not follow from what has made the loss bad, with a leaf whose gradient they spoil.
+    """The births in backward that have other causes than the bad loss, each with a leaf whose gradient it spoils.
 
-    The nodes are called one by one, beside the engine: so no hook is, and nothing is freed.
+    The nodes are called one by one without the engine, so that no hook is called and nothing is freed.
 
     Parameters
     ----------
     roots
         The losses, whose graph is alive.
     call_of
-        The operation that made a node, as far as it is known.
+        Returns the operation that made a node, if known.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():  # nodes may wait for other processes
         return
@@ -54,7 +54,7 @@ def births_to_come(roots: Sequence[Tensor], call_of: Callable[[Any], Call | None
 
 
 def _origin(node: Any, made: Grads, given: Grads, forward: Call | None) -> Origin | None:
-    """The birth in a node's backward, if its operation was given ordinary numbers and made such."""
+    """The birth in a node's backward, if the arguments and results of its operation were finite."""
     if forward is None or forward.code is None or any(map(is_bad, forward.outputs)) or writes_to_part(node):
         return None
     saved = saved_by(node, unpacked=False)
@@ -80,7 +80,7 @@ def _origin(node: Any, made: Grads, given: Grads, forward: Call | None) -> Origi
 
 
 def _spoilt(nodes: Sequence[Any], start: Any, made: Grads) -> Tensor | None:
-    """A leaf that gradients which a node passes on come to and are not finite there."""
+    """A leaf that gradients passed on by a node reach, non-finite."""
     arrived: dict[Any, list[Tensor | None]] = {}
     _deliver(start, [each if is_bad(each) else None for each in made], arrived)
     for node in reversed(nodes):
@@ -96,7 +96,7 @@ def _spoilt(nodes: Sequence[Any], start: Any, made: Grads) -> Tensor | None:
 
 
 def _passed_on(node: Any, given: list[Tensor | None] | None) -> tuple[Grads, Grads] | None:
-    """What a node passes on of some gradients, and these without gaps; None where it must not be called."""
+    """The gradients a node passes on for some incoming ones, and these without gaps; None if it must not be called."""
     if given is None or hasattr(node, "variable"):
         return None
     try:
@@ -104,7 +104,7 @@ def _passed_on(node: Any, given: list[Tensor | None] | None) -> tuple[Grads, Gra
             return None
         grads = [_zeros(meta) if each is None else each for each, meta in zip(given, node._input_metadata, strict=True)]
         made = node(*grads)
-    except Exception:  # what it has saved is freed or overwritten, or memory has run out
+    except Exception:  # its saved tensors are freed or overwritten, or memory has run out
         return None
     return made if isinstance(made, tuple) else (made,), grads
 
@@ -118,7 +118,7 @@ def _places(arrived: dict[Any, list[Tensor | None]], node: Any) -> list[Tensor |
 
 
 def _deliver(node: Any, made: Grads, arrived: dict[Any, list[Tensor | None]]) -> None:
-    """Add gradients to what has arrived at the nodes that they go to."""
+    """Add gradients to those that have arrived at the next nodes."""
     for (following, place), grad in zip(node.next_functions, made, strict=False):
         if following is None or grad is None:
             continue

@@ -1,1 +1,1 @@
-"""Where a bad number may do harm, or is made, outside of a plain backward and step; each tells the monitor."""
+"""Where a bad number may do harm or be made outside of a plain backward and step; each reports to the monitor."""

@@ -1,4 +1,4 @@
-"""What models average on the way, as a batch norm does: a step that is left out leaves no bad number there."""
+"""Running averages of models, such as a batch norm's: a step that is left out leaves no bad number there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _JOINED = frozenset((*NARROW, torch.float32, torch.float64, torch.int32, torch.i
 
 @dataclass
 class _Kept:
-    """What a buffer held at a version; of a small one None, as a batch norm writes to it without being counted."""
+    """What a buffer held at a version; the version is None for a small one, to which batch norm writes uncounted."""
 
     buffer: ref[Tensor]
     version: int | None
@@ -61,8 +61,8 @@ class _Together:
 class Buffers:
     """The small buffers of models as they were after the last update.
 
-    Those alone are copied to which a step may have written. Where a step is run again, its snapshot has
-    them; where it is known late whether it was good, nobody has.
+    Only buffers to which a step may have written are copied. If a step is run again, its snapshot has them instead;
+    if its result is read late, they are not kept at all.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ class Buffers:
         self._watch = watch
         self._models = models
         self._looked_at: list[ref[torch.nn.Module]] = []
-        self._places: list[tuple[ref[torch.nn.Module], str]] = []  # modules, and the names of buffers in these
+        self._places: list[tuple[ref[torch.nn.Module], str]] = []  # modules, and the names of their buffers
         self._kept: dict[int, _Kept] = {}
         self._together: list[_Together] = []
         self._alone: list[_Kept] = []
-        self._known: list[int] = []  # the buffers, and where in memory those lie that are copied together
+        self._known: list[int] = []  # the buffers, and the addresses of those that are copied together
         self._are_together: list[bool] = []
 
     @torch.no_grad()
     def update(self) -> None:
-        """What was written to them so far was good: copy it."""
+        """Copy the buffers: what was written to them so far is good."""
         if not self._watch.must_not_pass or self._watch.replaying or self._watch.lag:
             return
         present = self._present()
@@ -102,7 +102,7 @@ class Buffers:
         return [*map(id, present), *map(Tensor.data_ptr, compress(present, self._are_together))]
 
     def _begin_anew(self, present: Sequence[Tensor]) -> None:
-        """Copy what is there now, as some of it was not there before."""
+        """Copy all buffers, as some of them are new."""
         counted = [each for each in dict.fromkeys(present) if _counts(each)]
         groups: dict[Any, list[Tensor]] = {}
         for each in filter(_is_plain, counted):
@@ -124,14 +124,14 @@ class Buffers:
 
     @torch.no_grad()
     def put_back(self, kind: str, event: NaNEvent) -> NaNEvent:
-        """Undo what a step has written that is left out for a harm, if it is not finite; say what stays bad."""
+        """Undo non-finite writes of a step that is left out because of a harm; report what stays bad."""
         if kind not in self._watch.must_not_pass or self._watch.replaying:
             return event
         found = [(buffer, each) for each in self._kept.values() if (buffer := each.buffer()) is not None]
         written = [(buffer, each.copy) for buffer, each in found if each.is_outdated(buffer)]
         if any(is_bad(buffer) and not is_bad(copy) for buffer, copy in written):
             for buffer, copy in written:
-                buffer.data.copy_(copy)  # uncounted: what another loss has saved is right still
+                buffer.data.copy_(copy)  # without a new version: what another loss has saved is still valid
         names = [] if context_of(event).get("leaf") == "buffer" else list(self._bad())
         return event if not names else with_note(event, STAYS.format(_listed(names)))
 
@@ -156,7 +156,7 @@ class Buffers:
 
 
 def _counts(buffer: Tensor) -> bool:
-    """Whether a buffer is small, and counts what is written to it."""
+    """Whether a buffer is small, and writes to it are counted."""
     return type(buffer) is Tensor and is_small(buffer) and not buffer.is_inference()
 
 
@@ -165,7 +165,7 @@ def _version(buffer: Tensor) -> int | None:
 
 
 def _is_plain(buffer: Tensor) -> bool:
-    """Whether a buffer can be copied together with others: where it is a row of few numbers in memory."""
+    """Whether a buffer can be copied together with others: if it is a few contiguous numbers."""
     if buffer.dtype not in _JOINED or buffer.layout != torch.strided or buffer.is_neg():
         return False
     return buffer.numel() <= _MOST_UNCOUNTED and buffer.is_contiguous()

@@ -1,8 +1,8 @@
 """Weights that a program updates by hand with what ``torch.autograd.grad`` returns.
 
-That a returned gradient is not finite does no harm by itself: samplers, line searches and attacks count on it, and
-leave such a point. Harm is done when a leaf becomes non-finite. So a bad gradient of a leaf is a suspicion, and from
-then on it is seen what is written to leaves: in no time at all as long as gradients are finite.
+A non-finite returned gradient does no harm by itself: samplers, line searches and attacks expect it, and leave such a
+point. Harm is done when a leaf becomes non-finite. So a bad gradient of a leaf raises a suspicion, and only from then
+on are writes to leaves observed: as long as gradients are finite, that costs nothing.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from retrograd.anomaly.expected import expected
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
-_FIRST = 3  # calls that may be for weights although nothing is known of their leaves
+_FIRST = 3  # calls that may be for weights although their leaves are unknown
 
 
 @dataclass(eq=False)
 class _Asking:
-    """One backward whose gradients are returned, as far as it is known beforehand.
+    """One backward whose gradients are returned: what is known before it runs.
 
     Attributes
     ----------
     points
-        For which gradients were asked.
+        The tensors for which gradients were requested.
     known
-        Those of them that had been asked for before, by their ids.
+        The ids of those for which they had been requested before.
     losses
-        What the gradients come from, where that is not finite.
+        The non-finite losses from which the gradients come.
     chain
-        The points at this place of the program.
+        The points at this place in the program.
     is_counted
         Whether it counts as a step.
     withheld
@@ -75,7 +75,7 @@ class _Asking:
 
 
 class _Writes(TorchDispatchMode):
-    """Lets somebody carry out the operations that write to memory.
+    """Hands operations that write to memory to an owner, who carries them out.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class _Writes(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
+        """True, as nothing is compiled meanwhile; torch's own way would import its compiler, which takes seconds."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,7 +100,7 @@ class _Writes(TorchDispatchMode):
 
 
 def _given(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Tensor], list[Tensor]]:
-    """What an operation is about to write to, and what else it is given."""
+    """The tensors an operation is about to write to, and its other tensor arguments."""
     written: list[Tensor] = []
     others: list[Tensor] = []
     for number, argument in enumerate(func._schema.arguments):
@@ -114,16 +114,16 @@ def _given(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list
 
 
 class _Write(NamedTuple):
-    """A write, as far as it is known before.
+    """What is known about a write before it happens.
 
     Attributes
     ----------
     held
         The suspicions whose leaves it may change, with these leaves.
     open_ones
-        All suspicions of which nothing has come yet.
+        All suspicions that have had no consequence yet.
     others
-        What it may make bad besides, because it was given something bad.
+        Other tensors that it may make bad, because one of its arguments is bad.
     clean
         The leaves and the others that are finite, with copies.
     """
@@ -135,7 +135,7 @@ class _Write(NamedTuple):
 
 
 class UpdatesByHand:
-    """Looks at what ``autograd.grad`` returns for leaves, and at what becomes of these.
+    """Looks at what ``autograd.grad`` returns for leaves, and at what is then written to these.
 
     Nothing is looked at where an optimizer steps, which is a boundary of its own, nor in derivatives that are a part of
     the forward pass: under ``create_graph``, in transforms, within a backward.
@@ -143,17 +143,17 @@ class UpdatesByHand:
     Parameters
     ----------
     monitor
-        Whose policies hold, and who explains.
+        Supplies the policies and the explanations.
     """
 
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
         self._steps = StepsByHand(monitor)
-        self._told: Any = WeakIdKeyDictionary()  # leaves that are known to be spoilt
+        self._told: Any = WeakIdKeyDictionary()  # leaves whose harm has been reported
         self._suspicions: list[Suspicion] = []
-        self._followed = 0  # how many updates there are still to see whatever their gradients are
+        self._followed = 0  # how many more updates to observe even if their gradients are finite
         self._writes: _Writes | None = None
-        self._keys: tuple[Any, Any] | None = None  # of the dispatcher, where calls of the program's own begin
+        self._keys: tuple[Any, Any] | None = None  # of the dispatcher, where calls from the program begin
         self._uncompiled = contextlib.ExitStack()
         self._new_tensors = NewTensors(monitor, weakly(self._is_open), self._steps.count, weakly(self._step_ended))
 
@@ -162,7 +162,7 @@ class UpdatesByHand:
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._suspicions = []
         self._see_no_writes()
         self._new_tensors.stop()
@@ -170,7 +170,7 @@ class UpdatesByHand:
         self._followed, self._told = 0, WeakIdKeyDictionary()
 
     def no_steps(self) -> None:
-        """An optimizer steps: what has been counted before was an inner loop, or an attack."""
+        """Called when an optimizer steps: the steps counted so far were an inner loop or an attack."""
         self._steps.take_back()
 
     # --- the gradients --------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class UpdatesByHand:
         asking = self._ask(outputs, args[3], withheld) if returns else None
         if asking is None:
             return original(outputs, *args, **kwargs)
-        if asking.losses:  # their graph is to be read if there is harm
+        if asking.losses:  # their graph is read if there is harm
             args = (args[0], True, *args[2:])
         try:
             returned = original(outputs, *args, **kwargs)
@@ -195,14 +195,14 @@ class UpdatesByHand:
         return returned
 
     def _ask(self, outputs: Sequence[Tensor], inputs: Sequence[Any], withheld: bool) -> _Asking | None:
-        """Gradients are about to be computed; None if they can go to nothing that is looked at.
+        """Called before gradients are computed; None if they concern nothing that is watched.
 
         Parameters
         ----------
         outputs, inputs
-            Of what, and for what.
+            The tensors that are differentiated, and those by which.
         withheld
-            Whether those that were asked for before have done harm, so that these are to be zero.
+            Whether the previous gradients have done harm, so that these are to be zero.
         """
         points = [each for each in inputs if is_point(each)]
         if not points:  # as where a compiler traces a backward
@@ -226,7 +226,7 @@ class UpdatesByHand:
         return _Asking(points, known, losses, chain, is_counted, withheld, tail)
 
     def _answered(self, asking: _Asking, outputs: Sequence[Tensor], gradients: list[tuple[Tensor, Tensor]]) -> None:
-        """Gradients have been returned for some points."""
+        """Called when gradients have been returned for some points."""
         monitor = self._monitor
         if asking.is_counted:
             calls = monitor.calls.forget()
@@ -247,11 +247,11 @@ class UpdatesByHand:
         self._doubt(asking.chain, asking.points, suspicion)
 
     def _is_boundary(self, args: Sequence[Any]) -> bool:
-        """Whether gradients that are returned may go to weights by the program's own hand."""
+        """Whether the program may update weights by hand with the gradients that are returned."""
         return len(args) >= 4 and not args[2] and self._is_open()
 
     def _is_open(self, within_vmap: bool = False) -> bool:
-        """Whether any gradients may that are asked for now, or those of samples."""
+        """Whether it may with any gradients requested now, or with those of samples."""
         monitor = self._monitor
         if expected.depth or monitor.agreement.active:
             return False
@@ -262,7 +262,7 @@ class UpdatesByHand:
         return (samples or not levels) and not torch.compiler.is_compiling()
 
     def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: Suspicion) -> None:
-        """Watch for the next point at this place, which may be made of these gradients by new tensors."""
+        """Watch for the next point at this place, which may consist of new tensors made with these gradients."""
         known = {id(point): gradient for point, gradient in suspicion.gradients}
         gradients = [known.get(id(point)) for point in points]
         explain = functools.partial(self._explain, suspicion) if suspicion.is_bad else None
@@ -288,7 +288,7 @@ class UpdatesByHand:
         gradients: list[tuple[Tensor, Tensor]],
         calls: list[ModelCall],
     ) -> Suspicion:
-        """Gradients may not be finite. So may be leaves already, by what was written to them since the last call."""
+        """Suspect gradients that may not be finite. Leaves may be bad already, by writes since the last call."""
         monitor = self._monitor
         with unseen():
             spoilt = {id(leaf): leaf for leaf, _ in gradients if is_bad(leaf)}
@@ -335,7 +335,7 @@ class UpdatesByHand:
         return result
 
     def _meant(self, written: Sequence[Tensor]) -> None:
-        """What some tensors hold now is meant, so that leaves in their memory are under suspicion no more."""
+        """Accept what some tensors hold now, so that leaves in their memory are no longer under suspicion."""
         memory = {memory_of(each) for each in written}
         with unseen(), torch.no_grad():
             for suspicion in self._suspicions:
@@ -343,7 +343,7 @@ class UpdatesByHand:
                 suspicion.leaves = [each for each in suspicion.leaves if each[0] not in self._told]
 
     def _about_to_write(self, written: Sequence[Tensor], given: Sequence[Tensor]) -> _Write:
-        """Keep what some tensors hold that are about to be written to, if it is of interest."""
+        """Copy, where needed, what tensors hold that are about to be written to."""
         memory = {memory_of(each) for each in written}
         held = [(each, leaf) for each in self._suspicions for leaf in each.within(memory)]
         open_ones = [each for each in self._suspicions if not each.withheld]
@@ -359,7 +359,7 @@ class UpdatesByHand:
         return _Write(held, open_ones, others, clean)
 
     def _written(self, write: _Write) -> None:
-        """Note what a write has changed and spoilt, and see to the harm if that was a leaf."""
+        """Note what a write has changed and spoilt, and handle the harm if it spoilt a leaf."""
         with unseen(), torch.no_grad():
             before = {id(each): kept for each, kept in write.clean}
             spoilt = {id(each) for each, _ in write.clean if is_bad(each)}
@@ -377,7 +377,7 @@ class UpdatesByHand:
                     self._harm(suspicion)
 
     def _harm(self, suspicion: Suspicion) -> bool:
-        """A leaf has been spoilt. Say whether that has been undone."""
+        """Handle a spoilt leaf, and return whether the write has been undone."""
         spoilt = suspicion.spoilt()
         kind = kind_of(spoilt)
         if expected.depth or not self._monitor.watch.listens_to(kind):
@@ -400,21 +400,21 @@ class UpdatesByHand:
                 tensor.copy_(before)
             suspicion.spread = []
         else:
-            self._told.update((leaf, True) for leaf, _ in suspicion.leaves)  # the others come to the same
+            self._told.update((leaf, True) for leaf, _ in suspicion.leaves)  # the others report the same harm
             redo(undone)
         return suspicion.withheld
 
     def settle(self, for_good: bool = False) -> None:
-        """Look at the leaves of what was returned, for writes that were not seen, and suspect nothing any more.
+        """Look at the leaves under suspicion for writes that went unseen, and drop all suspicions.
 
-        With ``for_good`` also for new tensors in their place, because no more gradients may be asked for.
+        With ``for_good`` also at new tensors in their place, because no more gradients may be requested.
         """
         self._settle(asked=False)
         if for_good:
             self._new_tensors.settle()
 
     def _settle(self, asked: bool) -> bool:
-        """The same, for suspicions that are over if ``asked`` for other gradients; say whether these are to be zero."""
+        """The same for suspicions that end if others are ``asked`` for; return whether these are to be zero."""
         withheld = False
         if not self._suspicions and self._writes is None:
             return withheld
@@ -431,7 +431,7 @@ class UpdatesByHand:
         return withheld
 
     def _explain(self, suspicion: Suspicion) -> NaNEvent | None:
-        """Find out how bad gradients came about, as long as all is as it was then."""
+        """Find out where bad gradients came from while nothing has changed since."""
         monitor = self._monitor
         if suspicion.event is not None or not suspicion.is_bad:
             return suspicion.event
@@ -453,7 +453,7 @@ class UpdatesByHand:
         return self._monitor.report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])
 
     def _above_autograd(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which what is computed has a history, also where a write is seen, which is below that."""
+        """A context in which computations are recorded by autograd, also from a write, which is seen below autograd."""
         return contextlib.nullcontext() if self._keys is None else torch._C._ForceDispatchKeyGuard(*self._keys)
 
     def _see_writes(self) -> None:
@@ -462,7 +462,7 @@ class UpdatesByHand:
                 self._keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
             self._writes = _Writes(self)
             recorder = self._monitor.recorder
-            with above(recorder if recorder in _get_current_dispatch_mode_stack() else None):  # which is told first
+            with above(recorder if recorder in _get_current_dispatch_mode_stack() else None):  # which sees calls first
                 self._writes.__enter__()
             self._uncompiled.enter_context(uncompiled())
 
@@ -475,7 +475,7 @@ class UpdatesByHand:
 
 
 def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
-    """Those of some points for which a backward has made a gradient, with it."""
+    """The points for which a backward has made a gradient, with these gradients."""
     given = {id(each) for each in args[0]}
     wanted = {id(each) for each in points}
     return [
@@ -486,6 +486,6 @@ def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[
 
 
 def _zero(gradients: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Make an update with some gradients change nothing."""
+    """Zero gradients, so that an update with them changes nothing."""
     for _, gradient in gradients:
         gradient.data = torch.zeros_like(gradient)  # elements may share memory

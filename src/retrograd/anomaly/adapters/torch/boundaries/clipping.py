@@ -1,4 +1,4 @@
-"""Clipping of gradients, which makes NaN of all of them if one is infinite: they are looked at before."""
+"""Clipping of gradients, which turns all of them into NaN if one is infinite: they are checked before."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Gradients = list[tuple[Tensor, Tensor]]  # with their parameters
 
 
 class Clipping:
-    """Looks at gradients that are about to be clipped, at the norm that was computed for that.
+    """Checks gradients that are about to be clipped, by the norm that was computed for clipping.
 
-    The optimizer's step need not look at them again, then.
+    The optimizer's step need not check them again.
 
     Parameters
     ----------
     monitor
-        Whose policies hold, and who explains.
+        Supplies the policies and the explanations.
     """
 
     def __init__(self, monitor: TorchMonitor) -> None:
@@ -53,7 +53,7 @@ class Clipping:
             self._look(gradients, max_norm, total_norm, clip)
 
     def _is_settled(self, total_norm: Tensor) -> bool:
-        """Whether nothing is to be looked at here: others look, or nobody does."""
+        """Whether there is nothing to check here: it is done elsewhere, or not at all."""
         monitor = self._monitor
         if monitor.now.busy or expected.depth or not can_be_bad(total_norm):
             return True
@@ -67,7 +67,7 @@ class Clipping:
         clipped()
 
     def _look(self, gradients: Gradients, max_norm: float, total_norm: Tensor, clip: Callable[[], None]) -> None:
-        """Look at gradients, and clip them unless they are bad and not to be applied."""
+        """Check gradients, and clip them unless they are bad and must not be applied."""
         monitor, now = self._monitor, self._monitor.now
         losses = numbers_of(loss for loss in now.waiting if loss.device == total_norm.device)
         norm, *numbers = numbers_on(total_norm.device, [total_norm.detach(), *losses])

@@ -18,12 +18,12 @@ from retrograd.anomaly.adapters.torch.runtime.waiting import waits
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
-_SAMPLED = 8  # calls in which a number is read from a leaf, to see writes to ``.data`` that no version tells
+_SAMPLED = 8  # calls in which a number is read from a leaf, to detect writes to ``.data``, which change no version
 
 
 @dataclass(eq=False)
 class _Mark:
-    """What a leaf was when its gradient was asked for last."""
+    """The state of a leaf when its gradient was last requested."""
 
     version: int
     place: int
@@ -31,11 +31,11 @@ class _Mark:
     call: Asked
 
     def tells(self, leaf: Tensor) -> bool:
-        """Whether the leaf has been written to since, by what torch counts."""
+        """Whether the leaf has been written to since, by torch's version counter."""
         return (self.version, self.place) != (leaf._version, leaf.data_ptr())
 
     def differs(self, sample: float | None) -> bool:
-        """Whether it has, by a number that was read from it."""
+        """Whether it has, by a sample of its numbers."""
         if sample is None or self.sample is None:
             return False
         return sample != self.sample and not (math.isnan(sample) and math.isnan(self.sample))
@@ -44,8 +44,8 @@ class _Mark:
 class StepsByHand:
     """Counts the calls for gradients that are steps of a training by hand.
 
-    Such a call is one between which and the one before leaves have been written to, or others have come in their place;
-    then the call before was a step as well.
+    A call is such a step if leaves have been written to or replaced by others since the call before; then the call
+    before was a step as well.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class StepsByHand:
     Attributes
     ----------
     times_asked
-        How often gradients have been asked for.
+        How often gradients have been requested.
     """
 
     def __init__(self, monitor: TorchMonitor) -> None:
@@ -70,20 +70,20 @@ class StepsByHand:
         self._marks: Any = WeakIdKeyDictionary()  # of leaves
 
     def knows(self, leaf: Tensor) -> bool:
-        """Whether the gradient of a leaf has been asked for before."""
+        """Whether the gradient of a leaf has been requested before."""
         return leaf in self._marks
 
     def asked(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], chain: Chain) -> bool:
-        """Gradients are asked for; say whether that counts as a step already.
+        """Called when gradients are requested; return whether that already counts as a step.
 
         Parameters
         ----------
         leaves
-            For which they are.
+            With respect to which gradients are requested.
         outputs
-            Of which they are.
+            The tensors that are differentiated.
         chain
-            The points at this place of the program.
+            The points at this place in the program.
         """
         self.times_asked += 1
         if self._monitor.recordings.rehearsing:
@@ -115,13 +115,13 @@ class StepsByHand:
             self._monitor.watch.remember_grad_norm(call.norm)
 
     def updated(self, leaves: Iterable[Tensor]) -> None:
-        """Leaves have been written to: their last call is a step, and so is the next, though this may be undone."""
+        """Note written leaves: their last call is a step, and so is the next, even if this write is undone."""
         for mark in filter(None, map(self._marks.get, leaves)):
             self.count(mark.call)
             mark.place = 0
 
     def take_back(self) -> None:
-        """What has been counted was no training."""
+        """Undo the count: what has been counted was no training."""
         watch, counted = self._monitor.watch, self._counted
         if counted:
             self._counted = 0

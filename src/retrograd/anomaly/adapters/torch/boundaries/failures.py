@@ -40,15 +40,15 @@ def explanation(
     Parameters
     ----------
     error
-        As it was caught, with its traceback.
+        The error as caught, with its traceback.
     watch
         The watch that has caught it.
     model
         For the names of modules; None if there is none.
     context
-        What is known of the training beyond operations.
+        What is known about the training besides its operations.
     findings_at
-        How to look for what has gone wrong, as a frame sees it.
+        Makes the findings for the variables that a frame sees.
     """
     for each in with_causes(error):
         if _is_about_matrix(each):
@@ -62,21 +62,21 @@ def explanation(
 
 
 def _is_about_matrix(error: BaseException) -> bool:
-    """Whether linear algebra has refused a matrix for what it is."""
+    """Whether linear algebra has refused a matrix because of its values."""
     of_lu = str(error).startswith("torch.linalg.lu_factor: ")  # a RuntimeError without a class of its own
     return of_lu or isinstance(error, torch.linalg.LinAlgError)
 
 
 def _is_of_package(error: BaseException) -> bool:
-    """Whether an installed package has raised an error by itself."""
+    """Whether an installed package itself raised an error."""
     user, frame, _ = _places_of(error)
     return user is not None and user[0] is frame and package_of(frame.f_code.co_filename) is not None
 
 
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
-    """The event of a loss that is not finite, where the program itself has raised an error, as it does on seeing that.
+    """The event of a non-finite loss if the program itself raised an error, as programs do when they check it.
 
-    None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
+    None if there is no such loss among the variables of the traceback, or if nothing is known about it.
     """
     for frame, value in variables_left_by(error, is_between):
         if _is_bad_loss(value):
@@ -92,14 +92,14 @@ def _is_bad_loss(value: Any) -> bool:
 
 
 def has_history(value: Any) -> bool:
-    """Whether it is a tensor that operations have made; not asked of a proxy what it stands for, which may be gone."""
+    """Whether it is a tensor with a history; a proxy is not resolved, as what it stands for may be gone."""
     return issubclass(type(value), torch.Tensor) and node_of(value) is not None
 
 
 def _refused_argument(
     error: BaseException, caught: BaseException, findings_at: Callable[[FrameType], Findings]
 ) -> NaNEvent | None:
-    """The event of a NaN in what a function of torch was given that has raised an error; None if there is none."""
+    """The event of a NaN in an argument of a torch function that raised an error; None if there is none."""
     refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value), caught)
     nan, frame = refused.nan(), refused.frame
     violation = refused.violation() if nan is None else None
@@ -118,7 +118,7 @@ def _refused_argument(
 
 
 def _is_bad_alike(value: Any, nan: torch.Tensor) -> bool:
-    """Whether it is a tensor with infinities of which one with NaN may have been made, element by element."""
+    """Whether it is a tensor with infinities from which one with NaN may have been made, element by element."""
     return isinstance(value, torch.Tensor) and value.shape == nan.shape and is_bad(value)
 
 
@@ -148,13 +148,13 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
-    """Where a tensor came to numbers that are not finite; None if that is not known."""
+    """The event of the operation that made a tensor non-finite; None if unknown."""
     event = findings.in_forward([value], unfinished=True)
     return None if event.op == "unknown" else event
 
 
 def _operation_of(error: BaseException) -> str:
-    """The operation that has raised an error, by what it says."""
+    """The operation that raised an error, according to the message."""
     said = _SAID.match(str(error))
     return "linalg" if said is None else said["op"]
 
@@ -164,7 +164,7 @@ def _kind_of(error: BaseException) -> str:
 
 
 def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, FrameType | None, list[Any]]:
-    """The user's innermost frame with the instruction in it, the innermost frame at all, and the modules under way."""
+    """The user's innermost frame with its instruction, the innermost frame of all, and the modules being called."""
     user: tuple[FrameType, int] | None = None
     modules: list[Any] = []
     frame = None
@@ -178,7 +178,7 @@ def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, Fram
 
 
 def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
-    """The event of a matrix that linear algebra has refused for what it is, or an installed package that factorises."""
+    """The event of a matrix that linear algebra, or a package that factorises, refused because of its values."""
     user, frame, modules = _places_of(error)
     place = {} if user is None else place_fields(user[0].f_code, user[1], callers_of(user[0])[:1])
     said = _SAID.match(str(error)) if _is_about_matrix(error) else None

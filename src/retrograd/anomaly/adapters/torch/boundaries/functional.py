@@ -1,9 +1,9 @@
 """Weights that are new tensors in each step: ``params = [p - lr * g for p, g in zip(params, grads)]``.
 
-Nobody writes to them, so that no update is seen. What is seen is where gradients are asked for, at one place of the
-program time after time. If a gradient was not finite and the next point is not in the same elements, the program has
-gone there. So does a sampler that goes back; but it holds the point to which it can. A program that holds none has lost
-its weights.
+They are never written to, so that no update is seen. What is seen is the points at which gradients are requested, again
+and again at one place in the program. If a gradient was not finite and the next point is not finite in the same
+elements, the program has moved there. So does a sampler that goes back later; but it holds the point to return to. A
+program that holds none has lost its weights.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from retrograd.anomaly.libraries import is_library, outwards, user_frames
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
-_PLACES = 64  # at which gradients are asked for, of which the latest points are known
-_AT_ONCE = 3  # bad gradients that are explained before it is known what comes of them, while all is at hand
-_OLDEST = 8  # calls at other places, for which a doubt is held
-FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
+_PLACES = 64  # at which gradients are requested, and whose latest points are known
+_AT_ONCE = 3  # bad gradients that are explained before their effect is known, while everything is available
+_OLDEST = 8  # calls at other places, during which a doubt is kept
+FOLLOWED = 3  # updates after one that was left out: the program's state may still contain it
 PATIENCE = 100  # gradients in a row at points that are not finite, in a program that could go back
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 @dataclass(eq=False)
 class Asked:
-    """One time that gradients were asked for: the loss, their norm, and whether it has been counted as a step."""
+    """One request for gradients: the loss, their norm, and whether it has been counted as a step."""
 
     loss: float | None = None
     norm: float | None = None
@@ -59,11 +59,11 @@ class Doubt:
     Attributes
     ----------
     points, gradients
-        Where they were asked for, and what was returned there, if anything.
+        Where they were requested, and what was returned there, if anything.
     explain
-        Says how they came about; None if they are finite, and the update is looked at for other reasons.
+        Explains where they came from; None if they are finite, and the update is examined for other reasons.
     event
-        The answer, once it was asked for.
+        The explanation, once it was requested.
     """
 
     points: Sequence[Tensor]
@@ -77,12 +77,12 @@ class Doubt:
         return self.event
 
     def leads_to(self, points: Sequence[Tensor]) -> bool:
-        """Whether a point is bad wherever an update by these gradients makes it so."""
+        """Whether a point is bad wherever an update with these gradients would make it bad."""
         if self.event is None and self.explain is None:
             return True
         asked = zip(points, self.gradients, strict=True)
         pairs = [(point, each) for point, each in asked if each is not None and is_bad(each)]
-        if any(has_nan(each) for _, each in pairs):  # it goes through all that an update does; an infinity may not
+        if any(has_nan(each) for _, each in pairs):  # NaN survives any update; an infinity may not
             pairs = [(point, torch.where(each.isnan(), each, 0.0)) for point, each in pairs]
         reached = [(bad(point), ~each.isfinite()) for point, each in pairs]
         return bool(reached) and all(
@@ -93,26 +93,26 @@ class Doubt:
 
 @dataclass(eq=False)
 class Chain:
-    """The points at which gradients are asked for at one place, one after the other.
+    """The successive points at which gradients are requested at one place.
 
     Attributes
     ----------
     asked
-        The last time.
+        The last request.
     moves
         Whether the present point consists of other tensors than the one before.
     trains
-        Whether that counts as a step of training, and not as one of an inner loop, which begins again and again.
+        Whether such a move counts as a training step, and not as one of an inner loop, which is restarted repeatedly.
     doubt
-        About the point before.
+        The doubt about the point before.
     cause
-        The one that has led to the first of those that are not finite.
+        The doubt that led to the first of the current non-finite points.
     lost_for
-        How many of them there have been in a row.
+        How many non-finite points there have been in a row.
     is_told
-        Whether that has been told.
+        Whether that has been reported.
     followed
-        How many updates there are still to see whatever their gradients are.
+        How many more updates to observe even if their gradients are finite.
     """
 
     asked: Asked = field(default_factory=Asked)
@@ -124,11 +124,11 @@ class Chain:
     is_told: bool = False
     followed: int = 0
     _tensors: list[weakref.ref[Tensor]] = field(default_factory=list)
-    _has_history: bool = False  # the point before
+    _has_history: bool = False  # of the point before
     _begins_again: bool = False  # it has gone from a point with a history to one without
 
     def arrive(self, points: Sequence[Tensor]) -> None:
-        """Gradients are asked for here."""
+        """Called when gradients are requested here."""
         known = [reference() for reference in self._tensors]
         self.moves = bool(known) and all(point is not old for point, old in zip(points, known, strict=True))
         has_history = any(point.grad_fn is not None for point in points)
@@ -139,15 +139,15 @@ class Chain:
 
 
 class NewTensors:
-    """Follows programs whose weights are new tensors in each step, and says when one has lost them.
+    """Follows programs whose weights are new tensors in each step, and reports when one has lost them.
 
     Parameters
     ----------
     monitor
-        Whose policies hold, and who explains.
+        Supplies the policies and the explanations.
     is_open
-        Whether gradients that are returned now may go to weights; asked with whether they may be those of samples,
-        within ``vmap``.
+        Tells whether gradients that are returned now may be for weights; the argument is whether they may be those of
+        samples, within ``vmap``.
     count
         Called with what counts as a step.
     step_ended
@@ -166,7 +166,7 @@ class NewTensors:
         self._count = count
         self._step_ended = step_ended
         self._chains: dict[Any, Chain] = {}
-        self._explained = 0  # doubts, before anything came of them
+        self._explained = 0  # doubts, before they had any effect
         self._calls = 0
         self._follows = False
         self._in_doubt: list[tuple[int, Chain]] = []  # since which call
@@ -179,14 +179,14 @@ class NewTensors:
         self._follows = True
 
     def stop(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._chains, self._explained, self._in_doubt = {}, 0, []
         self._follows = False
 
     # --- the points -----------------------------------------------------------------------------------------------
 
     def at(self, points: Sequence[Tensor]) -> Chain:
-        """The chain of a point, which has arrived there; to be called from where gradients are asked for."""
+        """The chain that a point has just joined; to be called where gradients are requested."""
         if self._monitor.recordings.rehearsing:
             return Chain()
         place = tuple((each.f_code, each.f_lasti) for each in user_frames(sys._getframe(1)))
@@ -212,7 +212,7 @@ class NewTensors:
         if chain.lost_for or not (explain is not None or chain.followed > 0):
             return
         with unseen():
-            if any(map(is_bad, points)):  # from which nothing comes that would be news
+            if any(map(is_bad, points)):  # whose consequences would be no news
                 chain.lost_for = 1
                 return
         doubt = Doubt(points, gradients, explain)
@@ -223,7 +223,7 @@ class NewTensors:
         self._in_doubt = [each for each in self._in_doubt if each[1] is not chain] + [(self._calls, chain)]
 
     def judge(self, chain: Chain, points: Sequence[Tensor]) -> bool:
-        """Look at a point that has arrived, and say whether it has been made what it was before."""
+        """Look at a point that has arrived, and return whether it has been restored to what it was before."""
         chain.followed -= 1
         if not chain.moves:
             return False
@@ -252,7 +252,7 @@ class NewTensors:
         return False
 
     def settle(self) -> None:
-        """Look for what became of points whose gradients were bad, after which none were asked for any more."""
+        """Look for what became of points with bad gradients after which no more were requested."""
         in_doubt, self._in_doubt = self._in_doubt, []
         for _, chain in in_doubt:
             doubt, chain.doubt = chain.doubt, None
@@ -266,7 +266,7 @@ class NewTensors:
                     self._harm(chain, replace(doubt, points=before), kind, list(became.values()))
 
     def _became(self, doubt: Doubt) -> dict[int, Tensor]:
-        """What the program holds in place of points, by their numbers: tensors that are bad where the gradient was."""
+        """The tensors the program holds in place of points, by the points' indices: bad where the gradient was."""
         known = {id(each) for each in doubt.gradients}
         held = [each for each in held_around(sys._getframe(1), _is_member) if is_point(each) and id(each) not in known]
         found: dict[int, Tensor] = {}
@@ -282,7 +282,7 @@ class NewTensors:
         return found
 
     def _can_go_back(self, points: Sequence[Tensor], lost: Sequence[Tensor]) -> bool:
-        """Whether the program holds finite tensors in place of bad ones, or leaves to a library where it goes."""
+        """Whether the program holds finite tensors to return to, or a library decides about its moves."""
         frame = sys._getframe(1)
         if any(is_library(each.f_code.co_filename, "scipy") for each in outwards(frame)):
             return True
@@ -302,7 +302,7 @@ class NewTensors:
         return False
 
     def _harm(self, chain: Chain, doubt: Doubt, kind: str, points: Sequence[Tensor]) -> bool:
-        """A point has been lost; it is what it was before from here on, unless the policy lets it pass."""
+        """Handle a lost point: restore it to what it was before, unless the policy lets it pass."""
         event = doubt.explained() or self._of_update(next(filter(is_bad, points)))
         became = [point.detach().clone() for point in points]
         for point, before in zip(points, doubt.points, strict=True):
@@ -325,7 +325,7 @@ class NewTensors:
     def _grad_and_value(
         self, original: Any, func: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Gradients are asked of a transform, which can be run again."""
+        """Gradients are requested from a transform, which can be run again."""
         asking = self._ask(Transformed(func, argnums, has_aux, args, kwargs))
         result = original(func, argnums, has_aux, args, kwargs)
         if asking is not None:
@@ -333,7 +333,7 @@ class NewTensors:
         return result
 
     def _vjp(self, original: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: bool = False) -> Any:
-        """The same of one that returns a function, which returns them."""
+        """The same for a transform that returns a function, which returns them."""
         numbers = tuple(range(len(primals))) if argnums is None else argnums
         asking = self._ask(Transformed(func, numbers, has_aux, primals, {}))
         result = original(func, *primals, argnums=argnums, has_aux=has_aux)
@@ -350,7 +350,7 @@ class NewTensors:
         return output, looked_at, *aux
 
     def _ask(self, call: Transformed) -> _Asking | None:
-        """A transform is about to be run; None if what it returns goes to nothing that is looked at."""
+        """Called before a transform is run; None if its results concern nothing that is watched."""
         if self._monitor.now.busy or within_backward() or not self._is_open(True):
             return None
         points = [each for each in map(samples_of, call.inputs()) if is_point(each)]
@@ -362,7 +362,7 @@ class NewTensors:
         return _Asking(call, points, chain)
 
     def _answered(self, asking: _Asking, gradients: Any, output: Any, cotangents: Any = None) -> None:
-        """It has returned gradients, once or several times."""
+        """Called when it has returned gradients, once or several times."""
         monitor, chain = self._monitor, asking.chain
         if not self._follows or monitor.now.busy:
             return
@@ -407,7 +407,7 @@ class _Asking:
     call: Transformed
     points: list[Tensor]
     chain: Chain
-    is_counted: bool = False  # as asked for
+    is_counted: bool = False  # as a request
 
 
 _NEVER_BACK = (
@@ -422,7 +422,7 @@ def is_point(value: Any) -> bool:
 
 
 def _is_member(owner: Any, name: str) -> bool:
-    """Whether something is what a module's parameters began with, which ``functional_call`` puts others in place of."""
+    """Whether it is an original parameter of a module, which ``functional_call`` replaces by others."""
     return name == "_parameters" and isinstance(owner, torch.nn.Module)
 
 

@@ -1,8 +1,8 @@
-"""Steps that are captured into a CUDA graph: where it is replayed, nothing of the program's Python is called.
+"""Steps that are captured into a CUDA graph: a replay calls none of the program's Python.
 
-While a step is captured, the look at it is made a part of the graph, and so is what holds a bad update back, as with
-``lag=1``. What else is kept of a step to explain it are tensors, and those of a graph hold the numbers of its last
-replay. So a replay is a step whose look has been launched already, and whose result is read afterwards.
+While a step is captured, the check of it becomes a part of the graph, and so does what holds a bad update back, as with
+``lag=1``. Whatever else is kept of a step to explain it are tensors, and those of a graph hold the numbers of its last
+replay. So a replay is a step whose check has already been launched, and whose result is read afterwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEVICE = "cuda"
 
 @dataclass(eq=False)
 class _Loss:
-    """What leads to an update: the losses, how models were called, and what the last operations did in backward."""
+    """What led to an update: the losses, the calls of models, and the work of the last operations in backward."""
 
     roots: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)  # without the scale of a gradient scaler
@@ -50,41 +50,41 @@ class _Loss:
     tail: Tail | None = None
     backwards: int = 0
     is_scaled: bool = False
-    is_applied: bool = False  # within the graph, by hand
+    is_applied: bool = False  # by hand, within the graph
 
     def capture_ended(self) -> None:
-        """Find out whether the graph has written to the leaves."""
+        """Note whether the graph writes to the leaves."""
         self.is_applied = any(leaf._version != version for leaf, version in self.leaves)
 
 
 @dataclass(eq=False)
 class _Update:
-    """One optimizer's step in a graph, the look before it, and what holds it back.
+    """One optimizer's step in a graph, the check before it, and what holds it back.
 
-    That is None if nothing does, or if a gradient scaler sees to it.
+    The latter is None if nothing does, or if a gradient scaler takes care of it.
     """
 
     loss: _Loss
     parameters: list[Tensor]
     verdict: Verdict
     held: Hold | None
-    is_applied: bool  # whatever the look says
+    is_applied: bool  # whatever the check says
 
 
 @dataclass(eq=False)
 class _Graph:
-    """What a graph does to weights.
+    """The updates of weights in a graph.
 
     Attributes
     ----------
     armed
         On the device, whether bad updates are to be held back; false once the watch has ended.
     updates
-        By optimizers.
+        Those by optimizers.
     loss
-        What comes after the last of them: its update is not in the graph, or is written by hand.
+        What follows the last of them: its update is not in the graph, or is made by hand.
     calls
-        How models had been called in the step that was under way before.
+        The calls of models in the step that was under way before.
     """
 
     armed: Tensor
@@ -94,26 +94,26 @@ class _Graph:
 
 
 class _UnderWay(threading.local):
-    """The graph that a thread captures, and the update in it that an optimizer is at."""
+    """The graph that a thread is capturing, and the optimizer's update that is being captured."""
 
     graph: _Graph | None = None
     update: _Update | None = None
 
 
 class Graphs:
-    """Looks at the steps that are captured, and after each replay at what they came to.
+    """Puts checks into captured steps, and examines the results after each replay.
 
     Parameters
     ----------
     monitor
-        Whose policies hold, and who explains.
+        Supplies the policies and the explanations.
     """
 
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
         self._known: weakref.WeakKeyDictionary[Any, _Graph] = weakref.WeakKeyDictionary()
         self._now = _UnderWay()
-        self._replayed: list[LateStep] = []  # whose results have not been read
+        self._replayed: list[LateStep] = []  # whose results have not been read yet
         self._handles: list[Any] = []
 
     def start(self, patches: Patches) -> None:
@@ -128,7 +128,7 @@ class Graphs:
         self._handles.append(register_optimizer_step_post_hook(self._after_step))
 
     def stop(self) -> None:
-        """Let go of everything; graphs that are replayed later update the weights as the program has written it."""
+        """Release everything; graphs that are replayed later update the weights as the program intends."""
         for handle in self._handles:
             handle.remove()
         for graph in self._known.values():
@@ -141,7 +141,7 @@ class Graphs:
     # --- while a graph is captured --------------------------------------------------------------------------------
 
     def _enter(self, original: Any, owner: Any, *args: Any) -> Any:
-        """The last moment before a capture in which something can be read, and in which an error does no harm."""
+        """The last moment before a capture at which something can be read and an error does no harm."""
         if self._is_to_be_watched():
             self._let_go()
         return original(owner, *args)
@@ -163,8 +163,8 @@ class Graphs:
         finally:
             if known is not None:
                 known.loss.capture_ended()
-                self._monitor.sites.rest()  # replays call nothing, and may be all that comes
-                self._monitor.calls.forget()  # those of a capture have computed nothing
+                self._monitor.sites.rest()  # replays call nothing, and may be all that follows
+                self._monitor.calls.forget()  # calls during a capture have computed nothing
                 self._monitor.calls.remember(known.calls)
 
     def _is_to_be_watched(self) -> bool:
@@ -178,12 +178,12 @@ class Graphs:
         return files <= {torch.cuda.graphs.__file__}
 
     def _let_go(self) -> None:
-        """Read what is out, and keep no graph of an earlier step alive, whose nodes belong to another stream."""
+        """Read pending results, and keep no graph of an earlier step alive, whose nodes belong to another stream."""
         self._monitor.settle()
         self._monitor.now.tail = None
 
     def _unwatched(self, original: Any, callables: Any, *args: Any, **kwargs: Any) -> Any:
-        """Graphed callables are tried with gradients that nobody has filled, and are no steps."""
+        """Graphed callables are tried out with uninitialised gradients; these are no steps."""
         now = self._monitor.now
         before, now.at_work = now.at_work, True
         try:
@@ -193,7 +193,7 @@ class Graphs:
             now.at_work = before
 
     def _captured(self) -> _Graph | None:
-        """The graph that what is called now becomes a part of; None if none is captured, or nobody is to look."""
+        """The graph that is being captured; None if there is none, or nothing is to be checked."""
         graph = self._now.graph
         return graph if graph is not None and not self._monitor.now.at_work and capturing() else None
 
@@ -221,8 +221,8 @@ class Graphs:
         has_closure = kwargs.get("closure") is not None or (len(args) > 1 and args[1] is not None)
         if graph is None or has_closure or self._now.update is not None:
             return
-        scaled = getattr(optimizer, "found_inf", None) is not None  # infinities are how that works, and it sees to them
-        several = self._monitor.agreement.active  # who would have to decide the same
+        scaled = getattr(optimizer, "found_inf", None) is not None  # the scaler expects and handles infinities
+        several = self._monitor.agreement.active  # processes, which would have to decide alike
         gradients = [] if scaled else [each for each in gradients_of(optimizer) if each[1].device.type == _DEVICE]
         losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
         harmful = [] if scaled or several else self._monitor.watch.must_not_pass
@@ -267,7 +267,7 @@ class Graphs:
         monitor.pace.unseen += loss.backwards
 
     def _go_on(self, loss: _Loss) -> None:
-        """The replay has ended with gradients that have not been applied, or have been by hand."""
+        """Handle a replay that ended with gradients that were not applied, or were applied by hand."""
         monitor = self._monitor
         if loss.is_applied:
             self._count(loss)
@@ -295,7 +295,7 @@ class Graphs:
         watch.spent(monitor.pace.looked(began))
 
     def settle(self) -> None:
-        """Read the results of the last replay, if they are still out."""
+        """Read the results of the last replay, if they are still pending."""
         replayed, self._replayed = self._replayed, []
         for step in replayed:
             _, step.largest, losses = step.look.read()

@@ -1,4 +1,4 @@
-"""All that an optimizer remembers: its tensors, and the numbers and containers around them."""
+"""The whole memory of an optimizer: its tensors, and the numbers and containers around them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _HOOKS = "_hooks"  # torch's own tables of what is called around a step
 
 
 class Memory:
-    """What is found in an optimizer, however it keeps it: in its state, in its groups or in attributes of its own.
+    """The content of an optimizer, wherever it keeps it: in its state, its groups or attributes of its own.
 
-    Optimizers that it wraps are looked into, and objects of classes that come with it. Tensors are noted, not copied.
+    Optimizers that it wraps are searched, too, and objects of its module's classes. Tensors are noted, not copied.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Memory:
             self._note(optimizer)
 
     def _note(self, optimizer: Any) -> None:
-        """The state and the groups, where torch's own optimizers have all; quick, as it may be for every step."""
+        """Note the state and the groups, all that torch's own optimizers have; fast, as it may run in every step."""
         parts = [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
         self._containers = [(part, dict(part)) for part in parts]
         self.tensors = [each for group in optimizer.param_groups for each in group["params"]]
@@ -51,7 +51,7 @@ class Memory:
             each = rest.pop()
             if id(each) in self._seen:
                 continue
-            self._seen[id(each)] = each  # also keeps it alive, and so its id its own
+            self._seen[id(each)] = each  # keeping it alive keeps its id unique
             if isinstance(each, Tensor):
                 self.tensors.append(each)
             elif isinstance(each, (dict, list, deque)):
@@ -68,11 +68,11 @@ class Memory:
         return isinstance(thing, torch.optim.Optimizer) or _package_of(thing) == self._package
 
     def updated(self) -> None:
-        """Note what is there after an update, so that what others change later is not put back."""
+        """Note the content after an update, so that changes made by others later are not undone."""
         self._after = [_copied(container) for container, _ in self._containers]
 
     def put_back(self) -> None:
-        """Give numbers and containers what they were before, where it was the update that changed them."""
+        """Restore numbers and containers that the update has changed."""
         for (container, before), after in zip(self._containers, self._after, strict=True):
             if isinstance(container, dict):
                 _put_entries_back(container, before, after)
@@ -82,7 +82,7 @@ class Memory:
 
 
 def _holds_containers(optimizer: Any) -> bool:
-    """Whether the state is more than tensors and numbers, as that of LBFGS; it is alike for all parameters."""
+    """Whether the state has more than tensors and numbers, as LBFGS's has; it is alike for all parameters."""
     first = next(iter(optimizer.state.values()), None) or {}
     return any(isinstance(value, (dict, list, deque, tuple, set)) for value in first.values())
 
@@ -107,7 +107,7 @@ def _put_entries_back(part: dict[Any, Any], before: dict[Any, Any], after: dict[
     for key in [*after, *(key for key in before if key not in after)]:
         old, new = before.get(key, _GONE), after.get(key, _GONE)
         if old is new or part.get(key, _GONE) is not new:
-            continue  # unchanged, or somebody has set it since, such as a schedule
+            continue  # unchanged, or set since by others, such as a scheduler
         if old is _GONE:
             del part[key]
         else:

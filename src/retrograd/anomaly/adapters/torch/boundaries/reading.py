@@ -1,4 +1,4 @@
-"""Numbers and truth values that the program reads of its tensors, as where it checks its loss by itself."""
+"""Numbers and truth values that the program reads from its tensors, as when it checks its loss itself."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _READ_BY = ("item", "__bool__", "__float__")
 
 
 class Reads:
-    """Tells the watch of a loss that is not finite and that the program checks: perhaps it stops for it.
+    """Reports a non-finite loss that the program checks, as it may stop because of it.
 
-    It does nothing in programs that compile: compiled code would be made of what replaces torch's methods.
+    It does nothing in programs that use ``torch.compile``, which would compile the replacements of torch's methods.
 
     Parameters
     ----------
     monitor
-        Whose watch it is, and who explains.
+        Supplies the watch and the explanations.
     """
 
     def __init__(self, monitor: TorchMonitor) -> None:
@@ -59,7 +59,7 @@ class Reads:
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
             if not (monitor.now.busy or monitor.watch.is_quiet):
-                self._look(sys._getframe(2), value)  # that of the user's
+                self._look(sys._getframe(2), value)  # the user's frame
         return value
 
     def _look(self, frame: Any, value: Any) -> None:
@@ -89,7 +89,7 @@ class Reads:
     def _is_bad(self, tensor: Any) -> bool | None:
         if not issubclass(type(tensor), Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):
             return None
-        if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
+        if tensor.numel() == 1 and tensor.is_floating_point():  # about as cheap as the program's own read
             return not math.isfinite(item(tensor))
         with self._monitor.at_work():
             return is_bad(tensor)

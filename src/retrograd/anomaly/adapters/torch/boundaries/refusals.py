@@ -1,4 +1,4 @@
-"""Where a number was made that a distribution has refused as a parameter."""
+"""Where a number was made that a distribution refused as a parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrograd.anomaly.names import TRANSPARENT, canonical
 
 
 def refusal(violation: Violation, findings: Findings) -> NaNEvent | None:
-    """The event of a parameter that was refused, at the operation that made it; None if nothing is known of that."""
+    """The event of a refused parameter, at the operation that made it; None if that is unknown."""
     value = violation.value
     if not isinstance(value, Tensor):
         return None
@@ -48,13 +48,13 @@ def refusal(violation: Violation, findings: Findings) -> NaNEvent | None:
 
 
 def _at(result: Tensor, violation: Violation) -> Tensor:
-    """Where a result is the number that was refused."""
+    """Where a result equals the number that was refused."""
     values = dense(result)
     return values == torch.as_tensor(violation.told["value"], dtype=values.dtype)
 
 
 def _of_leaf(violation: Violation, leaf: Argument, findings: Findings) -> NaNEvent:
-    """The event of a parameter of the program's, which it has handed on as it is."""
+    """The event of a leaf of the program that was passed to the distribution unchanged."""
     call = Call("leaf", [leaf], [None], 0, code=violation.code, at=violation.at)
     event = findings.described(Origin(call, leaf=leaf))
     place = place_fields(violation.code, violation.at)

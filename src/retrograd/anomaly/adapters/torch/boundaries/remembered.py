@@ -1,4 +1,4 @@
-"""What optimizers remember of their parameters."""
+"""What optimizers remember about their parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bad_remembered(optimizer: Any, model: Any, frame: FrameType | None) -> Found
 
 
 def remembered_of(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that an optimizer remembers of a parameter, by name; one of the user's own may keep just one."""
+    """The tensors an optimizer keeps for a parameter, by name; one written by the user may keep just one."""
     state = optimizer.state.get(param, {})
     named = state.items() if isinstance(state, Mapping) else [("state", state)]
     return ((key, value) for key, value in named if isinstance(value, Tensor) and can_be_bad(value))

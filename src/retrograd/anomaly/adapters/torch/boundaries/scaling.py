@@ -1,4 +1,4 @@
-"""Gradient scalers: infinities in scaled gradients are how they work; updates left out again and again are not."""
+"""Gradient scalers: they expect infinities in scaled gradients, but not to skip updates again and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
-_USUAL = 65536.0  # a scaler that begins higher has to come down to it first
+_USUAL = 65536.0  # a scaler that starts higher has to come down to it first
 
 
 class Scaling:
@@ -23,20 +23,20 @@ class Scaling:
     Parameters
     ----------
     on_bad
-        Called with an optimizer and what is to be said, when its updates have been left out too often.
+        Called with an optimizer and a message when its updates have been skipped too often.
     on_skip
-        Called when an update has been left out.
+        Called when an update has been skipped.
     rehearsing
-        Says whether the step is a second run, in which the scale must not change.
+        Tells whether the step is a second run, in which the scale must not change.
 
     Attributes
     ----------
     active
         Whether the loss of the present step was scaled.
     history
-        The scales after updates that were left out.
+        The scales after skipped updates.
     device
-        The kind of device that the loss was on.
+        The type of the device that the loss was on.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Scaling:
         self.active = False
         self.history: deque[float] = deque(maxlen=32)
         self.device = "cuda"
-        self._plain: Any = WeakIdKeyDictionary()  # the losses, by their scaled forms
+        self._plain: Any = WeakIdKeyDictionary()  # from scaled losses to the unscaled ones
         self._optimizer: Any = None
         self._stepped = False
         self._skips = 0  # in a row
-        self._in_vain = 0  # those of them at a scale that is usual
+        self._in_vain = 0  # of these, the ones at a usual scale
 
     def start(self, patches: Patches) -> None:
         patches.wrap(torch.amp.GradScaler, "scale", self._scale)
@@ -60,7 +60,7 @@ class Scaling:
         patches.wrap(torch.amp.GradScaler, "update", self._update)
 
     def unscaled(self, root: Tensor) -> Tensor:
-        """The loss that a tensor is the scaled form of; itself otherwise."""
+        """The unscaled loss of a scaled one; any other tensor itself."""
         plain: Tensor = self._plain.get(root, root)
         return plain
 
@@ -116,7 +116,7 @@ class Scaling:
 
 
 def _paired(scaled: Any, plain: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """What a scaler has made, one tensor or several, with what it was given."""
+    """The results of a scaler, one tensor or several, each with its argument."""
     if isinstance(scaled, Tensor):
         yield scaled, plain
     elif isinstance(scaled, (list, tuple)):

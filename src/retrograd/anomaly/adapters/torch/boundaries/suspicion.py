@@ -1,4 +1,4 @@
-"""Returned gradients that are not finite, and the leaves that they may go to."""
+"""Returned gradients that are not finite, and the leaves that they may be applied to."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from retrograd.anomaly.adapters.torch.records.recording import memory_of
 from retrograd.anomaly.adapters.torch.records.tail import Tail
 from retrograd.anomaly.event import NaNEvent
 
-_OLDEST = 8  # calls for which a suspicion is held
+_OLDEST = 8  # calls during which a suspicion is kept
 
 
 @dataclass(eq=False)
 class Suspicion:
-    """Gradients that are not finite and that may go to leaves, which still are.
+    """Non-finite gradients that may be applied to leaves, which are still finite.
 
     Attributes
     ----------
     gradients
-        What was returned, with its leaves.
+        The returned gradients, with their leaves.
     leaves
-        Those that are finite, with what shares their memory.
+        The leaves that are finite, each with a tensor that shares its memory.
     losses
-        What the gradients come from, where that is not finite and its graph has been kept.
+        The non-finite losses of the gradients whose graph has been kept.
     lost
-        The same without a graph.
+        The same without their graph.
     tail, calls
-        What the last operations did in backward, and how the model was called.
+        The work of the last operations in backward, and the calls of the model.
     step
         The number of the step.
     is_bad
-        Whether gradients are not finite; else the update is looked at for other reasons.
+        Whether gradients are not finite; otherwise the update is examined for other reasons.
     age
         How many calls there have been since.
     event
-        How the gradients came about, once something has been written.
+        Where the gradients came from, once something has been written.
     before
         The leaves that have been written to, as they were.
     spread
-        Other tensors that a write has made non-finite, such as a momentum of the program's own, as they were.
+        Other tensors that a write has made non-finite, such as the program's own momentum, as they were.
     withheld
-        Whether they are to stay so.
+        Whether they are to stay as they were.
     """
 
     gradients: list[tuple[Tensor, Tensor]]
@@ -63,18 +63,18 @@ class Suspicion:
     withheld: bool = False
 
     def within(self, written: set[int]) -> list[Tensor]:
-        """The leaves in some memory."""
+        """The leaves within the given memory."""
         return [leaf for leaf, _ in self.leaves if memory_of(leaf) in written]
 
     def is_over(self) -> bool:
-        """Whether the program has gone on to use the leaves, or will not."""
+        """Whether the program has moved on to use the leaves, or never will."""
         return bool(self.before) or self.age > _OLDEST or any(_moved(*each) for each in self.leaves)
 
     def spoilt(self) -> list[Tensor]:
         return [leaf for leaf, _ in self.leaves if is_bad(leaf)]
 
     def put_back(self) -> list[tuple[Tensor, Tensor, bool]]:
-        """Make the leaves what they were, and return what they had become, for :func:`redo`."""
+        """Restore the leaves, and return what they had become, for :func:`redo`."""
         undone = []
         for leaf, alias in self.leaves:
             if id(leaf) in self.before:
@@ -92,7 +92,7 @@ def _moved(leaf: Tensor, alias: Tensor) -> bool:
 
 
 def redo(undone: Sequence[tuple[Tensor, Tensor, bool]]) -> None:
-    """Make leaves again what :meth:`Suspicion.put_back` says that they had become."""
+    """Undo :meth:`Suspicion.put_back`, given what it returned."""
     for tensor, became, moved in undone:
         if moved:
             tensor.data = became

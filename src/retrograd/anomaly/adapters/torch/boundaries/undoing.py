@@ -1,4 +1,4 @@
-"""Updates that are undone, or that change nothing because their gradients are taken away."""
+"""Updates that are undone, or made without effect by taking their gradients away."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradien
 
 
 class BeforeUpdate:
-    """The weights of an optimizer, and all that it remembers, as they were before a step.
+    """The weights of an optimizer and its whole memory as they were before a step.
 
     Attributes
     ----------
     weights
-        Each parameter, with a copy of what it was.
+        Each parameter, with a copy of its earlier value.
     """
 
     @torch.no_grad()
@@ -32,19 +32,19 @@ class BeforeUpdate:
         self.weights = [(param, self._before[id(param)]) for param in params]
 
     def before(self, tensor: Tensor) -> Tensor | None:
-        """What a tensor was that the optimizer remembers; None of one that was not there."""
+        """The earlier value of a tensor in the optimizer's memory; None if it was not there."""
         return self._before.get(id(tensor))
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Called after the step, or in its middle if it goes no further."""
+        """Called after the step, or in the middle of it if it goes no further."""
         self._memory.updated()
         self._memory.put_back()
         self._tensors.restore()
 
     @contextlib.contextmanager
     def restored_by(self, error: type[Exception]) -> Iterator[None]:
-        """A context within the step, which such an error ends."""
+        """A context within the step; an error of the given type ends it and restores everything."""
         try:
             yield
         except error:
@@ -53,17 +53,17 @@ class BeforeUpdate:
 
 
 class Withheld:
-    """An update that changes nothing, because its gradients are taken away for its time.
+    """An update that changes nothing, because its gradients are taken away while it runs.
 
-    A step that torch has not written may count on gradients, or count itself whether there are any: it gets zeros, and
-    is undone, random numbers that it draws included.
+    A step that is not torch's own may need gradients, or change state without any: it gets zeros and is undone
+    afterwards, including the random numbers that it draws.
 
     Parameters
     ----------
     optimizer
-        The one that steps.
+        The optimizer that steps.
     before
-        What it was before, if its step has begun already.
+        Its state before, if its step has already begun.
     """
 
     def __init__(self, optimizer: Any, before: BeforeUpdate | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Updates that may make NaN or infinities of finite gradients.
+"""Updates that may turn finite gradients into NaN or infinities.
 
-So do optimizers with an ``eps`` of zero, steps of the user's own, and gradients so large that their squares overflow:
-what Adam remembers of them is infinite then, and the weight will never change again.
+Candidates are optimizers with an ``eps`` of zero, steps written by the user, and gradients so large that their squares
+overflow: then Adam's memory of them is infinite, and the weight never changes again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 @dataclass(frozen=True)
 class _Harm:
-    """What is not finite after an update and was before: a parameter, or by ``key`` what is remembered of it."""
+    """What an update made non-finite: a parameter, or the entry ``key`` of the optimizer's state for it."""
 
     param: Tensor
     key: str | None
@@ -51,21 +51,21 @@ class _Harm:
 
 
 class Updates:
-    """Looks at what such an update has made of weights and state, and puts these back where the policy asks for it.
+    """Checks weights and state after such an update, and puts them back if the policy asks for that.
 
-    Both are copied before it. That costs more by far than other looks: with an ``eps`` of zero before each step, for
-    steps of the user's own only while every operation is recorded, for large gradients only where there are any.
+    Both are copied before it, which costs far more than other checks. So it is done before each step only with an
+    ``eps`` of zero; for the user's own steps while every operation is recorded; and when gradients are large.
 
     Parameters
     ----------
     watch
-        Whose policies hold.
+        Supplies the policies.
     context
-        Gives what is known of the training beyond operations.
+        Returns what is known about the training besides its operations.
     recordings
-        Says whether every operation is recorded.
+        Tells whether every operation is recorded.
     findings
-        Makes what reads the record.
+        Makes the findings that read the record.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Updates:
         self._kept: dict[int, tuple[BeforeUpdate, Copies]] = {}  # with the gradients, which a step may overwrite
 
     def see(self, optimizer: Any) -> None:
-        """Called with the optimizer that steps, where it is another than before."""
+        """Called with the optimizer that steps, if it differs from the one before."""
         if optimizer in self._seen:
             return
         self._seen.add(optimizer)
@@ -93,7 +93,7 @@ class Updates:
             self._handles.append(optimizer.register_step_post_hook(self.after))
 
     def with_gradients(self, optimizer: Any, gradients: Sequence[tuple[Tensor, Tensor]], norm: float) -> None:
-        """Called before an update with finite gradients, of which the norm is known."""
+        """Called before an update with finite gradients whose norm is known."""
         if norm > _LEAST_ROOT and any(
             norm > _root_of_largest(dtype) for dtype in {each.dtype for _, each in gradients}
         ):
@@ -125,7 +125,7 @@ class Updates:
                 self._look(optimizer, *kept)
 
     def _look(self, optimizer: Any, kept: BeforeUpdate, gradients: Copies) -> None:
-        withheld = True  # by an error, and if it is an interrupt
+        withheld = True  # also if an error, even an interrupt, ends it
         try:
             harm = next(_harms(optimizer, kept), None)
             if harm is None or expected.depth or not self._watch.listens_to(kind_of([harm.values])):
@@ -182,7 +182,7 @@ class Updates:
 
 
 def _harms(optimizer: Any, kept: BeforeUpdate) -> Iterator[_Harm]:
-    """What an update has harmed: weights first."""
+    """The harms of an update: weights first."""
     for param, before in kept.weights:
         if _is_harmed(param, before):
             yield _Harm(param, None, param, before)
@@ -201,16 +201,16 @@ _LEAST_ROOT = 255.0  # in float16, the type with the smallest range
 
 
 def _root_of_largest(dtype: torch.dtype) -> float:
-    """The norm that gradients of a type must have for one of their squares to overflow."""
+    """The least norm at which a square of gradients of this type can overflow."""
     return math.sqrt(torch.finfo(dtype).max) if dtype.is_floating_point or dtype.is_complex else math.inf
 
 
 def optimizer_context(
     optimizer: Any, frame: FrameType | None, options: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """What the context of an event tells of the optimizer: the one that is known, or that the variables hold.
+    """The context of an event about the optimizer: the known one, or one that the variables hold.
 
-    By default it is told with the options of its first group; and always whether its step is the user's own.
+    It contains the options of the first group by default, and always whether the step is the user's own.
     """
     optimizer = optimizer or only_one_held(frame, torch.Tensor)
     if optimizer is None:
@@ -222,7 +222,7 @@ def optimizer_context(
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:
-    """Whether the ``eps`` that it adds to a denominator is zero in the type of a parameter."""
+    """Whether the ``eps`` it adds to a denominator is zero in the type of a parameter."""
     for group in optimizer.param_groups:
         eps = group.get("eps")
         half = any(each.dtype is torch.float16 for each in group["params"])

@@ -1,1 +1,1 @@
-"""Looking at gradients: in few passes, on the device, one step later; how large they are."""
+"""Checking gradients: in few passes, on the device, or one step later; and measuring them."""

@@ -1,4 +1,4 @@
-"""What is in a tensor: one pass gives its minimum and maximum, which are NaN if one element is."""
+"""Summarising a tensor: one pass gives its minimum and maximum, which are NaN if any element is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 def has_elements(value: Any) -> bool:
-    """Whether a value is a tensor with elements that can be NaN, and are at hand."""
+    """Whether a value is a tensor with elements that can be NaN and can be read."""
     return (
         isinstance(value, Tensor)
         and (value.is_floating_point() or value.is_complex())
@@ -30,7 +30,7 @@ def has_elements(value: Any) -> bool:
 
 
 def look(tensor: Tensor) -> Look:
-    """What is in a tensor."""
+    """Summarise a tensor."""
     reals = _reals(tensor)
     low, high = torch.aminmax(reals)
     found = _look(low.item(), high.item())
@@ -45,14 +45,14 @@ def absmin(tensor: Tensor) -> float:
 
 
 def extremes(tensor: Tensor) -> Tensor:
-    """The minimum and the negative maximum, on the tensor's device; both NaN if one element is."""
+    """The minimum and the negated maximum, on the tensor's device; both NaN if any element is."""
     low, high = torch.aminmax(_reals(tensor))
     return torch.stack((low, -high))
 
 
 @waits
 def read(asked: Sequence[Tensor]) -> list[Look]:
-    """What some ``extremes`` tell: one copy for each device and type, of those that wait there."""
+    """Read some ``extremes``, with one copy for each device and type."""
     groups: dict[Any, list[int]] = {}
     for number, each in enumerate(asked):
         groups.setdefault((each.device, each.dtype), []).append(number)
@@ -80,9 +80,9 @@ def _reals(tensor: Tensor) -> Tensor:
 
 
 class Tally:
-    """The extremes of all that a layer has put out in compiled code, since they were read.
+    """The extremes of all outputs of a layer in compiled code since the last read.
 
-    Such code calls no Python: that the tally is kept is compiled into it.
+    Such code calls no Python, so updating the tally is compiled into it.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Tally:
         self._reached = torch.full((2,), math.inf, dtype=wide, device=device)
 
     def add(self, output: Any) -> None:
-        """Take over what the layer has put out; to be compiled."""
+        """Add an output of the layer; to be compiled."""
         with torch.no_grad():
             for tensor in _tensors(output):
                 reached = extremes(tensor.detach()).to(self._reached)
@@ -103,7 +103,7 @@ class Tally:
 
     @staticmethod
     def read(tallies: Sequence[Tally]) -> list[Look | None]:
-        """What is in some tallies, which begin anew; None for those to which nothing was added."""
+        """Read some tallies and reset them; None for those to which nothing was added."""
         if not tallies:
             return []
         reached = [each._reached for each in tallies]
@@ -114,7 +114,7 @@ class Tally:
 
 
 def _tensors(output: Any) -> Iterator[Tensor]:
-    """The tensors in what a layer puts out, in terms that can be compiled."""
+    """The tensors in a layer's output, found by code that can be compiled."""
     if isinstance(output, Tensor):
         if output.is_floating_point() or output.is_complex():
             yield output

@@ -17,13 +17,13 @@ from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, has_nan, 
 from retrograd.anomaly.adapters.torch.runtime.waiting import waits
 
 _CPU = torch.device("cpu")
-_LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
+_LARGEST_ROOT = 1 << 16  # elements of the tensor that backward starts from, if it has several
 
 item = torch._C.TensorBase.item  # which is not replaced, as that of ``Tensor`` is under a watch
 
 
 def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
-    """The parameters of an optimizer that have a gradient, with it."""
+    """The parameters of an optimizer that have a gradient, with these gradients."""
     return [
         (parameter, gradient)
         for group in optimizer.param_groups
@@ -33,10 +33,10 @@ def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> float | None:
-    """The Euclidean norm of gradients together; None if an element of one, or of a loss beside them, is not finite.
+    """The total Euclidean norm of gradients; None if any element of these or of the losses is not finite.
 
-    One norm per tensor, launched together for each device and type, and read from each device in one go. Norms that are
-    finite prove that all elements are; one that is not may have overflowed, so that the elements decide.
+    One norm per tensor, launched together for each device and type, and read from each device in one go. Finite norms
+    prove that all elements are finite; a non-finite one may have overflowed, so then the elements are checked.
     """
     launched, numbers, found = _launched(gradients), numbers_of(losses), []
     for device in dict.fromkeys([*launched, *(each.device for each in numbers)]):
@@ -63,10 +63,9 @@ def _launched(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
 def grouped(
     gradients: Sequence[Tensor],
 ) -> tuple[dict[tuple[torch.device, torch.dtype], dict[int, Tensor]], list[Tensor | None]]:
-    """The elements of gradients that lie in memory, by device and type and by their places, and those of all others.
+    """The elements of gradients that are in memory, by device and type and by index, and those of all others.
 
-    This is gone through for every parameter in every step, so nothing is asked of a plain tensor that its gradient
-    cannot be.
+    This runs for every parameter in every step, so plain tensors are spared checks for what they cannot be.
     """
     groups: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
     alone: list[Tensor | None] = []
@@ -87,7 +86,7 @@ def grouped(
 
 
 def numbers_of(losses: Iterable[Tensor]) -> list[Tensor]:
-    """For each loss that can be read a number that is finite just if it is."""
+    """For each readable loss, a number that is finite if and only if the loss is."""
     return [number for number in map(number_of, losses) if number is not None]
 
 
@@ -102,24 +101,24 @@ def number_of(loss: Tensor) -> Tensor | None:
 
 
 class Seen:
-    """Gradients as they were when somebody looked at them; it keeps none of them alive.
+    """Remembers which gradients were checked, in which version, without keeping them alive.
 
     Parameters
     ----------
     gradients
-        Of some parameters, with these.
+        The gradients, with their parameters.
     """
 
     def __init__(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> None:
-        # a number alone would do for another gradient as well, once this one is gone
+        # an id alone could be reused by another gradient once this one is gone
         self._known = {id(each): (weakref.ref(each), each._version) for _, each in gradients}
 
     def covers(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Whether all of some gradients are among them, and nobody has written to one since."""
+        """Whether all given gradients are among them and unchanged since."""
         return all(self._has(each) for _, each in gradients)
 
     def are_just(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Whether there are no others besides."""
+        """Whether these are the given gradients, unchanged, and no others."""
         return len(gradients) == len(self._known) and self.covers(gradients)
 
     def _has(self, gradient: Tensor) -> bool:
@@ -128,32 +127,32 @@ class Seen:
 
 
 def is_here(device: torch.device) -> bool:
-    """Whether nobody has to wait for the numbers that are there."""
+    """Whether numbers on a device can be read without waiting."""
     return device.type == "cpu"
 
 
 @waits
 def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
-    """What tensors of one element on one device hold, read in one go."""
+    """The values of one-element tensors on one device, read in one go."""
     if is_here(device):
         return list(map(item, numbers))
     return torch.stack([each if each.dtype is torch.float32 else each.float() for each in numbers]).tolist()
 
 
 def loss_is_bad(loss: Tensor) -> bool:
-    """Whether what backward starts from is not finite; if it has many elements, nobody looks."""
+    """Whether the tensor that backward starts from is not finite; large ones are not checked."""
     return can_be_bad(loss) and root_is_bad(loss, loss_number(loss))
 
 
 def root_is_bad(loss: Tensor, number: complex | None) -> bool:
-    """The same of one whose :func:`loss_number` is known, and that can be bad."""
+    """The same for one whose :func:`loss_number` is known, and that can be bad."""
     if number is not None:
         return not is_finite_number(number)
     return loss.numel() <= _LARGEST_ROOT and is_bad(loss)
 
 
 def loss_number(loss: Tensor) -> complex | None:
-    """The one number that a loss is; None where that is to be read from a device, is not to be had, or several are."""
+    """The value of a loss; None if it is on a device, cannot be read, or has several elements."""
     if loss.numel() != 1 or not is_here(loss.device):
         return None
     values = loss if type(loss) is Tensor else readable(loss)
@@ -165,12 +164,12 @@ def loss_number(loss: Tensor) -> complex | None:
 
 
 def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
-    """Those parameters whose gradient is not finite."""
+    """The parameters whose gradient is not finite, with these gradients."""
     return [(parameter, gradient) for parameter, gradient in gradients if can_be_bad(gradient) and is_bad(gradient)]
 
 
 def kind_of(tensors: Iterable[Tensor]) -> str:
-    """ "nan" if there is one among some tensors, otherwise "inf"."""
+    """ "nan" if any of the tensors contains one, otherwise "inf"."""
     return "nan" if any(map(has_nan, tensors)) else "inf"
 
 

@@ -1,4 +1,4 @@
-"""How large gradients and updates are: for a policy about spikes, and as evidence."""
+"""The size of gradients and updates: for a policy about spikes, and as evidence."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Growth:
             self._beginnings.note(filter(are_at_hand, leaves_behind(roots)))
 
     def told(self, watch: Watch, updates: int, rehearsing: bool, names: Names) -> dict[str, Any]:
-        """How the training goes after some updates by an optimizer, or by hand, for the context of an event."""
+        """The progress of the training after some updates by an optimizer or by hand, for the context of an event."""
         grown = self._beginnings.told(updates or watch.step - rehearsing, names.tensor)
         return {**progress(watch), "updates": updates, **grown}
 
@@ -62,7 +62,7 @@ class Growth:
         return dict(zip(self._names.names(leaves, lambda: names().tensor), values, strict=True))
 
     def update_ratio(self, leaves: Sequence[Tensor]) -> float | None:
-        """The norm of what has changed since the last call, relative to that of the weights; None if nothing has."""
+        """The norm of the change since the last call, relative to the norm of the weights; None if nothing changed."""
         with torch.no_grad():
             weights = [leaf.detach() for leaf in leaves]
             known = [(new, *self._before.get(id(leaf), (None, None)), leaf) for new, leaf in zip(weights, leaves)]  # noqa: B905

@@ -1,4 +1,4 @@
-"""An update that is held back on the device, before anybody here knows that it is a bad one."""
+"""Holding a bad update back on the device, before the host knows that it is bad."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from retrograd.anomaly.adapters.torch.second_run.snapshot import copied
 
 
 class Hold(Protocol):
-    """What keeps one update from changing anything if the device finds it to be harmful."""
+    """Keeps one update from changing anything if the device finds it harmful."""
 
     def updated(self) -> None:
-        """The optimizer has done its work, as far as this process is concerned."""
+        """Called when the optimizer has launched all its work."""
 
     def settle(self, harmful: bool) -> None:
-        """It is known here now; to be called before the optimizer's next step."""
+        """Called once the host knows the result, before the optimizer's next step."""
 
 
 def hold(optimizer: Any, harm: Tensor) -> Hold | None:
     """Hold an update back if ``harm`` turns out to be true; to be called just before it.
 
-    Fused optimizers look at ``found_inf`` themselves, as they do for gradient scalers, which costs nothing. For all
-    others weights and state are copied before the update, and put back after it. Numbers and containers, and tensors
-    on the CPU that are numbers, such as step counts, cannot wait for the device: they are put back when the harm is
-    known here.
+    Fused optimizers check ``found_inf`` themselves, as they do for gradient scalers, which costs nothing. For all
+    others weights and state are copied before the update, and put back after it. Numbers, containers, and scalar
+    tensors on the CPU, such as step counts, cannot wait for the device: they are put back once the harm is known on
+    the host.
 
     Returns
     -------
@@ -62,7 +62,7 @@ class _ByOptimizer:
 
 
 class _ByCopies:
-    """Copies of weights and state, which take the place of the new values by a truth value on the device."""
+    """Copies of weights and state, which replace the new values if a truth value on the device says so."""
 
     @torch.no_grad()
     def __init__(self, harm: Tensor, memory: Memory) -> None:
@@ -97,9 +97,9 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by t
 
 
 def _put_back_if(harm: Tensor, arrays: list[Tensor], before: list[Tensor]) -> None:
-    """Give arrays of integers what they were before if ``harm`` is true: a few operations for any number of arrays.
+    """Restore arrays of integers if ``harm`` is true: a few operations for any number of arrays.
 
-    One of the two is multiplied by zero, which works on the bits of floating-point numbers only: NaN times zero is NaN.
+    Either the old or the new one is multiplied by zero; the bits must be used, as NaN times zero is NaN.
     """
     old = sent(harm, arrays[0].device).to(arrays[0].dtype)
     torch._foreach_mul_(before, old)
@@ -108,5 +108,5 @@ def _put_back_if(harm: Tensor, arrays: list[Tensor], before: list[Tensor]) -> No
 
 
 def _is_count(tensor: Tensor) -> bool:
-    """Whether it is a number on the CPU, such as a step count, which an optimizer reads here."""
+    """Whether it is a scalar on the CPU, such as a step count, which an optimizer reads on the host."""
     return tensor.dim() == 0 and tensor.device.type == "cpu"

@@ -24,23 +24,23 @@ class LateStep:
     Attributes
     ----------
     number, batch_idx
-        When it was.
+        The step's number and batch.
     parameters, losses
         What was looked at.
     look
-        The result, on its way.
+        The result, being copied to the host.
     update
-        What holds the update back.
+        Holds the update back.
     calls, tail
-        How the model was called, and what the operations behind it did in backward.
+        The calls of the model, and the work in backward of the operations after it.
     largest
         Once it is known, the largest absolute value of each parameter's gradient.
     is_over
         Whether the optimizer has returned.
     is_applied
-        Whether its update has been applied whatever the look says.
+        Whether its update has been applied regardless of the result.
     inputs
-        What the graph has read, with its versions then, if the step was replayed as a CUDA graph; None otherwise.
+        The tensors the graph read, with their versions then, if the step was replayed as a CUDA graph; else None.
     """
 
     number: int
@@ -57,14 +57,14 @@ class LateStep:
     inputs: list[tuple[Tensor, int]] | None = None
 
     def end(self) -> None:
-        """The update has been applied, or held back, as far as this process is concerned."""
+        """Called when applying the update, or holding it back, has been launched."""
         self.is_over = True
         if self.update is not None:
             self.update.updated()
 
     @property
     def is_gone(self) -> bool:
-        """Whether weights or inputs are others than those that the step was computed with."""
+        """Whether weights or inputs have changed since the step was computed."""
         return self.is_applied or any(each._version != version for each, version in self.inputs or ())
 
     @property
@@ -74,12 +74,12 @@ class LateStep:
 
 
 class Lag:
-    """Looks at the gradients of each step, and reads the result before the next update.
+    """Checks the gradients of each step, and reads the result before the next update.
 
     Parameters
     ----------
     on_known
-        Called with a step and the values of its losses, once they are here.
+        Called with a step and the values of its losses, once they are on the host.
     """
 
     def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
@@ -95,7 +95,7 @@ class Lag:
         self._pending = self._clipped = None
 
     def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
-        """Look at gradients before they are clipped; what is returned is to be called afterwards."""
+        """Check gradients before they are clipped; the returned function is to be called afterwards."""
         verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
 
         def clipped() -> None:
@@ -112,7 +112,7 @@ class Lag:
         number: int,
         batch_idx: int | None,
     ) -> bool:
-        """Look at the gradients that an optimizer is about to apply, and hold the update back if they are harmful.
+        """Check the gradients that an optimizer is about to apply, and hold the update back if they are harmful.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class Lag:
         update = None if verdict.harm is None or not can_settle else hold(optimizer, verdict.harm)
         if not can_settle or (harmful and update is None):
             return False
-        if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind
+        if optimizer not in self._handles:  # a saved state must not contain a step that was left out
             self._handles[optimizer] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
         parameters = [parameter for parameter, _ in gradients]
         self._pending = LateStep(number, batch_idx, parameters, losses, verdict.sent(), update)
@@ -140,13 +140,13 @@ class Lag:
         return self._pending is not None and not self._pending.is_over
 
     def updated(self, calls: list[ModelCall], tail: Tail | None) -> None:
-        """The optimizer has returned; ``calls`` and ``tail`` are what led to its step."""
+        """Called when the optimizer has returned; ``calls`` and ``tail`` led to its step."""
         if self._pending is not None and not self._pending.is_over:
             self._pending.calls, self._pending.tail = calls, tail
             self._pending.end()
 
     def settle(self) -> None:
-        """Read the result that is still out, and put right what could not wait for the device."""
+        """Read the pending result, and correct what could not wait for the device."""
         step, self._pending = self._pending, None
         if step is None:
             return

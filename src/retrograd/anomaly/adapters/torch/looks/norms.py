@@ -1,4 +1,4 @@
-"""How large the gradients of a model are, without the scale of a gradient scaler."""
+"""The size of a model's gradients, without the scale of a gradient scaler."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, dense, re
 from retrograd.anomaly.adapters.torch.runtime.waiting import waits
 
 NARROW = (torch.float16, torch.bfloat16)
-_SMALLEST = 1e-15  # below it single precision loses squares
+_SMALLEST = 1e-15  # below it, squares underflow in single precision
 
 
 @waits
 def norms(gradients: Sequence[Tensor]) -> list[float]:
-    """The Euclidean norms, also where squares overflow or vanish; NaN or infinite only if an element is, 0 if unknown.
+    """The Euclidean norms, even if squares over- or underflow; NaN or infinite only if an element is, 0 if unknown.
 
     They are computed together for each device and type, and read with one synchronisation each.
     """
@@ -44,28 +44,28 @@ def norms(gradients: Sequence[Tensor]) -> list[float]:
 
 
 def are_at_hand(tensor: Tensor) -> bool:
-    """Whether all elements are in this process and in memory; FSDP frees it until they are wanted again."""
+    """Whether all elements are in this process and in memory, which FSDP frees until they are needed again."""
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
         return False
     return can_be_bad(tensor)
 
 
 def norm_of_subclass(values: Tensor | None) -> float | None:
-    """The Euclidean norm of a tensor of the program's own class; None if that refuses to compute it."""
+    """The Euclidean norm of a tensor of a user's class; None if the class refuses to compute it."""
     with contextlib.suppress(Exception):
         return None if values is None else abs(torch.linalg.vector_norm(values).item())
     return None
 
 
 def begun_norms(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same, of a single precision's range and not waited for."""
+    """The norms in the range of single precision, launched without waiting for them."""
     values = [dense(each.detach()) for each in tensors]
     wide = [torch.float32 if each.dtype in NARROW else None for each in values]
     return [torch.linalg.vector_norm(each, dtype=dtype) for each, dtype in zip(values, wide, strict=True)]
 
 
 def _exact_norm(values: Tensor) -> float:
-    """By a scale of its own, as long as the largest element is finite."""
+    """The norm, computed with a scale of its own if the largest element is finite."""
     largest = values.abs().max().item() if values.numel() else 0.0
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -74,7 +74,7 @@ def _exact_norm(values: Tensor) -> float:
 
 
 class GradientScale:
-    """Follows the gradient scalers of the program: by what the gradients that are there now are too large."""
+    """Follows the program's gradient scalers: the factor by which the present gradients are scaled."""
 
     def __init__(self) -> None:
         self._patches = Patches()
@@ -86,18 +86,18 @@ class GradientScale:
         self._patches.wrap(torch.amp.GradScaler, "unscale_", self._unscale)
 
     def remove(self) -> None:
-        """Leave the gradient scalers alone again."""
+        """Stop following the gradient scalers."""
         self._patches.undo()
         self._scaler = None
 
     @property
     def in_use(self) -> bool:
-        """Whether losses are scaled, so that gradients which are not finite are how that works."""
+        """Whether losses are scaled, so that non-finite gradients are expected."""
         return self._scaler is not None and self._scaler() is not None
 
     @property
     def factor(self) -> float:
-        """What the gradients have to be divided by."""
+        """The number by which to divide the gradients."""
         scaler = None if self._scaler is None or self._unscaled else self._scaler()
         return 1.0 if scaler is None else scaler.get_scale()
 

@@ -1,4 +1,4 @@
-"""Whether a step's gradients are finite: decided on the device, and known here when it is asked for."""
+"""Whether a step's gradients are finite: decided on the device, and read by the host when needed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
 
 
 class Verdict:
-    """One look at gradients and losses for which nobody waits.
+    """One check of gradients and losses, without waiting for the result.
 
-    The largest absolute value of a gradient cannot overflow, and a NaN is the largest of all, so that it is finite just
-    if all elements are. These numbers are put together on the device.
+    The largest absolute value of a gradient cannot overflow, and a NaN counts as the largest of all, so it is finite
+    if and only if all elements are. These numbers are put together on the device.
 
     Parameters
     ----------
@@ -37,19 +37,19 @@ class Verdict:
     Attributes
     ----------
     harm
-        A truth value on the device of the first gradient, or else loss: whether it must not. None if no kind makes it
-        so.
+        A truth value on the device of the first gradient, or else loss: whether the step must not be applied. None if
+        no kind forbids that.
     """
 
     def __init__(self, gradients: Sequence[Tensor], losses: Sequence[Tensor], harmful: Sequence[str]) -> None:
         self._harmful = tuple(harmful)
         self._sizes = len(gradients), len(losses)
-        self._order: list[int] = []  # of gradients and losses, in the numbers
+        self._order: list[int] = []  # of the gradients and losses to which the numbers belong
         self._numbers = self._launched(gradients, losses)
         self.harm = _HARMFUL[self._harmful](self._numbers).any() if self._harmful else None
 
     def _launched(self, gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> Tensor:
-        """The largest absolute values and the losses, as few operations as that takes."""
+        """The largest absolute values and the losses, computed with as few operations as possible."""
         numbers: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
         places: dict[tuple[torch.device, torch.dtype], list[int]] = {}
         for (device, _), group in grouped(gradients)[0].items():
@@ -73,12 +73,12 @@ class Verdict:
         return torch.cat([torch.zeros(0, device=device), *(sent(each, device) for each in rows)])
 
     def sent(self) -> Look:
-        """What the numbers are now, on their way here; those of a graph are others after each replay."""
+        """Start copying the present numbers to the host; those of a graph change with each replay."""
         return Look(self._numbers, self._order, self._sizes, self._harmful)
 
 
 class Look:
-    """The numbers of a :class:`Verdict`, copied to memory of ours behind what is queued.
+    """The numbers of a :class:`Verdict`, copied to the host after the work that is already queued.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Look:
 
     @waits
     def read(self) -> tuple[bool, list[float], list[float]]:
-        """Whether the step is harmful, the largest absolute value of each gradient, the losses; waits for them."""
+        """Wait for the results: whether the step is harmful, the largest absolute values by gradient, the losses."""
         numbers = self._landing.read()
         known = [0.0] * sum(self._sizes)
         for place, number in zip(self._order, numbers, strict=True):
@@ -110,10 +110,10 @@ class Look:
 
 
 class _Landing:
-    """Where numbers arrive: of a GPU memory that is pinned once, and an event behind the copy.
+    """Where numbers arrive: for a GPU, memory that is pinned once, and an event after the copy.
 
-    Memory is never given back, but used again: torch asks the device when pinned memory is freed, and if that has
-    failed, the process is aborted, when Python ends at the latest.
+    The memory is never freed but reused: freeing pinned memory makes torch query the device, and if the device has
+    failed, that aborts the process, at the latest when Python exits.
     """
 
     def __init__(self, kind: tuple[torch.device, torch.dtype, int]) -> None:
@@ -123,13 +123,13 @@ class _Landing:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.here))
 
     def begin(self, numbers: Tensor) -> None:
-        """Copy numbers behind what is queued."""
+        """Copy numbers after the work that is already queued."""
         self.here.copy_(numbers, non_blocking=self._copied is not None)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(numbers.device))
 
     def read(self) -> list[float]:
-        """Wait for them; others may arrive then."""
+        """Wait for the numbers; afterwards the landing is free for others."""
         if self._copied is not None:
             self._copied.synchronize()
         numbers = self.here.tolist()
@@ -137,7 +137,7 @@ class _Landing:
         return numbers
 
 
-# Landings whose numbers have been read.
+# Landings that are free for reuse.
 _free: dict[tuple[torch.device, torch.dtype, int], list[_Landing]] = {}
 
 
@@ -148,5 +148,5 @@ def _landing(numbers: Tensor) -> _Landing:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on some device; only on the CPU somebody waits for it, where it could be read too early otherwise."""
+    """A tensor copied to a device; waits only if that is the CPU, where it could otherwise be read too early."""
     return tensor if tensor.device == device else tensor.to(device, non_blocking=device.type != "cpu")

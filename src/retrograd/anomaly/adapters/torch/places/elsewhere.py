@@ -1,7 +1,7 @@
-"""Nodes that autograd has made in a thread of its own, as on a GPU, where a derivative is to be differentiated again.
+"""Nodes of derivatives to be differentiated again that autograd has made in a thread of its own, as on a GPU.
 
-Sequence numbers are given by thread: such a node's may be that of an operation of the program's. So it is given a place
-between those of the program, where the derivative was computed.
+Sequence numbers are counted per thread: such a node's may equal that of an operation in the program. So it is given a
+place between the program's numbers, where the derivative was computed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-_KEY = "retrograd's place"  # in what torch lets one keep with a node
+_KEY = "retrograd's place"  # in a node's metadata
 
-_known = False  # as long as there is none, nobody is asked
+_known = False  # while there is none, nodes are not queried
 _ends: list[int] = []  # the numbers before which derivatives are being computed
 
 
@@ -21,7 +21,7 @@ def place_of(node: Any) -> float | None:
 
 
 def begin(end: int) -> None:
-    """A backward pass begins, the next number of the program's thread being ``end``."""
+    """Called when a backward pass begins; ``end`` is the next number of the program's thread."""
     _ends.append(end)
 
 
@@ -30,7 +30,7 @@ def end() -> None:
 
 
 def put_between(nodes: Iterable[Any], end: int) -> None:
-    """Give nodes that were made elsewhere their places, before the number ``end``, in their own order."""
+    """Give nodes that were made elsewhere places before the number ``end``, in their own order."""
     global _known
     made = sorted((each for each in nodes if _KEY not in each.metadata), key=lambda each: each._sequence_nr())
     _known = _known or bool(made)
@@ -39,10 +39,10 @@ def put_between(nodes: Iterable[Any], end: int) -> None:
 
 
 def present_place() -> float | None:
-    """Where what is made elsewhere belongs now."""
+    """The place of nodes that are made elsewhere now."""
     return first_place(_ends[-1]) if _ends else None
 
 
 def first_place(end: int) -> float:
-    """Before all places that nodes are given, and behind the number before ``end``."""
+    """A place before all those given to nodes, and after the number before ``end``."""
     return end - 0.75

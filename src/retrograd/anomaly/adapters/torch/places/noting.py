@@ -1,4 +1,4 @@
-"""Noting where nodes are made by a torch function mode, which sees every call of torch."""
+"""Noting where nodes are made, by a torch function mode, which sees every call of torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch.overrides import (
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
 from retrograd.anomaly.libraries import Position, callers_of, position_of, user_frame
 
-MOST = 1 << 17  # notes of one step
-_COST = 5e-6  # seconds that a call takes longer
+MOST = 1 << 17  # notes per step
+_COST = 5e-6  # seconds added to a call
 
-# The user's instruction that made a node, and the program's own ones that led to it; empty where that is not known.
+# The user's instruction that made a node, and the program's own callers of it; empty if unknown.
 Place = tuple[Position, ...]
 
 # A sequence number, and where the nodes from there on were made.
@@ -28,7 +28,7 @@ Noted = tuple[float, Place]
 
 
 def place_at(frame: FrameType) -> Place:
-    """Where a frame is that makes nodes."""
+    """The place of a frame that makes nodes."""
     return (position_of(frame), *callers_of(frame))
 
 
@@ -44,7 +44,7 @@ class FunctionNotes(TorchFunctionMode):
         self._is_over = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._is_over:  # where another thread has stopped it, which cannot take it from this one's modes
+        if self._is_over:  # stopped by another thread, which cannot remove it from this one's stack
             return func(*args, **kwargs or {})
         before = next_seq()
         result = func(*args, **kwargs) if kwargs else func(*args)
@@ -52,7 +52,7 @@ class FunctionNotes(TorchFunctionMode):
         after = next_seq()
         if after != before and len(self.noted) < MOST:
             frame = user_frame(sys._getframe(1))
-            if before != self._end:  # nodes that no function of torch has made, such as a Function's of the user's
+            if before != self._end:  # nodes made outside of torch's functions, such as those of the user's Functions
                 self.noted.append((self._end, ()))
             if frame is not None:
                 self.noted.append((before, place_at(frame)))
@@ -69,7 +69,7 @@ class FunctionNotes(TorchFunctionMode):
         _take_off(*(each for each in present if isinstance(each, FunctionNotes) and each._is_over))
 
     def stop(self) -> None:
-        """Leave the stack of modes, from under those of others as well."""
+        """Leave the stack of modes, even from below the modes of others."""
         _take_off(self)
         self.on, self._is_over = False, True
         self.clear()
@@ -80,13 +80,13 @@ class FunctionNotes(TorchFunctionMode):
             self.on = True
 
     def leave(self) -> None:
-        """Note nothing until :meth:`enter`, unless somebody has put a mode of theirs over this one."""
+        """Note nothing until :meth:`enter`, unless another mode has been entered above this one."""
         if self.on and _get_current_function_mode() is self:
             self.__exit__(None, None, None)
             self.on = False
 
     def pause(self) -> None:
-        """Nothing more than to leave."""
+        """The same as :meth:`leave`."""
 
     def clear(self) -> None:
         self.noted = []
@@ -95,7 +95,7 @@ class FunctionNotes(TorchFunctionMode):
 
 
 def _take_off(*modes: TorchFunctionMode) -> None:
-    """Take modes from the stack of this thread, from under those of others as well."""
+    """Remove modes from this thread's stack, even from below the modes of others."""
     while modes and not set(modes).isdisjoint(_get_current_function_mode_stack()):
         above = []
         while (mode := _pop_mode()) not in modes:

@@ -1,12 +1,12 @@
-"""Where operations were called, noted in some steps and used for all that have the same operations.
+"""Where operations were called, noted in some steps and reused for all steps with the same operations.
 
-Every node of an autograd graph has a sequence number, given by thread. What notes them, by torch function mode or by
-instruction events, costs some time for each call, so that after the first steps it is done only as often as the budget
-allows, and never within backward, an optimizer, or another thread than that of the watch. A step in between is looked
-up in the last ones that were noted and whose backward was called at the same place, from the same places, by the names
-of its nodes: in one with the same names in the same order, of which there may be several kinds in turns; or, as where a
-loop does not always run equally often, in all places with the same names for some way before and after, if they agree.
-The step after the first one from a new place is noted.
+Every node of an autograd graph has a sequence number, counted per thread. Noting them, by torch function mode or by
+instruction events, slows each call down, so that after the first steps it is done only as often as the budget allows,
+and never within backward, an optimizer, or another thread than that of the watch. A step in between is looked up, by
+the names of its nodes, in the latest noted ones whose backward was called at the same place, from the same callers: in
+one with the same names in the same order (several kinds of steps may take turns); or else, for instance if a loop does
+not always run equally often, at all places with the same names for some distance before and after, if they agree. The
+step after the first one from a new place is noted.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from retrograd.anomaly.adapters.torch.runtime.frames import within_backward
 from retrograd.anomaly.libraries import Position, is_between, user_frame
 from retrograd.core.sites import line_of
 
-_FIRST = 3  # steps that are all noted
+_FIRST = 3  # steps at the beginning that are all noted
 _LONGEST_PAUSE = 1000  # steps
-_KINDS = 8  # of steps, for which notes are kept
-_PLACES = 64  # from which backward is called that get a step noted, whatever that costs
-_REMEMBERED = 64  # steps that have ended, about which somebody may still ask
-_DERIVATIVES = 1 << 12  # that were recorded themselves, about whose operations somebody may ask
-_ALIKE = 8  # nodes before one and after it that must have the same names as those of another in its place
+_KINDS = 8  # kinds of steps for which notes are kept
+_PLACES = 64  # callers of backward, for each of which a step is noted at any cost
+_REMEMBERED = 64  # past steps that may still be asked about
+_DERIVATIVES = 1 << 12  # backward passes that were recorded and may be asked about
+_ALIKE = 8  # nodes before and after one that must have the same names as around its counterpart
 
-# The instructions of the user's code that are under way, from the inside out: file, first line of the code, position.
+# The user's instructions on the call stack, from the inside out: file, first line of the code, position.
 Calling = tuple[tuple[str, int, int], ...]
 
 
@@ -54,7 +54,7 @@ class Notes(Protocol):
     Attributes
     ----------
     noted
-        From which sequence number on which instruction made nodes, in ascending order.
+        Pairs of a sequence number and the instruction that made the nodes from there on, in ascending order.
     on
         Whether it notes now.
     seconds
@@ -80,21 +80,21 @@ class Notes(Protocol):
         """Note nothing until :meth:`enter`."""
 
     def pause(self) -> None:
-        """Cost nothing for some steps, until :meth:`enter`."""
+        """Suspend noting at no cost for some steps, until :meth:`enter`."""
 
     def clear(self) -> None:
         """Begin a new step."""
 
 
 class _Step(NamedTuple):
-    """A step that was noted whole.
+    """A step that was noted completely.
 
     Attributes
     ----------
     called
         Where its backward was called.
     names
-        Of the nodes that lead to its loss, in the order of creation.
+        The names of the nodes that lead to its loss, in the order of creation.
     seqs
         Their sequence numbers, and those in ``noted``, counted from the first node of the step.
     """
@@ -110,7 +110,7 @@ class _Step(NamedTuple):
 
 
 class _Derivative(NamedTuple):
-    """The nodes that a backward pass has made, as with ``create_graph=True``, and the instruction that called it."""
+    """The nodes that a backward pass made, as with ``create_graph=True``, and the instruction that called it."""
 
     begin: float
     end: float
@@ -118,14 +118,14 @@ class _Derivative(NamedTuple):
     at: int
 
     def has_called(self, call: Call) -> bool:
-        """Whether an operation was called by the engine, not by a function of the user's own that the engine called."""
+        """Whether an operation was called by the engine itself, not by a user's function that the engine called."""
         if call.seq is None or not self.begin <= call.seq < self.end or call.code is not self.code:
             return False
         return line_of(call.code, call.at) == line_of(self.code, self.at)
 
 
 class SiteLog:
-    """Tells for the sequence number of a node where its operation was called.
+    """Maps the sequence number of a node to the place where its operation was called.
 
     Parameters
     ----------
@@ -135,19 +135,19 @@ class SiteLog:
     Attributes
     ----------
     spent
-        Seconds that noting took in the last step.
+        The seconds that noting took in the last step.
     """
 
     def __init__(self, budget: float) -> None:
         self.budget = budget
         self.spent = 0.0
-        self._thread = 0  # the one in which calls are noted; nodes are numbered in each thread by itself
+        self._thread = 0  # in which calls are noted; each thread numbers its nodes separately
         self._notes: Notes = FunctionNotes()
         self._wanted = True  # in the present step
         self._base = 0
-        self._noted: list[_Step] = []  # the last one of every kind
+        self._noted: list[_Step] = []  # the latest of each kind
         self._called: Calling = ()  # the last backward
-        self._places: set[Calling] = set()  # from which it was called
+        self._places: set[Calling] = set()  # from which backward was called
         self._ended: deque[int] = deque(maxlen=_REMEMBERED)  # the first nodes of steps, the latest first
         self._derivatives: deque[_Derivative] = deque(maxlen=_DERIVATIVES)  # the latest last
         self._steps = 0
@@ -176,8 +176,8 @@ class SiteLog:
         self._derivatives.clear()
 
     def enter(self) -> None:
-        """Note the calls from here on, if those of this step are wanted; never in a program that compiles, because
-        compiled code would be compiled anew for every change of modes."""
+        """Note the calls from here on, if those of this step are wanted; never in a program that uses
+        ``torch.compile``, because a change of modes makes it compile anew."""
         if not self._is_here:
             return
         if in_use():
@@ -198,7 +198,7 @@ class SiteLog:
             self._notes.pause()
 
     def noted(self) -> SiteOf:
-        """Where the operations of the present step were called, for later."""
+        """A lookup, to be used later, of where the present step's operations were called."""
         noted = list(self._notes.noted) if self._is_here else []
         return lambda seq: _found(noted, seq)
 
@@ -209,7 +209,7 @@ class SiteLog:
 
     @contextlib.contextmanager
     def within_update(self) -> Iterator[None]:
-        """A context in which calls are noted although an optimizer is at work: a closure of the user's."""
+        """A context in which calls are noted although an optimizer is stepping: for the user's closure."""
         self.enter()
         try:
             yield
@@ -221,17 +221,17 @@ class SiteLog:
         return get_ident() == self._thread
 
     def backward_begins(self) -> None:
-        """Backward was called, which ends the step."""
+        """Called when backward begins, which ends the step."""
         if self._is_here:
             self._called = _calling(sys._getframe(1))
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
+        """``Tensor.backward`` would reach a torch-function mode before us, and compiled code must not meet one."""
         self.leave()
         return original(*args, **kwargs)
 
     def _backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """One that fails, in a hook of the program's own for instance, ends the step as well."""
+        """A backward pass that fails, for instance in a hook of the program, ends the step as well."""
         try:
             return original(*args, **kwargs)
         except BaseException:
@@ -241,7 +241,7 @@ class SiteLog:
             raise
 
     def begin_anew(self) -> None:
-        """A step has come to no end: what is noted from here on is the next one."""
+        """Drop an unfinished step: what is noted from here on belongs to the next one."""
         if self._is_here:
             self._forget()
             self.enter()
@@ -252,7 +252,7 @@ class SiteLog:
         self._base = next_seq()
 
     def _grad(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """So would ``autograd.grad``, which may end a step as well, unless it is asked for operations of its own."""
+        """Like backward, ``autograd.grad`` may end a step, unless it is asked to create a graph."""
         makes_nodes = kwargs.get("create_graph", len(args) > 4 and args[4])
         if makes_nodes or not self._is_here or within_backward():
             return original(*args, **kwargs)
@@ -266,7 +266,7 @@ class SiteLog:
                 self.enter()
 
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
+        """Every backward pass, including that of a transform: the nodes that it makes belong to a derivative."""
         begin = next_seq()
         elsewhere.begin(begin)
         try:
@@ -281,7 +281,7 @@ class SiteLog:
                 self._derivatives.append(_Derivative(begin, next_seq(), frame.f_code, frame.f_lasti))
 
     def _find_elsewhere(self, begin: int, nodes: list[Any], frame: FrameType | None) -> None:
-        """Give nodes that autograd has made in a thread of its own their places, and note what has called it."""
+        """Give nodes from autograd's own thread their places, and note where backward was called."""
         elsewhere.put_between(nodes, begin)
         if not nodes or frame is None or not self._is_here:
             return
@@ -292,12 +292,12 @@ class SiteLog:
             noted.insert(bisect_right(noted, place, key=itemgetter(0)), (place, place_at(frame)))
 
     def is_looked_up(self, call: Call) -> bool:
-        """Whether the line of an operation is that of another step, with the same operations, in which it was noted."""
+        """Whether the line of an operation was taken from another, noted step with the same operations."""
         present = self._notes.noted
         return call.code is not None and call.seq is not None and not (present and present[0][0] <= call.seq)
 
     def is_derived(self, call: Call) -> bool:
-        """Whether a derivative has called an operation, which then is not written on the line that it stands on."""
+        """Whether a derivative called an operation, so that the line attributed to it does not contain it."""
         return any(each.has_called(call) for each in self._derivatives)
 
     @property
@@ -306,7 +306,7 @@ class SiteLog:
         return self._notes.on
 
     def step_ended(self, roots: Iterable[Any]) -> None:
-        """A backward pass has ended that began at these nodes."""
+        """Called when a backward pass that began at these nodes has ended."""
         if not self._is_here:
             return
         now = time.perf_counter()
@@ -328,7 +328,7 @@ class SiteLog:
             self._notes.pause()
 
     def _is_new(self, called: Calling) -> bool:
-        """Whether backward is called from there for the first time; at last, no place is new any more."""
+        """Whether backward is called from there for the first time; false once enough places are known."""
         if called in self._places or len(self._places) == _PLACES:
             return False
         self._places.add(called)
@@ -342,16 +342,16 @@ class SiteLog:
         self._noted = [*others[1 - _KINDS :], _Step(self._called, names, [seq - self._base for seq in seqs], noted)]
 
     def steps_since(self, seq: float) -> int:
-        """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
+        """How many remembered steps have ended since the operation with a sequence number was called."""
         if not self._is_here:
             return 0
         begun = [self._base, *self._ended]  # the steps, the latest first
         return next((age for age, base in enumerate(begun) if base <= seq), len(self._ended))
 
     def sites_behind(self, roots: Iterable[Any], unfinished: bool = False) -> SiteOf:
-        """Return what tells for a sequence number where the operation was called, of the nodes behind some nodes.
+        """Return a lookup from sequence numbers to places, for the nodes behind some nodes.
 
-        Those of an ``unfinished`` step, which has come to no loss, are a part of another one's, at the same places.
+        An ``unfinished`` step, which has no loss yet, is looked up as a part of another step at the same places.
         """
         if not self._is_here:
             return lambda seq: ()
@@ -369,9 +369,9 @@ class SiteLog:
         return site_of
 
     def noted_around(self, roots: Iterable[Any], seq: float) -> tuple[list[tuple[str, Position]], ...]:
-        """The operations behind some nodes whose places are known, before and after a sequence number.
+        """The operations with known places behind some nodes, before and after a sequence number.
 
-        Each by its name and the instruction that called it; the nearest come first.
+        Each is given by its name and the instruction that called it; the nearest come first.
         """
         roots = list(roots)
         site_of = self.sites_behind(roots)
@@ -388,7 +388,7 @@ def _is_to_be_differentiated(
 
 
 def _calling(frame: FrameType | None) -> Calling:
-    """What has called a frame; code by what it says of itself, because a cell of a notebook is compiled every time."""
+    """The callers of a frame; code is identified by file and line, as notebook cells are compiled on every run."""
     places = []
     while frame is not None:
         code = frame.f_code
@@ -405,7 +405,7 @@ def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[float]]:
 
 
 def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[Place]:
-    """Where the nodes of a step that was not noted were made, by those that were, as far as these agree."""
+    """Where the nodes of an unnoted step were made, according to noted steps, as far as these agree."""
     same = next((step for step in steps if step.names == names), None)
     if same is not None:
         return [same.place(number) for number in range(len(names))]
@@ -418,7 +418,7 @@ def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[Place]:
 
 
 def _common(one: Place, other: Place) -> Place:
-    """What two places have in common, from the inside out."""
+    """The common part of two places, from the inside out."""
     if one == other:
         return one
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
@@ -426,7 +426,7 @@ def _common(one: Place, other: Place) -> Place:
 
 
 def _part(names: tuple[str, ...], seqs: Sequence[float], steps: Sequence[_Step]) -> Sequence[Place] | None:
-    """Where nodes were made of which a step that was noted has the like at the same places; None if none has."""
+    """The places of nodes that form a part of a noted step; None if there is no such step."""
     for step in reversed(steps):
         there = {seq: (name, number) for number, (seq, name) in enumerate(zip(step.seqs, step.names, strict=True))}
         found = [there.get(seq, ("", 0)) for seq in seqs]
@@ -436,7 +436,7 @@ def _part(names: tuple[str, ...], seqs: Sequence[float], steps: Sequence[_Step])
 
 
 def _surroundings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Every name with those before it and after it; the ends of the step are part of them."""
+    """Each name with its neighbours before and after; the ends of the step count as neighbours."""
     padded = ("",) * _ALIKE + names + ("",) * _ALIKE
     return [padded[start : start + 2 * _ALIKE + 1] for start in range(len(names))]
 

@@ -1,9 +1,9 @@
 """Noting where nodes are made by instruction events (``sys.monitoring``, Python 3.12): only the user's code is slowed.
 
-The interpreter tells before each instruction of the user's code that can reach an operation: calls, operators,
-subscripts. Whatever nodes are made from then on until the next such instruction are its own. When a function returns
-to code of torch that goes on with other operations, or a module that torch imports has run, these belong to the
-instruction of the user's that called torch.
+The interpreter sends an event before each instruction of the user's code that can reach an operation: calls, operators,
+subscripts. All nodes made from then until the next such instruction belong to it. When a user's function returns to
+torch's code, or a module imported by torch has run, the operations that follow there belong to the user's instruction
+that called torch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from retrograd.anomaly.adapters.torch.records.calls import next_seq
 from retrograd.anomaly.libraries import callers_of, is_between, outwards
 
 _COST = 1.5e-6  # seconds for an event, at most
-_TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
+_TOOL_IDS = (3, 4)  # ids without a predefined purpose in sys.monitoring
 _NAME = "retrograd"
 _CALLING = ("CALL", "BINARY_", "UNARY_", "STORE_SUBSCR", "STORE_SLICE", "GET_ITER", "UNPACK_", "LIST_EXTEND")
 _LEAVING = ("RETURN_", "YIELD_VALUE")
-_ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag")  # of a tensor; they make nodes
+_ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag")  # of a tensor, which make nodes
 _LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("purelib", "platlib"))
 _STANDARD_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("stdlib", "platstdlib"))
 
@@ -40,12 +40,12 @@ class InstructionNotes:
     Parameters
     ----------
     tool_id
-        Under which the interpreter knows it.
+        Its id in ``sys.monitoring``.
     """
 
     @classmethod
     def if_possible(cls) -> InstructionNotes | None:
-        """One under an id that is free; None before Python 3.12 and where others have taken all."""
+        """An instance with a free id; None before Python 3.12, or if all ids are taken."""
         if _monitoring is None:
             return None
         free = [each for each in _TOOL_IDS if _monitoring.get_tool(each) is None]
@@ -57,8 +57,8 @@ class InstructionNotes:
         self.on = False
         self._thread = 0
         self._count = 0
-        self._told = False  # the interpreter tells of the instructions
-        # the user's code by id, because codes that are alike are equal; and which instructions leave it
+        self._told = False  # whether the interpreter sends instruction events
+        # the user's code by id, because equal code objects may be distinct; and which instructions leave it
         self._codes: dict[int, tuple[ref[CodeType], dict[int, bool]]] = {}
 
     @property
@@ -75,7 +75,7 @@ class InstructionNotes:
         for frame in outwards(sys._getframe(1)):  # what has started already
             self._function_starts(frame.f_code, 0)
         _monitoring.set_events(self._id, _monitoring.events.PY_START)
-        _monitoring.restart_events()  # what an earlier watch under this id has disabled
+        _monitoring.restart_events()  # which an earlier watch under this id may have disabled
         atexit.register(self.stop)
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class InstructionNotes:
         self._count = 0
 
     def _tell(self, told: bool) -> None:
-        """Have the interpreter tell of the instructions of the user's code, or no more."""
+        """Switch the events for the instructions of the user's code on or off."""
         if self._told == told:
             return
         self._told = told
@@ -147,7 +147,7 @@ class InstructionNotes:
 
 
 def _instructions(code: CodeType) -> dict[int, bool]:
-    """The positions of the instructions that can reach an operation; true for those that leave the function."""
+    """The offsets of instructions that can reach an operation; true for those that leave the function."""
     found: dict[int, bool] = {}
     prefixes: list[int] = []
     for each in dis.get_instructions(code):
@@ -162,6 +162,6 @@ def _instructions(code: CodeType) -> dict[int, bool]:
 
 
 def _is_library(code: CodeType) -> bool:
-    """Whether it is code of torch, of this package or of Python itself."""
+    """Whether it is code of torch, of this package or of Python's standard library."""
     path = code.co_filename
     return is_between(code) or (path.startswith(_STANDARD_LIBRARY) and not path.startswith(_LIBRARY))

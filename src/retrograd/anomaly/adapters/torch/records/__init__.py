@@ -1,1 +1,1 @@
-"""Operations as records, whatever they are read from: a second run, the live graph, a model run again."""
+"""Records of operations, whatever their source: a second run, the live graph, a rerun of a model."""

@@ -1,4 +1,4 @@
-"""The work of the nodes in one backward pass, written down in the record of the operations."""
+"""Recording the work of the nodes in one backward pass."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def _unrecorded(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 class Backward:
-    """One backward pass, seen by hooks on all its nodes; they are taken away at its end.
+    """One backward pass, observed by hooks on all its nodes, which are removed at its end.
 
-    A context manager: the work of every node is written down.
+    A context manager, within which the work of every node is recorded.
 
     Parameters
     ----------
     recorder
-        Who writes it down.
+        The recorder that stores it.
     roots
-        What the pass starts from.
+        The tensors from which the pass starts.
     """
 
     def __init__(self, recorder: Recorder, roots: Iterable[Tensor]) -> None:
@@ -113,7 +113,7 @@ class Backward:
         return hook
 
     def _on_part(self, node: Any, write: Call | None, made: Sequence[Any], arrived: list[Argument]) -> Call | None:
-        """The work of the node that is hidden in that of a tensor, to a part of which an operation has written."""
+        """The work of the node hidden in that of a tensor to a part of which an operation has written."""
         view = write.args[0].itself if write is not None and write.args else None
         part = None if view is None else Part.written(view, view._base, node._input_metadata[0].shape)
         hidden = None if write is None or part is None else node_within(write)
@@ -135,7 +135,7 @@ class Backward:
         return call
 
     def _arrived(self, node: Any, nr: int, grad: Tensor) -> Argument:
-        """A gradient that came to a node, and what made it: one node, or the sum of what several made."""
+        """A gradient that arrived at a node, and its origin: one node, or the sum over several."""
         sources = self._arriving.pop((node, nr), [])
         parts = [Argument("grad", call.outputs[output], call, output) for call, output in sources]
         wrong = is_bad(grad)
@@ -152,7 +152,7 @@ class Backward:
 
 
 def _place(call: Call, first: Call | None, node: Any) -> None:
-    """Put a node's work in the place of the first operation after the node was made."""
+    """Give a node's work the place of the first operation after the node was made."""
     if first is None:
         return
     call.modules = first.modules
@@ -162,13 +162,13 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
 
 
 def _read_no_more(node: Any, forward: Call | None) -> list[Argument]:
-    """What a node has used and nobody can have from it a second time, as under a checkpoint, if its call knows it."""
+    """The values a node used that cannot be read from it twice, as under a checkpoint, if its call knows them."""
     names = {"input" if name == "self" else name for name in spent(node)}
     return [] if forward is None else [replace(each) for each in forward.args if each.name in names]
 
 
 def saved_arguments(saved: Mapping[str, Any], forward: Call | None) -> list[Argument]:
-    """What a node uses of the forward pass, by name, with what made it."""
+    """The values a node saved from the forward pass, by name, with the calls that made them."""
     found = []
     for name, value in saved.items():
         name = "input" if name == "self" else name

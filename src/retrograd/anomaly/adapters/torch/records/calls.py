@@ -1,4 +1,4 @@
-"""The operations of a step as records, whether read from a live graph or written down in a second run."""
+"""The operations of a step as records, whether read from a live graph or recorded in a second run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.anomaly.libraries import Position
 
 @dataclass(eq=False)
 class Argument:
-    """What went into an operation.
+    """An argument of an operation.
 
     Attributes
     ----------
@@ -27,15 +27,15 @@ class Argument:
     value
         A tensor or a plain value; None if it is not known.
     made_by, output
-        The call that it is a result of, and which one; None for what came in from outside.
+        The call that it is a result of, and the result's index; None for a value from outside.
     leaf
         The parameter itself, where ``value`` is one or a view of one.
     missing
-        Whether there was a value that nothing has kept.
+        Whether there was a value, but nothing has kept it.
     original
-        The tensor itself, where ``value`` is a copy of what it held before it was written to.
+        The tensor itself, if ``value`` is a copy of what it held before it was written to.
     edge
-        Which of the gradients that the operation's node passes on is that of this argument, where that is known.
+        The index of this argument's gradient among those that the operation's node passes on, if known.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Argument:
 
     @property
     def itself(self) -> Tensor | None:
-        """The tensor that the program has, by which it is known."""
+        """The program's tensor, by which the argument is identified."""
         return self.tensor if self.original is None else self.original
 
 
-_AVERAGES = ("running_mean", "running_var")  # to which a normalisation only writes while it trains
+_AVERAGES = ("running_mean", "running_var")  # which a normalisation only writes to in training mode
 
 
 @dataclass(eq=False)
@@ -69,15 +69,15 @@ class Call:
     name
         Of the dispatcher's entry (``"aten.log.default"``) or of the graph's node (``"LogBackward0"``).
     args, outputs
-        What went in and came out; an output that is not known is None.
+        The arguments and results; an unknown result is None.
     order
-        Calls are numbered as they happened.
+        The number of the call, in the order in which they happened.
     pointwise
-        Whether an element of the output depends only on the elements of the arguments at its place.
+        Whether an element of the output depends only on the arguments' elements at the same position.
     seq
-        The sequence number of the autograd node that it made, if it made one.
+        The sequence number of the autograd node that it made, if any.
     forward
-        For the work of a node in backward, the operation that made the node.
+        For a node's work in backward, the operation that made the node.
     code, at, modules
         The line that called it, and the modules around it, innermost first.
     callers
@@ -87,22 +87,22 @@ class Call:
     inside
         In backward, the operation in a hook, or in the backward function of the user's own, that gave birth.
     variables
-        What the line of such an operation reads.
+        The variables that the line of such an operation reads.
     bad
-        Whether a result was not finite when it was made, where that is known.
+        Whether a result was not finite when it was made, if known.
     entry
-        That of the dispatcher, by which it can be called once more, where that is known.
+        The dispatcher's entry, through which it can be called once more, if known.
     node
-        What it has left in the graph, where it is read from that; of work in backward a reentrant checkpoint's.
+        Its node, if it was read from the graph; for work in backward, only that of a reentrant checkpoint.
     kept
-        Whether its tensors are still here.
+        Whether its tensors are still held.
     overwritten
-        The tensors in place of which ``outputs`` has copies, since they have been written to, and those that were
-        detached from results: kept, so that no other tensor is taken for one of them.
+        The tensors that ``outputs`` holds copies of because they have been written to, and those detached from
+        results; kept alive so that no other tensor is mistaken for one of them.
     shape
-        Of the first result, where that is known though the result is not.
+        The shape of the first result, if known although the result is not.
     part, whole
-        Where it has written to a part of a tensor: which one, and the tensor with what made it before.
+        If it has written to a part of a tensor: that part, and the tensor with the call that made it before.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Call:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it happened somewhere inside of a Function of the user's, of which nothing was noted."""
+        """Whether it happened at an unknown place inside a user's Function."""
         if self.applied is None or self.inside is not None:
             return False
         return self.is_backward or self.applied == (self.code, self.at)
@@ -142,7 +142,7 @@ class Call:
         return all(output is not None for output in self.outputs)
 
     def tensors(self) -> Iterator[Argument]:
-        """The arguments in which a NaN can be, as far as results are made of them."""
+        """The arguments that can contain a NaN and from which results are made."""
         trains = any(each.name == "training" and each.value is True for each in self.args)
         for argument in self.args:
             if trains and argument.name in _AVERAGES:
@@ -152,7 +152,7 @@ class Call:
                 yield argument
 
     def places_infinity(self) -> bool:
-        """Whether it writes an infinity that it was given as a number: a mask, an initial minimum."""
+        """Whether it writes an infinity that was passed as a number: a mask, an initial minimum."""
         return any(isinstance(each.value, float) and math.isinf(each.value) for each in self.args)
 
     def let_go(self) -> None:
@@ -168,36 +168,36 @@ class Call:
 
 
 def shape_of(call: Call) -> tuple[int, ...] | None:
-    """The shape of a call's first result, as far as it is known."""
+    """The shape of a call's first result, if known."""
     made = call.outputs[0] if call.outputs else None
     return tuple(made.shape) if isinstance(made, Tensor) else call.shape
 
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-_FOUR_BITS = getattr(torch, "float4_e2m1fn_x2", None)  # two elements in a byte, with which nothing can be done
+_FOUR_BITS = getattr(torch, "float4_e2m1fn_x2", None)  # two elements per byte; torch cannot compute with it
 _is_batched = torch._C._functorch.is_batchedtensor
 
 
 def can_be_bad(tensor: Tensor) -> bool:
-    """Whether its type has a NaN and its elements are at hand."""
-    if type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # whose class is imported late; has samples inside
+    """Whether its type has NaN and its elements can be read."""
+    if type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # class imported lazily; hides samples
         return False
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.dtype is _FOUR_BITS or tensor.is_meta:
         return False
-    if tensor._is_zerotensor():  # zeros without memory, in double backward: to read them in a mode is a crash
+    if tensor._is_zerotensor():  # zeros without memory, in double backward: reading them in a mode crashes
         return False
     return not is_given_back(tensor)
 
 
 def is_given_back(tensor: Tensor) -> bool:
-    """Whether its memory has been given back, as FSDP does with weights that it has gathered; to read it is a crash."""
+    """Whether its memory was freed, as FSDP does with weights that it has gathered; reading it crashes."""
     if not tensor.numel() or tensor.layout is not torch.strided or hasattr(tensor, "to_local"):
         return False
     return torch._C._has_storage(tensor) and not tensor.untyped_storage().nbytes()
 
 
 def roots_of(given: Any) -> list[Tensor] | None:
-    """The tensors that backward is given, one or several; None if it is given edges of the graph."""
+    """The tensors passed to backward, one or several; None if it is passed edges of the graph."""
     if isinstance(given, Tensor):
         return [given]
     several = isinstance(given, (list, tuple)) and all(isinstance(each, Tensor) for each in given)
@@ -210,9 +210,9 @@ def bytes_of(tensor: Tensor) -> int:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """The elements that a tensor has here: of a sparse one its values, of a distributed one this process's part.
+    """The elements of a tensor in this process: the values of a sparse one, the local part of a distributed one.
 
-    Those of eight bits in a type with which one can calculate; of a nested one all rows, made equally long by zeros.
+    Eight-bit types are converted to one that can be computed with; rows of nested tensors are padded with zeros.
     """
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
@@ -232,9 +232,9 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def readable(tensor: Any) -> Tensor | None:
-    """The elements that a tensor has here, in a type with which one can calculate; None where they are not at hand.
+    """The elements of a tensor in this process, in a type that can be computed with; None if they cannot be read.
 
-    Of a subclass, they are a plain tensor if it has the memory for one.
+    For a subclass, they are a plain tensor if it has memory of its own.
     """
     if not isinstance(tensor, Tensor) or not can_be_bad(tensor):
         return None
@@ -247,7 +247,7 @@ def readable(tensor: Any) -> Tensor | None:
 
 
 def _holds(test: Callable[[Tensor], Tensor], tensor: Any) -> bool:
-    """Whether something is true of an element of a tensor, as far as that can be read."""
+    """Whether a test is true for any element of a tensor, as far as these can be read."""
     values = None if capturing() else readable(tensor)
     if values is None or type(values) is Tensor:
         return values is not None and bool(test(values).any())
@@ -262,7 +262,7 @@ def _not_finite(values: Tensor) -> Tensor:
 
 
 def bad(tensor: Any) -> Tensor | None:
-    """Where a tensor is not finite; None if it is finite everywhere, or if that cannot be read."""
+    """Where a tensor is not finite; None if it is finite everywhere or cannot be read."""
     values = None if capturing() else readable(tensor)
     wrong = _not_finite(values) if type(values) is Tensor else None
     return wrong if wrong is not None and bool(wrong.any()) else None
@@ -282,7 +282,7 @@ def has_inf(tensor: Any) -> bool:
 
 
 def node_of(tensor: Tensor) -> Any:
-    """The node that made a tensor; None where torch does not say, as of a view of a parameter, made without gradients,
+    """The node that made a tensor; None if torch does not tell, as for a view of a parameter, made without gradients,
     that has been written to.
     """
     try:
@@ -291,7 +291,7 @@ def node_of(tensor: Tensor) -> Any:
         return None
 
 
-next_seq = torch.autograd._get_sequence_nr  # the number of the node that this thread will make next
+next_seq = torch.autograd._get_sequence_nr  # of the node that this thread will make next
 
 
 def seq_of(node: Any) -> float:

@@ -1,4 +1,4 @@
-"""A checkpoint's function run again: reentrant ones compute without a graph, so that nothing else tells of them."""
+"""Rerunning a checkpoint's function: reentrant ones leave no graph, so that there is no other source."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from retrograd.anomaly.libraries import user_frame
 
 
 def run_again(call: Call, models: Iterable[torch.nn.Module]) -> list[tuple[Call, int]]:
-    """Run the function of a checkpoint once more, everything written down, and say what in the record is not finite.
+    """Run the function of a checkpoint once more with everything recorded, and return the non-finite results.
 
     Parameters
     ----------
     call
-        The checkpoint's; of its work in backward, with what had been saved and the gradients that arrived.
+        The checkpoint's call; for its work in backward, with the saved values and the gradients that arrived.
     models
-        Whose buffers stay as they are.
+        The models whose buffers must not change.
     """
     node, recorder = call.node, Recorder()
     if call.code is not None:
@@ -53,7 +53,7 @@ def run_again(call: Call, models: Iterable[torch.nn.Module]) -> list[tuple[Call,
             finally:
                 gradients.restore()
             return recorder.harmed_leaves()
-    except Exception:  # what cannot be run again tells nothing
+    except Exception:  # it cannot be run again
         return []
 
 

@@ -1,4 +1,4 @@
-"""Operations of the program's own, made by ``torch.library.custom_op``: what they are written in."""
+"""The program's own operations, made by ``torch.library.custom_op``: their Python functions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch._library import custom_ops
 
 
 def kernel_of(op: Any, args: Sequence[Any]) -> Callable[..., Any] | None:
-    """The function in Python that an operation is for such arguments; None if it is none of the program's own.
+    """The Python function that implements an operation for such arguments; None if it is not the program's own.
 
-    The dispatcher calls it where no mode hears of the operations in it.
+    The dispatcher calls it below all modes, so that these do not see the operations in it.
     """
     if op.namespace in ("aten", "prims"):
         return None

@@ -1,4 +1,4 @@
-"""The dispatcher's entries: which one has made a node, what its parameters are, and how it is called once more."""
+"""The dispatcher's entries: which one made a node, what its parameters are, and how to call it once more."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument
 
-# Tensor parameters that no gradient flows to, so that a node has no edge for them.
+# Tensor parameters that get no gradient, so that a node has no edge for them.
 WITHOUT_EDGE = frozenset(
     (
         *("condition", "mask", "index", "indices", "target", "targets"),
         *("input_lengths", "target_lengths", "running_mean", "running_var"),
     )
 )
-_NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_dim")  # that nodes save besides
+_NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_dim")  # saved by nodes in addition
 
 
 def entry_of(node: Any, saved: Iterable[str]) -> Any:
@@ -44,8 +44,8 @@ def entry_of(node: Any, saved: Iterable[str]) -> Any:
 
 
 def stem_of(node: Any) -> str:
-    """What a node's name has of its operation's: ``"Tanh"``, or ``"TanhBackward"`` of the node of a derivative."""
-    stem, _, rest = node.name().rpartition("Backward")  # "DiagonalBackward0_copy" has more behind it
+    """The operation's part of a node's name: ``"Tanh"``, or ``"TanhBackward"`` for the node of a derivative."""
+    stem, _, rest = node.name().rpartition("Backward")  # "DiagonalBackward0_copy" has a suffix
     return stem + rest.lstrip(digits)
 
 
@@ -61,7 +61,7 @@ def writing_entry(name: str, edges: int) -> Any:
 
 
 def arguments_for(overload: Any, given: Iterable[Argument]) -> dict[str, Any]:
-    """What an entry of the dispatcher is to be called with, to do once more what was done with some arguments."""
+    """The keyword arguments with which to call an entry of the dispatcher in order to repeat a call."""
     values: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
     for argument in given:
@@ -81,7 +81,7 @@ def arguments_for(overload: Any, given: Iterable[Argument]) -> dict[str, Any]:
 
 
 def with_edge(overload: Any, edges: int) -> list[Any]:
-    """The tensor parameters that a gradient may flow to; to a target only where there are edges enough."""
+    """The tensor parameters that may get a gradient; a target only if there are enough edges."""
     tensors = [each for each in overload._schema.arguments if _is_tensor(each)]
     found = [each for each in tensors if each.name not in WITHOUT_EDGE]
     for_target = sum(map(is_needed, found)) < edges
@@ -89,7 +89,7 @@ def with_edge(overload: Any, edges: int) -> list[Any]:
 
 
 def is_needed(parameter: Any) -> bool:
-    """Whether an operation cannot do without a parameter."""
+    """Whether a parameter is mandatory."""
     return not parameter.has_default_value() and not str(parameter.type).startswith("Optional[")
 
 
@@ -103,7 +103,7 @@ def is_list(parameter: Any) -> bool:
 
 @functools.cache
 def _entries() -> dict[str, list[str]]:
-    """The names of the dispatcher's entries by what a node has of them, which is neither underscores nor capitals."""
+    """The names of the dispatcher's entries by their form in nodes' names: lower case, without underscores."""
     found: dict[str, list[str]] = {}
     full = (name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     for name in sorted({each.removeprefix("aten::") for each in full}, key=lambda each: (each.startswith("_"), each)):

@@ -28,8 +28,8 @@ from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Gradients, RandomState, left_as_they_are
 from retrograd.anomaly.libraries import user_frame
 
-_MOST_CALLS = 16  # of one step
-_MOST_BYTES = 64 << 20  # of an output whose gradient is kept
+_MOST_CALLS = 16  # per step
+_MOST_BYTES = 64 << 20  # size limit of outputs whose gradient is kept
 
 
 class ModelCall:
@@ -51,14 +51,14 @@ class ModelCall:
         self.random = RandomState()
         self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
-        self.nodes: list[float] = []  # that made the outputs, by their sequence numbers
+        self.nodes: list[float] = []  # sequence numbers of the nodes that made the outputs
 
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments."""
         return [each for each in tree_flatten((self.args, self.kwargs))[0] if isinstance(each, Tensor)]
 
     def named(self) -> Iterator[tuple[str, Tensor]]:
-        """The tensors among its arguments that the program has given by a variable, with the name of that."""
+        """The tensors among its arguments that the program passed as variables, with these variables' names."""
         written = None if self.place is None else written_at(*self.place)
         if not isinstance(written, ast.Call):
             return
@@ -77,12 +77,12 @@ class ModelCall:
                 tensor.register_hook(functools.partial(self._arrived, number))
 
     def _arrived(self, number: int, gradient: Tensor | None) -> None:
-        if gradient is not None:  # outputs that nobody used, under DistributedDataParallel
+        if gradient is not None:  # None for unused outputs under DistributedDataParallel
             self.gradients[number] = gradient
 
 
 class _Here(threading.local):
-    """The calls of a thread, and whether one of them is run again."""
+    """The calls of a thread, and whether one of them is being run again."""
 
     def __init__(self) -> None:
         self.calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
@@ -92,12 +92,12 @@ class _Here(threading.local):
 class ModelCalls:
     """Remembers how models were called since the last update, and runs them again.
 
-    One hook before and one after its own call are all that is put on a model.
+    A model gets just one hook before and one after its own call.
 
     Parameters
     ----------
     begins
-        Called before the first call of each model; says whether its calls are to be remembered.
+        Called before the first call of each model; returns whether to remember its calls.
     """
 
     def __init__(self, begins: Callable[[], bool]) -> None:
@@ -107,10 +107,10 @@ class ModelCalls:
         self._here = _Here()
 
     def follow(self, model: torch.nn.Module) -> None:
-        """Remember the calls of a model from here on, until :meth:`stop`, and no more those of its parts."""
+        """Remember the calls of a model from here on until :meth:`stop`, and no longer those of its parts."""
         if any(model is each for known in self._models for each in known.modules()):
             return
-        obsolete = {None, *model.modules()}  # None stands for those that were dropped
+        obsolete = {None, *model.modules()}  # None stands for models that were deleted
         for known, handles in self._followed:
             if known() in obsolete:
                 remove_all(handles)
@@ -118,13 +118,13 @@ class ModelCalls:
         handles = []
         self._followed.append((weakref.ref(model), handles))
         self._new.add(model)
-        # before the user's hooks, which change the inputs again when the call is run again
+        # before the user's hooks, which will change the inputs again in the rerun
         handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True))
         handles.append(model.register_forward_hook(Hook(self._after)))
 
     @property
     def _models(self) -> list[torch.nn.Module]:
-        """The models that are followed, of those that the program still has."""
+        """The followed models that still exist."""
         return [model for known, _ in self._followed if (model := known()) is not None]
 
     def stop(self) -> None:
@@ -135,19 +135,19 @@ class ModelCalls:
         self._here.calls.clear()
 
     def kept(self) -> list[ModelCall]:
-        """The calls that are remembered."""
+        """The remembered calls."""
         return list(self._here.calls)
 
     def named(self) -> Iterator[tuple[str, Tensor]]:
-        """What the program has given these calls by variables, with their names."""
+        """The tensors that the program passed to these calls as variables, with the names."""
         return (each for call in self.kept() for each in call.named())
 
     def remember(self, calls: Iterable[ModelCall]) -> None:
-        """Take over calls that belong to the present step as well."""
+        """Add calls that belong to the present step as well."""
         self._here.calls.extend(calls)
 
     def forget(self) -> list[ModelCall]:
-        """Forget the calls of the step that is over, and return them."""
+        """Forget the calls of the finished step, and return them."""
         calls = self.kept()
         self._here.calls.clear()
         return calls
@@ -170,7 +170,7 @@ class ModelCalls:
             self._here.calls[-1].observe(output)
 
     def _is_wanted(self, module: Any) -> bool:
-        """Whether a call is to be remembered; asked before the first one of a model."""
+        """Whether to remember a model's calls; decided before its first one."""
         if module not in self._new:
             return True
         self._new.discard(module)
@@ -180,8 +180,8 @@ class ModelCalls:
         return wanted
 
     def _is_heard(self) -> bool:
-        """Whether this is a call of the program's own: no second one, no trace, of which a look would be a part, and
-        none in a transform of ``torch.func``, whose tensors end with it.
+        """Whether this is a call by the program: not a rerun, not a trace, which would include our checks, and not
+        within a transform of ``torch.func``, whose tensors end with it.
         """
         if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
             return False
@@ -190,24 +190,24 @@ class ModelCalls:
         return torch.is_grad_enabled() and not self._here.running
 
     def nodes_of_outputs(self) -> set[float]:
-        """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""
+        """The sequence numbers of the nodes at which a model's part of the graph ends."""
         return {node for call in self._here.calls for node in call.nodes}
 
     @property
     def outputs_got_bad_gradients(self) -> bool:
-        """Whether the gradients that came to a model's outputs were not finite: then it is not the model's doing."""
+        """Whether the gradients at a model's outputs were not finite: then the model is not the cause."""
         return any(is_bad(gradient) for call in self._here.calls for gradient in call.gradients.values())
 
     def run_again(self, backward: bool) -> list[tuple[Call, int]]:
-        """Run the calls once more, everything written down, and say what in the record is not finite.
+        """Run the calls once more with everything recorded, and return the non-finite results.
 
         Weights, buffers, gradients and random states are as before afterwards.
 
         Parameters
         ----------
         backward
-            Whether to go on with the gradients that came to the outputs, and answer with what arrived at parameters;
-            otherwise with outputs of the model.
+            Whether to continue backward with the gradients that came to the outputs, and return what made the bad
+            gradients of parameters; otherwise what made bad outputs.
         """
         if not self._here.calls:
             return []
@@ -233,12 +233,12 @@ class ModelCalls:
         try:
             with autocast_as(call.autocast), uncompiled(), recorder:
                 output = model(*args, **kwargs)
-        except Exception:  # Lightning's DDP calls training_step in forward's place; what cannot be run tells nothing
+        except Exception:  # for instance, Lightning's DDP calls training_step in place of forward
             return []
         tensors = [each for each in tree_flatten(output)[0] if isinstance(each, Tensor)]
         if not backward:
             wrong = [each for each in tensors if is_bad(each)]
-            led_on = [each for each in wrong if each.requires_grad]  # others may be statistics, which go nowhere
+            led_on = [each for each in wrong if each.requires_grad]  # others may be unused statistics
             return [made for each in led_on or wrong if (made := recorder.made_by(each)) is not None]
         known = [
             (tensors[number], gradient)
@@ -254,20 +254,20 @@ class ModelCalls:
 
 
 def remove_all(handles: Iterable[Any]) -> None:
-    """Take hooks away."""
+    """Remove hooks."""
     for handle in handles:
         handle.remove()
 
 
 def _cut_off(value: Any) -> Any:
-    """An argument without what came before it, whose part of the graph has been freed."""
+    """An argument detached from its history, whose graph has been freed."""
     if isinstance(value, Tensor) and value.grad_fn is not None:
         return value.detach().requires_grad_()
     return value
 
 
 def _without_communication(model: torch.nn.Module) -> torch.nn.Module | None:
-    """The model as this process can run it without the others; None if it needs their part of the weights."""
+    """The model in a form that this process can run alone; None if it needs the weights of other processes."""
     if is_sharded(model):
         return None
     return model.module if is_replicated(model) else model  # type: ignore[return-value]

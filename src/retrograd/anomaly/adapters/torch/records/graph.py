@@ -1,4 +1,4 @@
-"""The graph behind a loss as calls: what its nodes saved, and what can be computed again from that."""
+"""The graph behind a loss as calls: what its nodes saved, and what can be recomputed from that."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from retrograd.anomaly.names import canonical
 SiteOf = Callable[[float], tuple[Position, ...]]
 
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
-_OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
+_OF_NO_INFLUENCE = {"momentum": 0.0}  # they do not affect the result
 
 
 def nodes_behind(roots: Iterable[Any]) -> list[Any]:
-    """The nodes from which gradients flow on from some nodes, in the order of creation, leaves first.
+    """The nodes reachable from some nodes by backward, in the order of creation, leaves first.
 
-    Of the backward of a user's Function torch has kept, up to version 2.12, no more than a shell when its result is
-    gone, which is left out: it answers to nothing any more.
+    Up to version 2.12, torch keeps only a shell of a user's Function's node once its result is gone; it is left out,
+    as it cannot be queried any more.
     """
     seen = {root: None for root in roots if root is not None}  # in a fixed order, which a set has not
     stack = list(seen)
@@ -63,13 +63,13 @@ def nodes_behind(roots: Iterable[Any]) -> list[Any]:
 
 
 def nodes_made(returned: Sequence[Any], outputs: Sequence[Any], grads: Sequence[Any] = (), *args: Any) -> list[Any]:
-    """The nodes that a backward pass from ``outputs`` has made, as far as they lead to what it has returned."""
+    """The nodes that a backward pass from ``outputs`` has made and that lead to what it has returned."""
     before = set(nodes_behind(_makers((*outputs, *grads))))
     return [each for each in nodes_behind(_makers(returned)) if each not in before and not hasattr(each, "variable")]
 
 
 def _makers(tensors: Iterable[Any]) -> Iterator[Any]:
-    """The nodes that have made tensors, for the transforms around and for the program."""
+    """The nodes that made tensors, at the levels of the surrounding transforms and of the program."""
     for each in tensors:
         while isinstance(each, Tensor):
             yield each.grad_fn
@@ -77,26 +77,26 @@ def _makers(tensors: Iterable[Any]) -> Iterator[Any]:
 
 
 def leaves_behind(roots: Iterable[Tensor]) -> list[Tensor]:
-    """The leaves that a backward pass from some tensors would give a gradient."""
+    """The leaves that would get a gradient in a backward pass from some tensors."""
     return [node.variable for node in nodes_behind(root.grad_fn for root in roots) if hasattr(node, "variable")]
 
 
 def read(
     roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = (), frame: FrameType | None = None
 ) -> list[tuple[Call, int]]:
-    """Make calls of the graph behind some tensors, and return those of which the tensors are results.
+    """Turn the graph behind some tensors into calls, and return those that made the tensors.
 
     Parameters
     ----------
     roots
         Tensors with a history that has not been freed.
     site_of
-        Tells for a sequence number where the operation was called: the user's instruction, and those of the program
-        that led to it.
+        Maps a sequence number to the place where the operation was called: the user's instruction, and the program's
+        callers of it.
     held
-        Other results that are at hand, such as those in the program's variables. One that was written to may be
-        another by now than its node has made, and is left out; so is one with infinities and no NaN, which may be a
-        mask at work, as long as the number that it writes has not been kept.
+        Other available results, such as those in the program's variables. One that was written to may differ by now
+        from what its node made, and is left out; so is one with infinities and no NaN, which may be due to a mask
+        whose number has not been kept.
     frame
         Where to begin to look for variables whose numbers have not been kept.
     """
@@ -117,16 +117,16 @@ def calls_of(
     site_of: SiteOf,
     frame: FrameType | None = None,
 ) -> dict[Any, Call]:
-    """Make calls of some nodes of a graph.
+    """Turn some nodes of a graph into calls.
 
     Parameters
     ----------
     nodes
-        In the order of creation, with what they saved.
+        In the order of creation, with their saved values.
     known
-        Results of nodes that are at hand.
+        The available results of nodes.
     site_of
-        Tells for a sequence number where the operation was called.
+        Maps a sequence number to the place where the operation was called.
     frame
         Where to begin to look for variables whose numbers have not been kept.
     """
@@ -153,7 +153,7 @@ def calls_of(
 
 
 def _write(node: Any, call: Call, calls: dict[Any, Call], frame: FrameType | None) -> None:
-    """What has written to a part of a tensor, as a call of its own, if the line tells the operation."""
+    """The write to a part of a tensor, as a call of its own, if the line tells the operation."""
     found = written_in_place(call.code, call.at)
     entry = None if found is None else writing_entry(found[0], len(node.next_functions))
     if found is None or entry is None:
@@ -175,7 +175,7 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
     """The record of a node; results of earlier nodes that it saved become known."""
     arguments = list(_arguments(node, saved, overload, calls))
     outputs: list[Any] = [_empty(meta) for meta in node._input_metadata] or [None]
-    of_derivative = "Backward" in stem_of(node)  # which saves what it was given of the operation, also by that name
+    of_derivative = "Backward" in stem_of(node)  # which also saves the operation's values under such names
     for name, value in saved.items():
         place = None if of_derivative else re.fullmatch(r"(?:result|output)(\d*)", name)
         if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
@@ -206,7 +206,7 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
 
 
 def _empty(meta: Any) -> Tensor | None:
-    """A result without elements, of which all is known."""
+    """A result without elements, which is completely known by its shape and type."""
     return torch.empty(meta.shape, dtype=meta.dtype) if 0 in meta.shape else None
 
 
@@ -225,7 +225,7 @@ def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any,
                 yield _argument(f"{name}[{number}]", None, number, edge, calls)
         elif parameter.name in differentiable and edges:
             argument = _argument(name, value, *edges.pop(0), calls)
-            argument.missing &= is_needed(parameter)  # a layer has no bias, or a trainable one
+            argument.missing &= is_needed(parameter)  # a layer's missing bias is none, or trainable
             yield argument
         else:
             given = _given(parameter, value, node)
@@ -246,7 +246,7 @@ def _argument(name: str, value: Any, number: int, edge: Any, calls: dict[Any, Ca
 
 
 def _given(parameter: Any, value: Any, node: Any) -> Any:
-    """A plain argument: what the node saved, or what follows from the result's shape and type, or the default."""
+    """A plain argument: saved by the node, derived from the result's shape and type, or the default."""
     if value is not None:
         return value
     meta = node._input_metadata[0]
@@ -275,13 +275,13 @@ def _note_number(call: Call) -> None:
 
 
 def _compute(node: Any, call: Call, overload: Any) -> None:
-    """The operation once more, where all that it needs is known."""
+    """Compute the operation once more, if all its arguments are known."""
     if overload is None or any(word in str(overload) for word in _SIDE_EFFECTS):
         return
     if any(each.missing or (each.value is None and each.made_by is not None) for each in call.args):
         return
     values = arguments_for(overload, call.args)
-    if values.get("training"):  # running statistics would be written to
+    if values.get("training"):  # it would write to running statistics
         values |= {name: None for name in ("running_mean", "running_var") if name in values}
     try:
         with torch.no_grad():
@@ -306,7 +306,7 @@ def is_checkpoint(node: Any) -> bool:
 
 
 def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:
-    """The first instruction in the body of a method of a node's Function."""
+    """The first instruction in the body of a method of the Function of a node."""
     code = getattr(inspect.unwrap(getattr(type(node)._forward_cls, name)), "__code__", None)
     if code is None:
         return None
@@ -315,21 +315,21 @@ def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:
 
 
 def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
-    """What a node saved, by the parameter's name, without what was freed or overwritten since.
+    """The values a node saved, by parameter name, except those freed or overwritten since.
 
     Parameters
     ----------
     node
-        Of the graph.
+        The node.
     unpacked
-        Whether to call hooks of torch's own for what these have packed, such as a checkpoint's, which computes it again
-        and may draw random numbers. The program's own are never called: once may be all that they are good for.
+        Whether to call torch's own hooks for values that they packed, such as a checkpoint's, which recomputes them
+        and may draw random numbers. The program's hooks are never called, as they may work only once.
     """
     return with_numbers(node, tensors_saved_by(node, unpacked))
 
 
 def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
-    """The tensors among them, which backward frees."""
+    """The tensors that a node saved, which backward frees."""
     found: dict[str, Any] = {}
     if is_python(node):
         with contextlib.suppress(Exception):
@@ -347,14 +347,14 @@ def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
 
 
 def may_be_called(node: Any) -> bool:
-    """Whether a node can run without a call of a hook for what it has saved, and of code of the user's."""
+    """Whether a node can run without calling saved-tensor hooks or the user's code."""
     return not is_python(node) and all(
         may_be_read(node, getattr(node, raw), unpacked=False) for _, _, raw in _saved_attributes(type(node))[0]
     )
 
 
 def spent(node: Any) -> list[str]:
-    """The names of tensors that a node has saved and that torch's own hooks give only once."""
+    """The names of saved tensors that torch's own hooks return only once."""
     if is_python(node):
         return []
     found = []
@@ -369,7 +369,7 @@ def spent(node: Any) -> list[str]:
 
 
 def with_numbers(node: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-    """All that a node saved: besides its tensors the numbers, which it has as long as it lives."""
+    """All values a node saved: its tensors, and its numbers, which are never freed."""
     if is_python(node):
         return tensors
     found = dict(tensors)
@@ -381,11 +381,11 @@ def with_numbers(node: Any, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 _Attributes = tuple[list[tuple[str, str, str]], list[tuple[str, str]]]
-_attributes: dict[type, _Attributes] = {}  # of torch's own types of nodes
+_attributes: dict[type, _Attributes] = {}  # for torch's own types of nodes
 
 
 def _saved_attributes(kind: type) -> _Attributes:
-    """The names of what such nodes save, with the attributes: tensors, with those that are raw, and all else."""
+    """The saved values of such nodes by name, with the attributes: tensors, with the raw ones, and all others."""
     known = _attributes.get(kind)
     if known is None:
         members = frozenset(dir(kind))
@@ -397,7 +397,7 @@ def _saved_attributes(kind: type) -> _Attributes:
 
 
 def _signed(value: Any) -> Any:
-    """Negative numbers arrive as unsigned ones of 64 bits."""
+    """Convert a negative number that arrived as an unsigned one of 64 bits."""
     if isinstance(value, tuple):
         return [_signed(item) for item in value]
     return value - (1 << 64) if type(value) is int and value >= 1 << 63 else value

@@ -1,4 +1,4 @@
-"""Python numbers that went into an operation and that nothing keeps: the user's line tells them, or a variable."""
+"""Python numbers passed to an operation that nothing keeps: read from the user's line, or from a variable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from retrograd.anomaly.names import canonical
 
 
 def read_numbers(call: Call, frame: FrameType | None) -> None:
-    """Numbers that nothing keeps are told by the line, where they are written, or held by a variable and not finite.
+    """Fill in numbers that nothing keeps, if the line contains them or reads them from a non-finite variable.
 
-    What is written to a part of a tensor has no parameter in the graph, and often no place.
+    A number written to a part of a tensor has no parameter in the graph, and often no place.
     """
     if call.name.endswith("CopySlices"):
         number = odd_number_put(call.code, call.at, frame)
@@ -26,7 +26,7 @@ def read_numbers(call: Call, frame: FrameType | None) -> None:
         return
     op, params = _as_written(call)
     for argument in call.args:
-        # one with a default has that for want of better
+        # a parameter with a default has that, for want of better
         if argument.missing or (argument.made_by is None and isinstance(argument.value, (int, float, type(None)))):
             number = odd_number(call.code, call.at, op, params, argument.name, frame)
             if number is None and argument.missing:
@@ -36,9 +36,9 @@ def read_numbers(call: Call, frame: FrameType | None) -> None:
 
 
 def assignment_of_number(call: Call, leaf: Argument | None = None) -> dict[str, Any]:
-    """The line that made a variable a number that is not finite and that a call was given, as a context.
+    """The line that assigned a non-finite number, which a call was passed, to a variable, as a context.
 
-    ``leaf`` is such an argument that is a tensor, as torch makes one of a number.
+    ``leaf`` is the argument if it is a tensor that torch made from a number.
     """
     floats = [each.name for each in call.args if isinstance(each.value, float) and not math.isfinite(each.value)]
     odd = floats if leaf is None else [leaf.name]

@@ -1,4 +1,4 @@
-"""Whether what nodes have saved may be read: not where that would call a hook of the program's own."""
+"""Whether a node's saved values may be read: not if that would call a hook of the program."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.records.calls import next_seq, seq_of
 
-_TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")  # by what was saved; not yet in torch 2.9
+_TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")  # by the saved tensor; not yet in torch 2.9
 
-# Where it is not: the sequence numbers from and to which hooks were in force, and whether these were torch's own.
+# If they do not: the ranges of sequence numbers with hooks in force, and whether these were torch's own.
 _in_force: deque[list[Any]] = deque(maxlen=1 << 12)
 _open: list[list[Any]] = []
 
 
 def may_be_read(node: Any, raw: Any, unpacked: bool) -> bool:
-    """Whether what a node has saved, one tensor or several, can be had without a hook that must not be called."""
+    """Whether a node's saved value, one tensor or several, can be read without a hook that must not be called."""
     if isinstance(raw, (tuple, list)):
         return all(may_be_read(node, each, unpacked) for each in raw)
     if not _TOLD:
@@ -35,7 +35,7 @@ def _is_own(hook: Any) -> bool:
 
 
 def note_hooks(patches: Patches) -> None:
-    """Take note of the hooks that come into force."""
+    """Note the hooks that come into force."""
     patches.wrap(torch._C._autograd, "_push_saved_tensors_default_hooks", _push)
     patches.wrap(torch._C._autograd, "_pop_saved_tensors_default_hooks", _pop)
 

@@ -1,8 +1,8 @@
 """Writes to a part of a tensor: ``y[:2].sqrt_()``.
 
-torch gives ``y`` a node that takes the gradient of the part out of that of ``y``, has the node of the operation work on
-it, and puts what that has made in its place. It tells nothing of the node inside, which is made anew here by the same
-operation on a copy of what it was given; nor which part it is, which the program's line may tell.
+torch gives ``y`` a node that extracts the part's gradient from that of ``y``, lets the operation's node work on it, and
+puts the result in its place. It does not expose the node inside, which is recreated here by the same operation on a
+copy of its argument; nor the part, which the program's line may tell.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Part:
 
     @classmethod
     def written(cls, view: Any, base: Any, shape: Sequence[int]) -> Part | None:
-        """What an operation has written to, if it is a view of a tensor of a shape."""
+        """The part that an operation has written to, if it is a view of a base with the given shape."""
         if not isinstance(view, Tensor) or not isinstance(base, Tensor) or view.layout is not torch.strided:
             return None
         is_view = list(base.shape) == list(shape) and view.untyped_storage()._cdata == base.untyped_storage()._cdata
         return cls(view, base) if is_view and torch.ops.aten.is_non_overlapping_and_dense(base) else None
 
     def of(self, whole: Any) -> Tensor | None:
-        """The same part of another tensor, such as its gradient; None where that is not known."""
+        """The same part of another tensor, such as its gradient; None if unknown."""
         if not isinstance(whole, Tensor) or whole.layout is not torch.strided:
             return None
         return self._laid_out(whole).as_strided(*self._part)
@@ -64,7 +64,7 @@ class Part:
         return made
 
     def holds(self, where: Tensor) -> bool:
-        """Whether all elements of the tensor that are true lie in this part."""
+        """Whether all true elements of a boolean tensor lie in this part."""
         within = self.of(where)
         return within is not None and int(within.sum()) == int(where.sum())
 
@@ -76,7 +76,7 @@ class Part:
 
 
 def written_by(write: Call) -> Tensor | None:
-    """What an operation in place makes of what it was given; None where not all of that is known."""
+    """The result of an in-place operation, recomputed; None if not all its arguments are known."""
     entry = _entry(write.name)
     if entry is None or any(map(_is_unknown, write.args)):
         return None
@@ -91,7 +91,7 @@ def written_by(write: Call) -> Tensor | None:
 
 
 def node_within(write: Call) -> Any:
-    """A node like the one of an operation in place; None where there is none, or none can be had."""
+    """A node like that of an in-place operation; None if there is none, or it cannot be recreated."""
     entry = _entry(write.name)
     if entry is None:
         return None
@@ -106,7 +106,7 @@ def node_within(write: Call) -> Any:
 
 
 def _entry(name: str) -> Any:
-    """The entry of the dispatcher with the name of a call, if it computes something and draws no random numbers."""
+    """The dispatcher's entry named by a call, if it computes something and draws no random numbers."""
     with contextlib.suppress(AttributeError, ValueError):
         library, packet, overload = name.split(".")
         entry = getattr(getattr(getattr(torch.ops, library), packet), overload)
@@ -115,7 +115,7 @@ def _entry(name: str) -> Any:
 
 
 def _alone(argument: Argument) -> Argument:
-    """An argument that gets a gradient if it had one, and passes it on to nobody."""
+    """A detached argument, which gets a gradient if the original did."""
     tensor = argument.tensor
     if tensor is None:
         return replace(argument)
@@ -130,7 +130,7 @@ def _is_unknown(argument: Argument) -> bool:
 
 
 def certain_part(call: Call, frame: FrameType | None, shape: Sequence[int]) -> Part | None:
-    """The part that a line writes to, if it is the same whenever the line runs: it is taken of a variable by numbers.
+    """The part that a line writes to, if it is the same on every run: a variable indexed by literal numbers.
 
     Parameters
     ----------
@@ -146,11 +146,11 @@ def certain_part(call: Call, frame: FrameType | None, shape: Sequence[int]) -> P
 
 
 def _part_on_line(call: Call, frame: FrameType | None, shape: Sequence[int]) -> tuple[Tensor | None, Part | None]:
-    """A variable, and the part of it, or of what it is a view of, that a line would write to if it ran now."""
+    """A variable, and the part of it, or of its base, that a line would write to if it ran now."""
     found = written_in_place(call.code, call.at)
     variables = variables_of(frame, call.code)
     names = [] if found is None else [each.id for each in ast.walk(found[1]) if isinstance(each, ast.Name)]
-    variable = variables.get(names[0]) if len(names) == 1 else None  # an index may have moved on
+    variable = variables.get(names[0]) if len(names) == 1 else None  # an index variable may have changed
     if found is None or not isinstance(variable, Tensor):
         return None, None
     base = variable if variable._base is None else variable._base
@@ -160,16 +160,16 @@ def _part_on_line(call: Call, frame: FrameType | None, shape: Sequence[int]) -> 
 def work_on_line(
     node: Any, call: Call, made: Sequence[Any], arrived: Sequence[Any], frame: FrameType | None
 ) -> Call | None:
-    """The work in backward of the node inside another one, as far as the line tells; None where it tells nothing.
+    """The work in backward of the node inside another one, as far as the line tells; None if it tells nothing.
 
-    Where it does not tell the part, this is said of the whole tensor, and nothing of other operands but numbers.
+    If it does not tell the part, the whole tensor is reported, and of the other operands only numbers.
 
     Parameters
     ----------
     node, call
-        That of the tensor, and what it is as a call.
+        The tensor's node, and its record as a call.
     made, arrived
-        The gradients that came out of it and those that went in.
+        The node's outgoing and incoming gradients.
     frame
         Where to begin to look for the function of the line.
     """
@@ -200,6 +200,6 @@ def work_on_line(
 
 
 def _stand_in(argument: Argument) -> Argument:
-    """An argument for an operation of which only the node's name is asked."""
+    """An argument for an operation of which only the node's name is needed."""
     has_number = argument.tensor is not None or _is_unknown(argument)
     return replace(argument, value=torch.ones((), requires_grad=True)) if has_number else argument

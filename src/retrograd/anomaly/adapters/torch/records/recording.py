@@ -1,4 +1,4 @@
-"""The second run of a step: every operation is written down, with its line, its module, its operands and results."""
+"""Recording the second run of a step: every operation with its line, its module, its operands and results."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ _CLONE = str(torch.ops.aten.clone.default)
 _DETACH = torch.ops.aten.detach.default
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
-_MOST_PARTS = 64  # of tensors, that one operation writes to
+_MOST_PARTS = 64  # of tensors, written to by one operation
 _MOST_NAMED = 64
-_COPIED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
+_COPIED = 1 << 24  # elements up to which a tensor is copied before it is overwritten in place
 
 
 class Recorder(TorchDispatchMode):
-    """Writes down the operations of a step while it is the current mode.
+    """Records the operations of a step while it is the current mode.
 
     Attributes
     ----------
     calls
-        In the order in which they happened, those of backward among them, as far as they are kept.
+        The kept calls, including those of backward, in the order in which they happened.
     leaves
-        What arrived at leaves in backward: the leaf, and the argument that says where its gradient came from.
+        What arrived at leaves in backward: pairs of the leaf and an argument that tells where its gradient came from.
     named
-        What came in bad, with what the program called it then: the functions that did so may have ended since.
+        Data that came in bad, with the program's names at that time: the functions with these names may have ended.
     paused
-        Whether nothing is written down for the time being.
+        Whether recording is suspended.
     is_over
-        Whether nothing is written down any more.
+        Whether recording has ended.
     thread
-        The one that computes.
+        The thread that computes.
     """
 
     def __init__(self) -> None:
@@ -69,23 +69,23 @@ class Recorder(TorchDispatchMode):
         self._made: dict[int, tuple[Call, int]] = {}
         self._numbers: dict[int, tuple[Tensor, Any]] = {}
         self._writers: dict[int, Call] = {}
-        self._holders: dict[int, list[Call]] = {}  # by storage, the calls that know what is in it
+        self._holders: dict[int, list[Call]] = {}  # by storage, the calls that refer to its contents
         self._by_seq: dict[int, Call] = {}
         self._by_seq_elsewhere: dict[int, Call] = {}
         self._bytes: dict[int, int] = {}
         self._held = 0
         self._in_backward = 0
-        self._spared: list[Call] = []  # no longer among the calls, but with what they made, which was bad
+        self._spared: list[Call] = []  # no longer among the calls, but still with their results, which were bad
         self.born_inside: Call | None = None
         self.paused = self.is_over = False
         self.thread = threading.current_thread()
-        # Where a model is run again for a call of long ago: the user's frame now, and the line that called it then.
+        # While a model is rerun for an earlier call: the user's present frame, and the line that made that call.
         self.called_from: tuple[FrameType | None, Position] | None = None
         _recorders.add(self)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
+        """True, as nothing is compiled meanwhile; torch's own way would import its compiler, which takes seconds."""
         return False
 
     def __enter__(self) -> Recorder:
@@ -93,9 +93,9 @@ class Recorder(TorchDispatchMode):
         return super().__enter__()
 
     def end(self) -> None:
-        """Write down nothing more, and leave the modes of this thread; where it is another's, its own stay as they are.
+        """Stop recording, and leave this thread's stack of modes; that of another recording thread stays as it is.
 
-        In a hook the modes are those of the backward pass, after which it is called again.
+        In a hook the stack is that of the backward pass, so this is called again after it.
         """
         is_again, self.is_over = self.is_over, True
         if self in _get_current_dispatch_mode_stack():
@@ -131,7 +131,7 @@ class Recorder(TorchDispatchMode):
             return result
         made = [self._made.get(id(each)) for each in outputs]
         if kernel is not None and all(each is not None and each[0].order > began for each in made):
-            return result  # by operations that are noted
+            return result  # made by operations that are recorded
         call = self._note(func, arguments, [each if isinstance(each, Tensor) else None for each in outputs])
         call.part, call.whole = part, whole
         return result
@@ -168,28 +168,28 @@ class Recorder(TorchDispatchMode):
         return call
 
     def _frame_around(self, frame: FrameType) -> FrameType | None:
-        """What called ``frame``; from the thread that waits where autograd has one of its own, as on a GPU."""
+        """The caller of ``frame``; if autograd runs in a thread of its own, as on a GPU, from the waiting thread."""
         return frame.f_back or sys._current_frames().get(self.thread.ident or 0)
 
     def _note_seq(self, call: Call, noted: dict[int, Call], number: int, writes: bool) -> None:
-        """Note which operation was called first after a node was made."""
+        """Note the first operation that was called after a node was made."""
         first = noted.setdefault(number, call)
         if writes and first.name == _CLONE and (first.code, first.at) == (call.code, call.at):
             noted[number] = call  # what it overwrites is saved by its node before, and has a node itself
 
     def _position(self, frame: FrameType) -> Position:
-        """Where a frame is, or was when it made the call for which a model is run again."""
+        """Where a frame is, or was when it made the call for which a model is being rerun."""
         if self.called_from is not None and frame is self.called_from[0]:
             return self.called_from[1]
         return position_of(frame)
 
     def _put_into_node(self, call: Call) -> None:
-        """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
+        """If the forward pass computes a gradient, attribute an operation to the node that called it."""
         node: Any = None if self._in_backward else torch._C._current_autograd_node()
         first = None if node is None else self.call_of(node)
         frame = self._frame_around(sys._getframe(2))
         if first is None or is_python(node) or frame_in_backward(frame) is not None:
-            return  # what a function of the user's own calls in backward stands on its own line
+            return  # operations that a user's function calls in backward have lines of their own
         call.name, call.is_backward, call.forward, call.applied = node.name(), True, first, None
         call.code, call.at, call.callers = first.code, first.at, first.callers
         call.modules = first.modules
@@ -219,14 +219,14 @@ class Recorder(TorchDispatchMode):
         return found
 
     def _part(self, func: Any, args: Sequence[Any]) -> tuple[Part | None, Argument | None]:
-        """The part of a tensor that an operation is about to write to, and that tensor with what has made it so far."""
+        """The part of a tensor that an operation is about to write to, and that tensor with what made it so far."""
         view = args[0] if args and func._schema.is_mutable else None
         base = view._base if isinstance(view, Tensor) else None
         part = None if base is None else Part.written(view, base, base.shape)
         return part, None if part is None else self._argument("whole", base)
 
     def _argument(self, name: str, value: Any, written: Container[int] = ()) -> Argument:
-        """What an operation is given, which is about to write to the storages ``written``."""
+        """An argument of an operation that is about to write to the storages ``written``."""
         if id(value) in self._numbers:
             value = self._numbers[id(value)][1]
         if not isinstance(value, Tensor):
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):
         return Argument(name, value, made[0], made[1], leaf=leaf, original=original)
 
     def _came_in(self, tensor: Tensor) -> None:
-        """Note what the program calls data from outside that are not finite."""
+        """Note the program's name for non-finite data from outside."""
         if tensor.requires_grad or isinstance(tensor, torch.nn.Parameter):
             return  # frozen weights have their own names
         if any(tensor is each for _, each in self.named) or not is_bad(tensor):
@@ -260,7 +260,7 @@ class Recorder(TorchDispatchMode):
             self.named.append((name, tensor))
 
     def _preserve(self, storage: int) -> None:
-        """Copy what calls know of memory that is about to be written to."""
+        """Copy the tensors of calls whose memory is about to be written to."""
         copies: dict[int, Tensor] = {}
 
         def kept(tensor: Tensor) -> Tensor:
@@ -282,8 +282,8 @@ class Recorder(TorchDispatchMode):
                     self._hold(copy)
 
     def add(self, call: Call) -> None:
-        """Put a call into the record. Where that keeps too much alive, the oldest calls let go of their tensors, except
-        those that made something bad."""
+        """Add a call to the record. If that keeps too much alive, the oldest calls release their tensors, except those
+        with bad results."""
         call.bad = any(map(is_bad, call.outputs))
         self.calls.append(call)
         for argument in call.args:
@@ -291,7 +291,7 @@ class Recorder(TorchDispatchMode):
                 storage = memory_of(argument.tensor)
                 self._holders.setdefault(storage, []).append(call)
                 if argument.made_by is None:
-                    self._bytes.setdefault(storage, 0)  # it is there with us or without us
+                    self._bytes.setdefault(storage, 0)  # it is alive regardless of us
         for output in call.outputs:
             if output is not None:
                 self._holders.setdefault(memory_of(output), []).append(call)
@@ -311,14 +311,14 @@ class Recorder(TorchDispatchMode):
             self._held += self._bytes[storage]
 
     def forget(self, before: int) -> None:
-        """Forget all that was called before the call of a number; its results are data from outside from now on."""
+        """Forget all calls before a number; from now on their results count as data from outside."""
         old = [call for call in self._spared if call.order < before]
         self._spared = self._spared[len(old) :]
         while self.calls and self.calls[0].order < before:
             old.append(self.calls.popleft())
         for call in old:
             self._let_go(call)
-            call.args = []  # and with them the calls before it
+            call.args = []  # which also releases the calls before it
         self.leaves = [
             (leaf, each) for leaf, each in self.leaves if each.made_by is not None and each.made_by.order >= before
         ]
@@ -343,14 +343,14 @@ class Recorder(TorchDispatchMode):
     # --- backward -------------------------------------------------------------------------------------------------
 
     def call_of(self, node: Any) -> Call | None:
-        """The first operation after a node was made: the one that made it, unless that is a Function of the user's.
+        """The first operation after a node was made: the one that made it, unless that is a user's Function.
 
-        With transforms around it, as of ``torch.func``, an operation makes a node for each, before it is called.
+        Within transforms, as of ``torch.func``, an operation makes a node for each of them before it is called.
         """
         seq = node._sequence_nr()
         noted = self._by_seq if place_of(node) is None else self._by_seq_elsewhere
         after = range(seq, seq + _MOST_LEVELS)
-        if writes_to_part(node):  # which hides the node of the operation, the one before
+        if writes_to_part(node):  # it hides the node of the operation, which precedes it
             after = range(seq - 1, seq - _MOST_PARTS, -1)
         return next((noted[each] for each in after if each in noted), None)
 
@@ -358,12 +358,12 @@ class Recorder(TorchDispatchMode):
         return next(self._number)
 
     def made_by(self, tensor: Tensor) -> tuple[Call, int] | None:
-        """The call whose result a tensor is, as it is now."""
+        """The call that made a tensor in its present state."""
         argument = self._argument("", tensor)
         return None if argument.made_by is None else (argument.made_by, argument.output)
 
     def harmed_leaves(self) -> list[tuple[Call, int]]:
-        """What made the gradients that arrived at leaves and are not finite."""
+        """The calls that made the non-finite gradients that arrived at leaves."""
         return [
             (argument.made_by, argument.output)
             for _, argument in self.leaves
@@ -378,10 +378,10 @@ class Recorder(TorchDispatchMode):
         self._in_backward -= 1
 
     def _inside_backward(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operation that a node runs; the first birth in a hook or backward function of the user's is noted."""
+        """An operation that a node runs; the first birth in a user's hook or backward function is noted."""
         result = func(*args, **kwargs)
         if func is _DETACH and (made := self._made.get(id(args[0]))) is not None:
-            self._made[id(result)] = made  # as a checkpoint does that computes again what it was given
+            self._made[id(result)] = made  # as in a checkpoint that recomputes its forward pass
             made[0].overwritten.append(result)
         if self.born_inside is None and isinstance(result, Tensor) and is_bad(result):
             flat = [each for each in args if isinstance(each, Tensor)]
@@ -403,16 +403,16 @@ class Recorder(TorchDispatchMode):
 
 @functools.cache
 def _only_asks(func: Any) -> bool:
-    """Whether an operation neither makes nor changes a tensor, such as one that tells the size of a subclass.
+    """Whether an operation neither makes nor changes a tensor, such as a query for the size of a subclass.
 
-    torch asks so while it finds out whether a nested tensor is a leaf, and must not be asked the same meanwhile.
+    torch makes such queries while it determines whether a nested tensor is a leaf, and must not be asked that then.
     """
     schema = func._schema
     return not schema.is_mutable and not any("Tensor" in str(each.type) for each in schema.returns)
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """What a tensor holds now; itself where its class refuses to be copied."""
+    """A copy of a tensor as it is now; the tensor itself if its class refuses to be copied."""
     try:
         return tensor.detach().clone()
     except (NotImplementedError, TypeError):
@@ -420,10 +420,10 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 def _is_leaf(tensor: Tensor) -> bool:
-    """Whether gradients are gathered in a tensor."""
+    """Whether gradients are accumulated in a tensor."""
     try:
         return tensor.requires_grad and tensor.is_leaf
-    except RuntimeError:  # a view of a parameter, made without gradients, that has been written to: torch does not say
+    except RuntimeError:  # torch does not tell for a view of a parameter, made without gradients, that was written to
         return False
 
 
@@ -431,7 +431,7 @@ _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
 def _pause_all() -> None:
-    """A process that was forked, such as a loader's, goes on with a copy of the record, for nobody to read."""
+    """Suspend all recorders in a forked process, such as a loader's, whose copy of the record nobody would read."""
     for recorder in list(_recorders):
         recorder.paused = True
 

@@ -1,4 +1,4 @@
-"""One call of a model, run again on the spot with every operation recorded."""
+"""One call of a model, rerun on the spot with every operation recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrograd.anomaly.layers import tensors_in
 
 
 class Given(ModelCall):
-    """How a model was called: the arguments by reference, and the modes and random numbers at that time."""
+    """One call of a model: the arguments by reference, and the modes and random state at that time."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(args, kwargs)
@@ -29,12 +29,12 @@ class Given(ModelCall):
 
     @property
     def can_be_run_again(self) -> bool:
-        """Whether the arguments are as they were, and nothing that remembers how often it was used."""
+        """Whether the arguments are unchanged, and none has state that its use would change."""
         unchanged = all(version(tensor) == before for tensor, before in self._versions)
         return unchanged and _is_plain(self.args) and _is_plain(self.kwargs)
 
     def run(self, model: torch.nn.Module, recorder: Recorder) -> bool:
-        """Call a model so, and say whether it came to its end. Buffers and random numbers are as before afterwards."""
+        """Repeat the call, and return whether it completed. Buffers and random state are restored afterwards."""
         with left_as_they_are([model]):
             self.random.restore()
             inference = torch.inference_mode() if self._inference else torch.set_grad_enabled(self._gradients)
@@ -47,12 +47,12 @@ class Given(ModelCall):
 
 
 def version(tensor: Tensor) -> int:
-    """How often a tensor has been written to; inference tensors do not count."""
+    """How often a tensor has been written to; inference tensors have no count."""
     return 0 if tensor.is_inference() else tensor._version
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether using a value leaves it as it is: tensors, numbers, text, and structures of these."""
+    """Whether a value is unchanged by its use: tensors, numbers, text, and structures of these."""
     if value is None or isinstance(value, (Tensor, bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
         return True
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """The operations that lead to the loss, whose work in backward is kept until the gradients have been looked at.
 
-Backward frees what they saved, and nobody can run a loss function again. They are few, and their tensors are small
-beside the model's activations, so that references to them cost little.
+Backward frees what they saved, and a loss function cannot be run again. They are few, and their tensors are small
+compared to the model's activations, so that references to them cost little.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from retrograd.anomaly.adapters.torch.records.graph import (
 from retrograd.anomaly.adapters.torch.records.parts import work_on_line, writes_to_part
 from retrograd.anomaly.libraries import is_between
 
-# Tells for nodes what tells for the sequence number of one behind them where the operation was called.
+# Returns, for some nodes, a lookup from the sequence numbers of nodes behind them to the places of the calls.
 SitesBehind = Callable[[Sequence[Any]], SiteOf]
 
 _MOST_NODES = 16
-_MOST_BYTES = 64 << 20  # of tensors that are kept for it
+_MOST_BYTES = 64 << 20  # of tensors that are kept for a tail
 
 
 class Tail:
@@ -39,12 +39,12 @@ class Tail:
     Parameters
     ----------
     roots
-        What backward starts from.
+        The tensors from which backward starts.
     until
-        Nodes, by their sequence numbers, that do not belong to it any more, nor what lies behind them: those of the
-        outputs of models.
+        The sequence numbers of the nodes of models' outputs: these nodes and those behind them no longer belong to
+        the tail.
     site_of
-        Where the operations were called, if that is known for good; otherwise it is asked for when they are read.
+        A lookup of where the operations were called, if it is final; otherwise it is requested when they are read.
 
     Attributes
     ----------
@@ -54,10 +54,10 @@ class Tail:
 
     def __init__(self, roots: Sequence[Tensor], until: set[float], site_of: SiteOf | None = None) -> None:
         self._site_of = site_of
-        self.roots = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
+        self.roots = list(roots)  # kept, as up to torch 2.12 the node of a user's Function goes with their graph
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
         self._saved: dict[Any, dict[str, Any]] = {}
-        self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
+        self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, in the order of execution
         self._bytes = 0
         self._handles: list[Any] = []
         queue = [root.grad_fn for root in roots if root.grad_fn is not None]
@@ -93,12 +93,12 @@ class Tail:
         self._handles = []
 
     def losses(self, sites_behind: SitesBehind, frame: FrameType | None) -> list[tuple[Call, int]]:
-        """What made the losses that are not finite; ``frame`` is as for :meth:`births`."""
+        """The calls that made non-finite losses; ``frame`` is as for :meth:`births`."""
         calls = self._calls(sites_behind, frame)
         return [(calls[node], output) for (node, output), loss in self._known.items() if node in calls and is_bad(loss)]
 
     def births(self, sites_behind: SitesBehind, frame: FrameType | None) -> Iterator[list[tuple[Call, int]]]:
-        """What these operations made whose gradients came in finite and went out otherwise, the first of them first.
+        """The work of operations whose incoming gradients were finite and outgoing ones were not, the first one first.
 
         ``frame`` is where to begin to look for variables.
         """
@@ -110,13 +110,13 @@ class Tail:
                 yield [(call, number) for number, each in enumerate(call.outputs) if is_bad(each)]
 
     def _goes_on(self, node: Any, made: Sequence[Any]) -> bool:
-        """Whether bad gradients have come from a node to a leaf, or to where nobody has looked any more."""
+        """Whether bad gradients have come from a node to a leaf, or out of the part that was observed."""
         passed_on = {each: passed for each, passed, _ in self._work}
         queue = [each for (each, _), grad in zip(node.next_functions, made, strict=False) if is_bad(grad)]
         for each in queue:
             if each not in self._saved:
                 return True
-            passed = passed_on.get(each)  # None of one that is linear
+            passed = passed_on.get(each)  # None for a linear operation
             for nr, (following, _) in enumerate(each.next_functions):
                 if following is not None and (passed is None or is_bad(passed[nr])):
                     queue.append(following)

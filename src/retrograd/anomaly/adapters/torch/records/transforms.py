@@ -1,4 +1,4 @@
-"""Functions that a transform of ``torch.func`` has differentiated, and that can be run again.
+"""Functions differentiated by a transform of ``torch.func``, which can be run again.
 
 Within ``vmap`` they are run again for one sample.
 """
@@ -23,20 +23,20 @@ from retrograd.anomaly.adapters.torch.second_run.snapshot import RandomState, le
 
 
 def samples_of(value: Any) -> Any:
-    """What is behind a tensor within ``vmap``: that of all samples; anything else itself."""
+    """The tensor of all samples behind one within ``vmap``; anything else itself."""
     while isinstance(value, Tensor) and is_batchedtensor(value):
         value = get_unwrapped(value)
     return value
 
 
 def mean_of_samples(output: Any) -> Tensor:
-    """A loss, or the mean of those of all samples."""
+    """A loss, or the mean loss of all samples."""
     (loss,) = (each for each in tree_flatten(output)[0] if isinstance(each, Tensor))
     return samples_of(loss).mean() if is_batchedtensor(loss) and not loss.dim() else samples_of(loss)
 
 
 class Sample(NamedTuple):
-    """One sample of those that ``vmap`` hides in tensors of a level."""
+    """One of the samples that ``vmap`` hides in the tensors of a level."""
 
     level: int
     place: int
@@ -53,7 +53,7 @@ class Sample(NamedTuple):
         return None
 
     def of(self, value: Any) -> Any:
-        """What it is of a tensor."""
+        """This sample of a tensor."""
         if not isinstance(value, Tensor) or not is_batchedtensor(value) or maybe_get_level(value) != self.level:
             return value
         return get_unwrapped(value).select(maybe_get_bdim(value), self.place)
@@ -65,7 +65,7 @@ class Transformed:
     Parameters
     ----------
     func, argnums, has_aux, args, kwargs
-        As the transform has them.
+        As passed to the transform.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Transformed:
         self._autocasts = autocasts()
 
     def inputs(self) -> list[Any]:
-        """What it is differentiated by."""
+        """The arguments with respect to which it is differentiated."""
         return tree_flatten(
             [self._args[number] for number in self._numbers if -len(self._args) <= number < len(self._args)]
         )[0]
@@ -92,14 +92,14 @@ class Transformed:
         return [known.get(id(point)) for point in points]
 
     def run_again(self, sample: Sample | None = None, cotangents: Any = None) -> list[tuple[Call, int]]:
-        """Run it once more, everything written down, and say what in the record is not finite.
+        """Run it once more with everything recorded, and return the non-finite results.
 
         Parameters
         ----------
         sample
-            For which, within ``vmap``.
+            The sample to run it for, within ``vmap``.
         cotangents
-            What is multiplied with the derivative, if the function returns no loss.
+            The factors of the derivative, if the function returns no loss.
         """
         recorder = Recorder()
         args, kwargs = list(self._args), self._kwargs
@@ -127,12 +127,12 @@ class Transformed:
                     leaves = [each for each in inputs if isinstance(each, Tensor)]
                     torch.autograd.backward(results, given, inputs=leaves)
                 return recorder.harmed_leaves()
-        except Exception:  # what cannot be run again tells nothing
+        except Exception:  # it cannot be run again
             return []
 
 
 def _fitted(gradient: Tensor, value: Any) -> Tensor:
-    """The gradients of all samples, added up where the samples have their point in common."""
+    """The gradients of all samples, summed if the samples share their point."""
     while is_batchedtensor(gradient):
         dim, level = maybe_get_bdim(gradient), maybe_get_level(gradient)
         gradient = get_unwrapped(gradient)

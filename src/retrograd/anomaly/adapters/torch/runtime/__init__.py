@@ -1,1 +1,1 @@
-"""What PyTorch is doing around us, and being unnoticed by it."""
+"""What PyTorch is doing around our code, and how our code stays unnoticed."""

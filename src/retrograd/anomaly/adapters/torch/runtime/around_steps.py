@@ -1,4 +1,4 @@
-"""Being called before and after each step of an optimizer."""
+"""Calling functions before and after each step of an optimizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def call_around_steps(
 ) -> None:
     """Have functions called around each step of any optimizer, until patches are undone and handles removed.
 
-    They may do that themselves, as where a policy ends the watch: torch goes through a copy of its table of hooks.
+    The functions may do that themselves, as when a policy ends the watch: torch iterates over a copy of its hooks.
     """
     for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
         patches.wrap(hooks, "values", lambda original: list(original()))

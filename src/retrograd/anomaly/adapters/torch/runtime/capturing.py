@@ -1,4 +1,4 @@
-"""Graphs that are made of what runs: of CUDA's, and by tracing; and the modules that have become CUDA's."""
+"""Graphs made by running code, CUDA graphs and traces; and modules that have become CUDA graphs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _graphed: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 def capturing() -> bool:
-    """Whether the current stream is being captured, or what runs is traced, as by ``make_fx`` and ``func.linearize``.
+    """Whether the current stream is being captured, or the code is being traced, as by ``make_fx``, ``func.linearize``.
 
-    Then nothing can be read: to wait for the device would destroy the capture, and what is traced has no numbers. What
-    is launched becomes a part of it.
+    Then nothing can be read: waiting for the device would destroy the capture, and traced tensors have no numbers.
+    Whatever is launched becomes a part of the graph.
     """
     if torch._C._get_dispatch_mode(_TRACING) is not None:
         return True

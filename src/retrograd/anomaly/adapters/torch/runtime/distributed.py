@@ -1,4 +1,4 @@
-"""Several processes with one model: they find out together whose doing it was, and do the same about it."""
+"""Several processes with one model: they find out together where a harm comes from, and react alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_note
 from retrograd.anomaly.libraries import depth_of_user
 
-_PATIENCE = timedelta(minutes=3)  # with processes that do not answer: a hang would be worse than one name not known
+_PATIENCE = timedelta(minutes=3)  # for processes that do not answer: a hang would be worse than an unknown name
 UNSHARED = "Only this process saw it, and the gradients are finite: the update was made here as in the others."
 _SILENT = (
     "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
@@ -26,7 +26,7 @@ _SILENT = (
 
 
 def is_sharded(model: torch.nn.Module) -> bool:
-    """Whether each process has a part of the weights only, so that none can run the model alone."""
+    """Whether each process has only a part of the weights, so that none can run the model alone."""
     names = {base.__name__ for module in model.modules() for base in type(module).__mro__}
     return bool(names & {"FSDPModule", "FullyShardedDataParallel"}) or any(
         hasattr(parameter, "to_local") for parameter in model.parameters()
@@ -47,7 +47,7 @@ def _ranks_with_parts(parameter: Any) -> Iterable[int]:
 
 
 def _replicated_models() -> list[DistributedDataParallel]:
-    """The replicated models that there are, which torch keeps no list of."""
+    """The existing replicated models, of which torch keeps no list."""
     return [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
 
 
@@ -59,26 +59,26 @@ def is_replicated(model: torch.nn.Module) -> bool:
 class Agreement:
     """What the processes that train one model tell each other, in a group of their own.
 
-    With ``DistributedDataParallel`` every process has the same gradients and so sees by itself that they are bad; only
-    then do they speak. With sharded parameters a process may have the bad elements alone, so that each step costs one
-    number.
+    With ``DistributedDataParallel`` all processes have the same gradients, so each sees by itself that they are bad;
+    only then do they communicate. With sharded parameters one process alone may have the bad elements, so that one
+    number is exchanged in each step.
 
-    The group is made where all processes are at the same point: where a ``DistributedDataParallel`` is made, or an
-    optimizer of sharded parameters, and before the first backward pass of a model that was there already. That is not
-    looked for among variables, where one process may find what another does not, and would then wait for it.
+    The group is made where all processes are at the same point: when a ``DistributedDataParallel`` or an optimizer of
+    sharded parameters is made, and before the first backward pass of a model that already existed. Such a model is not
+    searched for among variables, where one process may find one that another does not, and would then wait for it.
     """
 
     def __init__(self) -> None:
         self._group: Any = None
-        self._world: Any = None  # in which the group was made; a program may begin another
+        self._world: Any = None  # in which the group was made; a program may start another
         self._asked = False
         self._earlier: weakref.WeakSet[torch.nn.Module] | None = None  # made before the watch began
         self._models: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
-        self._silent = False  # the others would not answer
+        self._silent = False  # the others have not answered
         self.sharded = False
 
     def start(self, patches: Patches) -> None:
-        """Notice models that are replicated from here on, and optimizers: all processes make theirs together."""
+        """Notice models that are replicated from here on, and new optimizers: all processes make theirs together."""
         if dist.is_available():
             patches.wrap(DistributedDataParallel, "__init__", self._replicated)
             patches.wrap(torch.optim.Optimizer, "__init__", self._made)
@@ -94,12 +94,12 @@ class Agreement:
 
     @property
     def active(self) -> bool:
-        """Whether there are others."""
+        """Whether there are other processes."""
         return self._group is not None
 
     @property
     def possible(self) -> bool:
-        """Whether the others would say the same of the present gradients, or be asked: not within ``no_sync()``."""
+        """Whether the others see the same gradients now, or can be asked: not within ``no_sync()``."""
         return not self.active or self.sharded or all(each.require_backward_grad_sync for each in self._models)
 
     def prepare(self, model: Any, leaves: Callable[[], Iterable[torch.Tensor]]) -> None:
@@ -108,9 +108,9 @@ class Agreement:
         Parameters
         ----------
         model
-            The given one. Where there is none, it is a replicated one that was made before the watch began.
+            The given model. If None, a replicated one that was made before the watch began is used.
         leaves
-            Says what this backward pass goes to.
+            Returns the leaves of this backward pass.
         """
         if self._asked or not _are_several():
             return
@@ -131,7 +131,7 @@ class Agreement:
         self._asked = not self._earlier
 
     def share(self, optimizer: Any) -> None:
-        """Find out whether others have parts of what an optimizer updates: when it is made, or steps first."""
+        """Find out whether others have parts of an optimizer's parameters: when it is made, or at its first step."""
         if self.active or not _are_several():
             return
         params = (each for group in optimizer.param_groups for each in group["params"])
@@ -144,7 +144,7 @@ class Agreement:
             self._models.add(model)
 
     def _join(self, processes: Iterable[int]) -> bool:
-        """Make a group of the processes that have a model, if there is none; whether they can speak then."""
+        """Make a group of the processes that share a model, if there is none; return whether they can communicate."""
         ranks = list(processes)
         if len(ranks) < 2:
             return False
@@ -153,14 +153,14 @@ class Agreement:
         else:
             try:
                 self._group = dist.new_group(ranks, _PATIENCE, backend="gloo", use_local_synchronization=True)
-            except (RuntimeError, ValueError) as error:  # gloo is not built in, or finds no network
+            except (RuntimeError, ValueError) as error:  # gloo is not available, or finds no network
                 warnings.warn(_SILENT.format(len(ranks), error), stacklevel=depth_of_user())
                 return False
             self._world, self._silent = dist.group.WORLD, False
         return True
 
     def everywhere(self, fine: bool) -> bool:
-        """Whether all processes say that their part is fine."""
+        """Whether all processes report that their part is fine."""
         if not self.active or not self.sharded:
             return fine
         answer = torch.tensor(fine, dtype=torch.int32)
@@ -168,23 +168,23 @@ class Agreement:
         return bool(answer)
 
     def have(self, leaves: Iterable[torch.Tensor]) -> bool:
-        """Whether the others have some of these leaves, so that what is wrong with them is known there as well."""
+        """Whether the others have some of these leaves, so that they know of the harm as well."""
         if not self.active or self.sharded:
             return self.sharded
         shared = {id(each) for model in self._models for each in model.parameters()}
         return not shared.isdisjoint(map(id, leaves))
 
     def guilty(self, event: NaNEvent, known: bool, again: bool) -> tuple[NaNEvent, bool]:
-        """The event of the process with the best evidence of a birth; whether the step is run again: in all the same.
+        """The event of the process with the best evidence of a birth, and whether the step is run again, alike in all.
 
         Parameters
         ----------
         event
-            What this process knows.
+            What this process has found.
         known
             Whether the others know of the harm, and answer.
         again
-            Whether it can run the step again, which one alone must not do.
+            Whether this process can run the step again, which must not happen in one alone.
         """
         if not known or self._silent or any(_has_gone_ahead(each) for each in self._models):
             return event, again and not self.active
@@ -203,11 +203,11 @@ class Agreement:
 
 
 def _evidence(event: NaNEvent) -> tuple[bool, ...]:
-    """How much speaks for a finding: a bad loss of its own; gradients may have come from another process."""
+    """The strength of a finding: a bad loss of its own counts most, as gradients may come from another process."""
     return event.harmed == "loss", event.op != "unknown", is_certain(event)
 
 
 def _has_gone_ahead(model: torch.nn.Module) -> bool:
-    """Whether some processes may have run out of batches: within ``join()``, where these only take part in sums."""
+    """Whether some processes may have run out of batches: within ``join()``, they only take part in reductions."""
     config = getattr(model, "_join_config", None)
     return config is not None and config.enable

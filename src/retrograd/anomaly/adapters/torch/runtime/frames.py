@@ -1,4 +1,4 @@
-"""What PyTorch is doing for the user's frame: calling modules, running backward or an optimizer's step."""
+"""What PyTorch is doing on behalf of the user's frame: calling modules, running backward or an optimizer's step."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _graph_task = torch._C._current_graph_task_id
 
 _CALLED_BY_APPLY = ("forward", "setup_context", "jvp")
 
-_of_functions: dict[int, tuple[CodeType, bool]] = {}  # by the identity of a code, as codes that are alike are equal
+_of_functions: dict[int, tuple[CodeType, bool]] = {}  # by id, as distinct code objects may be equal
 
 
 def _is_of_function(code: CodeType) -> bool:
-    """Whether it is what ``apply`` of an autograd Function calls; ``apply`` itself has no frame since torch 2.14."""
+    """Whether it is called by ``apply`` of an autograd Function; ``apply`` itself has no frame since torch 2.14."""
     known = _of_functions.get(id(code))
     if known is None:
         classes = [torch.autograd.Function]
@@ -34,13 +34,13 @@ def _is_of_function(code: CodeType) -> bool:
 
 
 def has_own_step(optimizer: Any) -> bool:
-    """Whether what an optimizer does in a step is the user's own code."""
+    """Whether an optimizer's step is the user's own code."""
     step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
     return step is not None and not is_between(step)
 
 
 def within_backward() -> bool:
-    """Whether this thread is in a backward pass, as where a part of the forward pass is run again."""
+    """Whether this thread is in a backward pass, as when a part of the forward pass is recomputed."""
     return _graph_task() != -1
 
 
@@ -51,7 +51,7 @@ def frame_in_backward(frame: FrameType | None) -> FrameType | None:
 
 
 class Landmarks(NamedTuple):
-    """What lies around a call, from the inside out."""
+    """The surroundings of a call, from the inside out."""
 
     user: FrameType | None
     applied: FrameType | None  # the user's line that called the autograd Function it happened in
@@ -59,7 +59,7 @@ class Landmarks(NamedTuple):
 
 
 def landmarks(frame: FrameType | None) -> Landmarks:
-    """The user's frame, and the modules whose calls are under way, innermost first."""
+    """The user's frame, and the modules being called, innermost first."""
     user = applied = None
     within = False
     modules = []
@@ -75,7 +75,7 @@ def landmarks(frame: FrameType | None) -> Landmarks:
 
 
 class Steps:
-    """The optimizers that are stepping; torch's hooks hear also of a step within a step, as ``super().step()`` is."""
+    """The optimizers that are stepping; torch's hooks are also called for a nested step, as of ``super().step()``."""
 
     def __init__(self) -> None:
         self._under_way: list[tuple[FrameType, Any]] = []
@@ -83,12 +83,12 @@ class Steps:
     def begin(self, optimizer: Any, held_back: bool) -> bool:
         """Called by a hook; false for a part of another step.
 
-        That is so if the optimizer's own step has called this one, or one that is held back, and undone as a whole.
+        That is, if this step was called by the optimizer's own step, or by one that is held back and undone as a whole.
         """
         caller = sys._getframe(2)
         if self._under_way:
             around = set(outwards(caller.f_back))
-            self._under_way = [each for each in self._under_way if each[0] in around]  # others have failed
+            self._under_way = [each for each in self._under_way if each[0] in around]  # the others have failed
             if (held_back and self._under_way) or any(each is optimizer for _, each in self._under_way):
                 return False
         self._under_way.append((caller, optimizer))
@@ -103,23 +103,23 @@ class Steps:
 
     @property
     def any(self) -> bool:
-        """Whether one is stepping, as it is where it calls a closure."""
+        """Whether an optimizer is stepping, as it is while its closure runs."""
         return bool(self._under_way)
 
 
 class Turns:
-    """Which optimizers have stepped since the last backward; the gradients of the others are still to be looked at."""
+    """The optimizers that have stepped since the last backward; the gradients of the others are still unchecked."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[Any] = weakref.WeakSet()
         self._had: set[int] = set()
 
     def begin(self) -> None:
-        """There are new gradients."""
+        """Called when there are new gradients."""
         self._had.clear()
 
     def are_over(self, optimizer: Any) -> bool:
-        """Count an optimizer's step, and say whether all that are known have had theirs."""
+        """Count an optimizer's step, and return whether all known ones have stepped."""
         if optimizer not in self._all:
             self._all.add(optimizer)
         self._had.add(id(optimizer))

@@ -1,4 +1,4 @@
-"""Watching torch from the moment when the program imports it."""
+"""Watching torch from the moment the program imports it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class WhenImported:
     """Connects a watch to PyTorch as soon as torch is imported; does nothing until then.
 
-    It stands in the watch for a :class:`~retrograd.anomaly.adapters.torch.monitor.TorchMonitor` and becomes one.
+    It takes the place of a :class:`~retrograd.anomaly.adapters.torch.monitor.TorchMonitor`, and hands over to one.
 
     Parameters
     ----------
     watch
-        Whose policies hold, and who takes over the events.
+        Supplies the policies and receives the events.
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -71,5 +71,5 @@ class WhenImported:
 
         self._hook.remove()
         if self._running and self._monitor is None:
-            self._monitor = TorchMonitor(self._watch)  # before it starts, so that it is stopped if that fails
+            self._monitor = TorchMonitor(self._watch)  # set before it starts, so that it is stopped if starting fails
             self._monitor.start()

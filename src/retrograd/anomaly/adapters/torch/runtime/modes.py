@@ -1,4 +1,4 @@
-"""The modes that are in force: of dispatch, the program's and ours, and of autocast."""
+"""The active modes: dispatch modes, the program's and ours, and autocast."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torch.utils._python_dispatch import (
 
 
 def unseen() -> contextlib.AbstractContextManager[Any]:
-    """A context for our own work, of which no mode is told."""
+    """A context for our own work, hidden from all modes."""
     return _disable_current_modes()
 
 
 @contextlib.contextmanager
 def above(mode: Any = None) -> Iterator[None]:
-    """A context without the modes that lie above one on the stack, or without any."""
+    """A context without the modes above a given one on the stack, or without any."""
     taken = []
     while (stack := _get_current_dispatch_mode_stack()) and stack[-1] is not mode:
         taken.append(_pop_mode())
@@ -34,14 +34,14 @@ def above(mode: Any = None) -> Iterator[None]:
 
 
 def autocasts() -> list[tuple[str, torch.dtype]]:
-    """The kinds of devices for which autocast is on, with its types."""
+    """The device types for which autocast is on, with its dtypes."""
     if not torch._C._is_any_autocast_enabled():
         return []
     return [(kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
 
 
 def autocast_as(states: list[tuple[str, torch.dtype]]) -> contextlib.ExitStack:
-    """The autocast that was on when the model was called."""
+    """A context with autocast as it was when the model was called."""
     stack = contextlib.ExitStack()
     for kind, dtype in states:
         stack.enter_context(torch.autocast(kind, dtype=dtype))

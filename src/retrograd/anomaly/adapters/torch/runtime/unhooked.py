@@ -1,4 +1,4 @@
-"""Copies, files and scripts of a model are made as if there were no hooks of ours on it."""
+"""Copying, saving and scripting a model as if it had none of our hooks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TABLES = {
 
 
 class Hook:
-    """A hook of ours on a module of the program's.
+    """One of our hooks on a module of the program.
 
     Parameters
     ----------
     function
-        What is called.
+        The function that is called.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -32,8 +32,8 @@ class Hook:
         return self._function(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where a class copies its hooks in a way of its own: what takes anything, does nothing and is there without
-        this package.
+        """For classes with their own way to copy hooks: a function that accepts anything, does nothing and exists
+        without this package.
         """
         return getattr, (contextlib.nullcontext(), "__exit__")
 
@@ -50,7 +50,7 @@ def leave_out(patches: Patches) -> None:
 
 
 def _reduced(original: Any, module: Any, protocol: Any) -> Any:
-    if original is object.__reduce_ex__:  # which may be that of another base of the module's class
+    if original is object.__reduce_ex__:  # the actual one may be that of another base of the module's class
         reduced = super(torch.nn.Module, module).__reduce_ex__(protocol)
     else:
         reduced = original(module, protocol)
@@ -87,7 +87,7 @@ def _taken_off(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _without_ours(variables: dict[str, Any]) -> dict[str, Any]:
-    """The tables of hooks that have ours among them, by their names, without them."""
+    """The tables that contain our hooks, by name, without these."""
     found: dict[str, Any] = {}
     for hooks, others in _TABLES.items():
         ours = {number for number, hook in variables.get(hooks, {}).items() if isinstance(hook, Hook)}

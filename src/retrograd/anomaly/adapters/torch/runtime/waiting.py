@@ -1,4 +1,4 @@
-"""Waiting for a device: what has failed there before is told to whoever waits first, and that may be the watch."""
+"""Waiting for a device: its earlier failures are raised in whoever waits first, and that may be the watch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WAITED = (
 
 
 def is_of_device(error: BaseException) -> bool:
-    """Whether an error has come from a device, after which nothing can be read from it any more."""
+    """Whether an error came from a device, from which nothing can be read afterwards."""
     return isinstance(error, _AcceleratorError) and str(error).startswith("CUDA error")
 
 
 def waits(function: F) -> F:
-    """A function of ours that waits for a device: its error says that it is not the one that has failed."""
+    """Wrap a function of ours that waits for a device: its error then says that it is not the one that failed."""
 
     @functools.wraps(function)
     def waiting(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +35,7 @@ def waits(function: F) -> F:
         except RuntimeError as error:
             if is_of_device(error):
                 note = _WAITED.format(with_environment({"CUDA_LAUNCH_BLOCKING": "1"}, sys.orig_argv))
-                if note not in getattr(error, "__notes__", ()):  # one that waits may have called another
+                if note not in getattr(error, "__notes__", ()):  # such functions may be nested
                     error.add_note(note)
             raise
 

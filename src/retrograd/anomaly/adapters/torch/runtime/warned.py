@@ -1,4 +1,4 @@
-"""Warnings that torch gives while our functions stand between it and the user: which are shown, where they point."""
+"""Warnings from torch while our functions stand between it and the user: which are shown, and where they point."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from retrograd.anomaly.warning_filters import Filter
 
 _DISPATCH = torch.overrides.__file__
 _SHOWING = (__file__, _patches.__file__, warnings.__file__)
-# Warnings that name a line of ours are heard of; what is meant for the user's line comes after.
+# Warnings that name one of our lines are intercepted; the ones for the user's line are given afterwards.
 _HEARD_OF = ("always", _patches.__package__ + ".")
 
 
 def point_at_callers(patches: Patches, handles: list[Any]) -> None:
     """Have warnings name the line that they would name without us, and appear as often.
 
-    That is until the patches are undone and what is added to the handles has been removed.
+    This lasts until the patches are undone and the added handles are removed.
 
-    ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
+    ``warnings.warn(..., stacklevel=2)`` in a torch function that we call for the user would point at us.
     """
-    if not hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
+    if not hasattr(warnings, "_showwarnmsg"):  # called for every warning that is not filtered out
         return
     patches.wrap(warnings, "_showwarnmsg", _show)
     heard_of = Filter(*_HEARD_OF)
@@ -44,9 +44,9 @@ def _show(original: Any, message: Any) -> Any:
 
 
 def _give_again(message: Any, named: FrameType, meant: FrameType) -> None:
-    """Give a warning again in the line that is meant, whose module has filters and a memory of what it has been told.
+    """Repeat a warning for the intended line, whose module has its own filters and registry of given warnings.
 
-    The one that was named by mistake shall remember nothing.
+    The registry of the module named by mistake must not keep it.
     """
     known = named.f_globals.get("__warningregistry__", {})
     text = str(message.message)
@@ -64,7 +64,7 @@ def _give_again(message: Any, named: FrameType, meant: FrameType) -> None:
 
 
 def _meant(message: Any) -> tuple[FrameType, FrameType] | None:
-    """The frame that a warning names and the one that it would name without us; None if these are the same."""
+    """The frame a warning names, and the one it would name without us; None if they are the same."""
     giver: FrameType | None = sys._getframe(1)
     while giver is not None and giver.f_code.co_filename in _SHOWING:
         if giver.f_code is _give_again.__code__:
@@ -88,7 +88,7 @@ def _without_us(frame: FrameType | None) -> Iterator[FrameType]:
             yield frame
             inner = frame.f_code
         elif (caller := frame.f_back) is not None and caller.f_code.co_filename == _DISPATCH:
-            # torch calls a function mode from the function that the mode calls then
+            # torch calls a function mode from the same function that the mode then calls
             frame = caller
             if frame.f_back is not None and frame.f_back.f_code is inner:
                 frame = frame.f_back

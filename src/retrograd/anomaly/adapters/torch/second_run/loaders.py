@@ -1,4 +1,4 @@
-"""The batches of an unmodified script, one of them twice if something goes wrong with it."""
+"""The batches of an unmodified script, repeating one if something goes wrong with it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from retrograd.anomaly.monitor import Watch
 class Rerun:
     """An iterator of a ``DataLoader`` under :meth:`Watch.steps <retrograd.anomaly.monitor.Watch.steps>`.
 
-    Where another loader's step is under way, as in ``zip(a, b)``, it takes part in that one: in the second run it gives
-    again what it gave in the first. Where the second batch is asked for before anything was computed with the
-    first, as prefetchers do, a batch given twice would not meet the step it belongs to: no step is run again.
+    If another loader's step is under way, as in ``zip(a, b)``, it takes part in that one: in the second run it repeats
+    what it yielded in the first. If the second batch is requested before anything was computed with the first, as
+    prefetchers do, a repeated batch would not meet the step it belongs to, so no step is run again.
 
     Parameters
     ----------
     iterator
         The loader's own.
     watch
-        Who owns the steps.
+        The watch that owns the steps.
     rehearsing
-        Says whether a second run is under way.
+        Tells whether a second run is under way.
     """
 
     def __init__(self, iterator: Iterator[Any], watch: Watch, rehearsing: Callable[[], bool]) -> None:
@@ -36,10 +36,10 @@ class Rerun:
         self._rehearsing = rehearsing
         self._steps = _steps_of(watch, iterator)
         self._leads = False
-        self._nodes: int | None = None  # the number of the next one when the first batch was given
+        self._nodes: int | None = None  # the next sequence number when the first batch was yielded
         self._is_ahead = False
-        self._given: list[Any] = []  # in the present step of another loader
-        self._taken = 0  # of these, in the second run
+        self._given: list[Any] = []  # batches yielded in the present step of another loader
+        self._taken = 0  # how many of these were repeated in the second run
         self._step: Any = None
 
     def __iter__(self) -> Rerun:
@@ -84,7 +84,7 @@ def _steps_of(watch: Watch, iterator: Iterator[Any]) -> Generator[Any, None, Non
 def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:
     """Make a replacement for ``DataLoader.__iter__``; validation, without gradients, is left alone.
 
-    So are the loops of frameworks, which :mod:`retrograd.anomaly.adapters.frameworks` looks after.
+    So are the loops of frameworks, which :mod:`retrograd.anomaly.adapters.frameworks` handles.
     """
 
     def iterate(original: Any, loader: Any) -> Any:

@@ -1,4 +1,4 @@
-"""When every operation is recorded: in the second run of a step, or from some step of the program on."""
+"""When every operation is recorded: in the second run of a step, or from a given step on."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from retrograd.anomaly.adapters.torch.runtime.modes import above
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.monitor import Watch
 
-KEPT_STEPS = 4  # of which the record knows all operations, where it has begun for good
+KEPT_STEPS = 4  # steps whose operations are kept once everything is recorded permanently
 
 
 class Recordings:
-    """The record of the present step, and what has to be put back after a second run.
+    """The record of the present step, and what has to be restored after a second run.
 
     Parameters
     ----------
     watch
-        Which may say from which step on to record everything.
+        May request to record everything from some step on.
 
     Attributes
     ----------
     recorder
-        The record, if operations are recorded now.
+        The recorder, if operations are recorded now.
     rehearsing
-        Whether it is that of a second run, in which nothing may be counted or updated.
+        Whether a second run is under way, in which nothing may be counted or updated.
     attempted
         Whether an optimizer has tried to update in it.
     """
@@ -51,22 +51,22 @@ class Recordings:
         self.attempted = False
         self._is_on = False  # between start and stop, which may come in the middle of a step
         self._rehearsed = False  # the second run has begun
-        self._still_to_come = False  # the update of what the first run has gathered
-        self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
-        self._snapshot = Snapshot(())  # of the beginning of the step
-        self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
-        self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # of steps, in the numbers of the record's calls
+        self._still_to_come = False  # the update with the gradients that the first run has accumulated
+        self._leaves: list[Tensor] = []  # of the step, once it has tripped
+        self._snapshot = Snapshot(())  # taken at the beginning of the step
+        self._put_away: list[Copies | Gradients] = []  # what a second run must not change
+        self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # the ends of steps, as call numbers of the record
         self._uncompiled = contextlib.ExitStack()
         self._standing_still = Patches()
         self._handles: list[Any] = []
 
     @property
     def for_good(self) -> bool:
-        """Whether the record has begun for the rest of the program: what it holds is exact at once."""
+        """Whether everything is recorded for the rest of the program, so that findings are exact at once."""
         return self.recorder is not None and not self.rehearsing
 
     def stop(self) -> None:
-        """Record no more, and let go of everything."""
+        """Stop recording, and release everything."""
         self._is_on = False
         self._leave()
         self._leaves, self._put_away = [], []
@@ -74,7 +74,7 @@ class Recordings:
     # --- from some step on ----------------------------------------------------------------------------------------
 
     def start(self, patches: Patches) -> None:
-        """Prepare to record from the step on that the watch asks for; nothing is done if it asks for none."""
+        """Prepare to record from the step on that the watch requests, if it requests any."""
         self._is_on = True
         if self._watch.from_step is not None:
             patches.wrap(torch.autograd, "backward", self._backward)
@@ -94,20 +94,20 @@ class Recordings:
         return compiled
 
     def step_ended(self) -> None:
-        """Record the next step, if that is asked for, and forget an old one."""
+        """Record the next step, if requested, and forget an old one."""
         if self.for_good:
             self._forget_oldest()
         else:
             self.begin_if_due(self._watch.step)
 
     def begin_if_due(self, step: int) -> None:
-        """Record from here on if that is asked for from the step on that follows on this one."""
+        """Record from here on, if that is requested from the step after this one."""
         from_step = self._watch.from_step
         if from_step is not None and self._is_on and self.recorder is None and step + 1 >= from_step:
             self._begin()
 
     def _begin(self) -> None:
-        """Record every operation from here on, those of torch's optimizers excepted, until :meth:`stop`."""
+        """Record every operation from here on, except those of torch's optimizers, until :meth:`stop`."""
         self._enter()
         self._ends.clear()
         pause = register_optimizer_step_pre_hook(lambda optimizer, *_: self._pause(not has_own_step(optimizer)))
@@ -115,7 +115,7 @@ class Recordings:
         self._handles.append(register_optimizer_step_post_hook(lambda *_: self._pause(False)))
 
     def _forget_oldest(self) -> None:
-        """Forget the operations of a step that lies too far back for its results to be met again."""
+        """Forget the operations of a step so long ago that its results will not be used again."""
         assert self.recorder is not None
         if len(self._ends) == KEPT_STEPS:
             self.recorder.forget(self._ends[0])
@@ -127,7 +127,7 @@ class Recordings:
 
     @contextlib.contextmanager
     def within_update(self) -> Iterator[None]:
-        """A context in which operations are recorded although an optimizer is at work: a closure of the user's."""
+        """A context in which operations are recorded although an optimizer is stepping: for the user's closure."""
         self._pause(False)
         try:
             yield
@@ -137,15 +137,15 @@ class Recordings:
     # --- a second run ---------------------------------------------------------------------------------------------
 
     def snapshot(self, buffers: Sequence[Tensor]) -> Snapshot:
-        """What has to be put back to run the coming step again."""
+        """A snapshot of what has to be restored to run the coming step again."""
         self._leaves, self._put_away = [], []
         self._snapshot = Snapshot(buffers)
         return self._snapshot
 
     def tripped(self, leaves: Iterable[Tensor], by_hand: bool) -> None:
-        """A run has tripped, and goes to some leaves, which may be updated without an optimizer.
+        """Called when a run has tripped; its leaves may be updated without an optimizer.
 
-        Buffers are put back at once, as the program may go on to average them.
+        Buffers are restored at once, as the program may go on to average them.
         """
         self._snapshot.restore_buffers()
         if self.recorder is None:
@@ -165,10 +165,10 @@ class Recordings:
             self._leave()
 
     def restore(self, snapshot: Snapshot, withheld: bool) -> bool:
-        """Before the second run all is as before the first; after it random numbers have moved on as after one run.
+        """Restore the state before the second run; after it, random states are those after one run.
 
-        Takes and returns whether the update of gradients that were gathered is still to come, and must be left out.
-        That is the first run's to say: a count of the program's own may lead the second another way.
+        Takes and returns whether the update with accumulated gradients is still to come, and must be left out. The
+        first run decides that, as a counter in the program may make the second run behave differently.
         """
         if not self._rehearsed:
             snapshot.restore_random()
@@ -184,7 +184,7 @@ class Recordings:
     # --- both -----------------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        """Record below the modes of the program, which it will leave in its own order."""
+        """Record below the program's modes, which the program will leave in its own order."""
         self.recorder = Recorder()
         with above():
             self.recorder.__enter__()

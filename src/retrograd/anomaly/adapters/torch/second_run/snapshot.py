@@ -1,4 +1,4 @@
-"""What has to be put back to run a step again: random states, buffers, gradients."""
+"""What has to be restored to run a step again: random states, buffers, gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 1 << 20  # elements of a buffer that is copied in every step
 
 
 class RandomState:
-    """The states of torch's generators on all devices in use; of GPUs none while a graph is captured."""
+    """The states of torch's generators on all devices in use, without GPUs while a graph is captured."""
 
     def __init__(self) -> None:
         self._cpu = torch.default_generator.get_state()
@@ -31,7 +31,7 @@ class RandomState:
 
 
 def copied(tensors: list[Tensor]) -> list[Tensor]:
-    """Copies of tensors without history, the plain ones made together: on a GPU in one go."""
+    """Detached copies of tensors, the plain ones made together: on a GPU in one go."""
     plain = [each for each in tensors if type(each) in (Tensor, torch.nn.Parameter)]
     made = _clones(plain) if plain else []
     copies = dict(zip(map(id, plain), made, strict=True))
@@ -47,26 +47,26 @@ def _clones(tensors: list[Tensor]) -> Sequence[Tensor]:
 
 
 class Copies:
-    """Tensors as they were, which is ``kept``; :meth:`restore` writes them back."""
+    """Tensors with copies of their values in ``kept``; :meth:`restore` writes them back."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = [each.detach() for each in tensors]
         self.kept = copied(self._tensors)
 
     def of(self, tensor: Tensor | None) -> Tensor | None:
-        """What a tensor was; itself if it is none of them."""
+        """The earlier value of a tensor; the tensor itself if it is none of them."""
         pairs = zip(self._tensors, self.kept, strict=True)
         return next((kept for each, kept in pairs if tensor is not None and each.is_set_to(tensor)), tensor)
 
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self.kept, strict=True):
-            with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
+            with contextlib.suppress(RuntimeError):  # an expanded leaf, for instance, refuses writes and is unchanged
                 tensor.copy_(kept)
 
 
 @contextlib.contextmanager
 def left_as_they_are(models: Iterable[torch.nn.Module] = ()) -> Iterator[None]:
-    """A context after which torch's random states and the small buffers of models are what they were before."""
+    """A context after which torch's random states and the small buffers of models are restored."""
     drawn, buffers = RandomState(), Copies(each for model in models for each in small_buffers(model))
     try:
         yield
@@ -108,7 +108,7 @@ def is_small(buffer: Tensor) -> bool:
 
 
 class Gradients:
-    """The gradients of some leaves, taken away for the time of a second run."""
+    """The gradients of some leaves, taken away for the duration of a second run."""
 
     def __init__(self, leaves: Iterable[Tensor]) -> None:
         self._kept = [(leaf, leaf.grad) for leaf in leaves]
