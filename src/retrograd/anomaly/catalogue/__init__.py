@@ -85,7 +85,7 @@ class Diagnosis:
     """Why a value was born and what to write instead.
 
     ``number`` is the row of the catalogue (None for an unknown cause, or one without a row), ``remedy`` one line of
-    code or None, ``lineno`` the line that it replaces, if it is a rewritten one, and ``filename`` the file of that line.
+    code or None, ``lineno`` the line that it replaces, if it is rewritten, and ``filename`` the file of that line.
     """
 
     number: int | None
