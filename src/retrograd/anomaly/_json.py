@@ -17,7 +17,7 @@ import numpy as np
 
 
 def dumps(record: Any) -> str:
-    """One line of ASCII JSON; every field of ``record``, and of records inside it those that say something."""
+    """One line of ASCII JSON: every field of ``record``; of nested records, only non-default ones."""
     return json.dumps(_encode_record(record, every_field=True), allow_nan=False)
 
 
@@ -43,7 +43,7 @@ def loads(text: str | bytes, records: Mapping[str, type]) -> Any:
 
 
 def default_of(field: Field[Any]) -> Any:
-    """What a field of a record is where nothing was given."""
+    """The default value of a field of a record."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 

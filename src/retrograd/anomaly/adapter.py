@@ -14,13 +14,13 @@ class Adapter(Protocol):
         """Begin to observe."""
 
     def stop(self) -> None:
-        """Leave everything as it was before; works after any exception, one in :meth:`start` or before it included."""
+        """Restore everything to its previous state; works after any exception, even one in or before :meth:`start`."""
 
     def snapshot(self) -> Any:
-        """Return what has to be put back to run the coming step again."""
+        """Return the state that has to be restored to run the coming step again."""
 
     def restore(self, snapshot: Any) -> None:
-        """Put it back before the second run; after it, all but the random states, which have moved on by one step."""
+        """Restore it before the second run; afterwards, all but the random states, which advanced by one step."""
 
     def record_everything(self) -> None:
         """Check every operation from now on, until :meth:`stop_recording`."""
@@ -31,18 +31,18 @@ class Adapter(Protocol):
 
 @runtime_checkable
 class ExplainsErrors(Protocol):
-    """What an adapter may be able to do besides."""
+    """An optional capability of adapters: explaining exceptions."""
 
     def explain(self, error: BaseException) -> NaNEvent | None:
-        """The event of an error about numbers that are not finite; None for any other.
+        """The event for an error about non-finite numbers; None for any other error.
 
-        An operation has raised it about what it was given, or the program about a loss: before it exits, say.
+        An operation raised it because of its arguments, or the program because of a loss, for example before it exits.
         """
 
 
 @runtime_checkable
 class ReadsLater(Protocol):
-    """What an adapter may be able to do besides."""
+    """An optional capability of adapters: reading the results of checks later."""
 
     def settle(self) -> None:
-        """Wait for the result of a look that has not been read yet."""
+        """Wait for the result of a check that has not been read yet."""

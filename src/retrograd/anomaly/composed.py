@@ -1,4 +1,4 @@
-"""Functions that libraries compose of operations: known by the operations that they end with."""
+"""Functions that libraries compose from operations, recognised by the operations that they end with."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LARGEST = 700.0  # exponent
 
 
 def composed(operation: Operation) -> Operation:
-    """The function that the user called, where an operation that gave NaN is known to be the end of it; or itself.
+    """The function that the user called, if an operation that gave NaN is known to end it; else the operation itself.
 
-    ``logdet`` ends with a ``where`` that chooses NaN in the place of the logarithm that ``slogdet`` gave, where the
-    determinant is negative. It takes a matrix, and its determinant, ``det``, is told beside that.
+    ``logdet`` ends with a ``where`` that replaces the logarithm from ``slogdet`` by NaN where the determinant is
+    negative. Its operand is a matrix; the determinant, ``det``, is reported in addition.
 
     Examples
     --------
@@ -39,5 +39,5 @@ def composed(operation: Operation) -> Operation:
 
 
 def known_values(operation: Operation) -> dict[str, Any]:
-    """The numbers among the operands, by name, as an event tells them."""
+    """The numbers among the operands, by name, as an event reports them."""
     return {operand.name: operand.value for operand in operation.args if operand.value is not None}

@@ -1,4 +1,4 @@
-"""The calls of functions that a watch decorates: it observes from the first of them to the end of the last."""
+"""Calls of functions that a watch decorates: it observes from the start of the first to the end of the last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class DecoratedCalls:
-    """Calls that may overlap, in several threads and in generators; where the watch was on before, it stays so."""
+    """Calls that may overlap, in several threads and in generators; a watch that was on before stays on."""
 
     def __init__(self) -> None:
         self._under_way: set[object] = set()
@@ -35,7 +35,7 @@ class DecoratedCalls:
                 try:
                     self._end(call, watch, is_on, raised)
                 except BaseException as error:
-                    self._end(call, watch, is_on, error)  # does what an interrupt has kept the first from
+                    self._end(call, watch, is_on, error)  # does what an interrupt kept the first call from
                     raise
 
     def _end(

@@ -126,7 +126,7 @@ class NaNDetector:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def attach(self) -> NaNDetector:
-        """Begin to look, with a clean slate, and return the detector. If it is attached, nothing happens."""
+        """Start checking, with a clean slate, and return the detector. Does nothing if it is already attached."""
         if self._handles:
             return self
         try:
@@ -143,7 +143,7 @@ class NaNDetector:
         return self
 
     def detach(self) -> None:
-        """Remove everything that :meth:`attach` put in place. What was found stays."""
+        """Remove everything that :meth:`attach` put in place. The findings are kept."""
         with self._lock:
             try:
                 self._settle()
@@ -154,7 +154,7 @@ class NaNDetector:
             warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user())
 
     def _let_go(self) -> None:
-        """Once more, it does what an interrupt has kept the first from."""
+        """Release everything; a second call completes what an interrupt prevented the first from doing."""
         for handle in reversed(self._handles):
             handle.remove()
         if self._watch is not None and self._on_found in self._watch.listeners:
@@ -170,19 +170,19 @@ class NaNDetector:
         try:
             with (
                 contextlib.nullcontext() if error is None else contextlib.suppress(Exception)
-            ):  # the program's is first
+            ):  # the program's own error takes precedence
                 self.detach()
         finally:
             self._let_go()
 
     def _listen(self) -> None:
-        """Be told by the watch that is on now; if none is, switch one on."""
+        """Subscribe to the watch that is on now; if there is none, switch one on."""
         with self._lock:
             watch = current()
             if watch is None:
                 model = None if next(self.model.parameters(), None) is None else self.model
                 watch = Watch(model, policy="skip_step", budget=self._adapter.budget)
-                watch.every_backward = True  # so that it has found out when check_grad_norms is called
+                watch.every_backward = True  # so that its findings are known when check_grad_norms is called
                 self._own_watch = watch.start()
             if self._watch is not None:
                 self._watch.listeners.remove(self._on_found)
@@ -219,7 +219,7 @@ class NaNDetector:
 
     @property
     def step_is_bad(self) -> bool:
-        """Whether something was found since the last :meth:`set_batch` or call of the model; leave out its update."""
+        """Whether something was found since the last :meth:`set_batch` or call of the model; then skip the update."""
         self._settle()
         return self._step_is_bad
 
@@ -230,7 +230,7 @@ class NaNDetector:
 
     @property
     def history(self) -> dict[str, tuple[Frame, ...]]:
-        """How small and how large what each layer put out was in the last 32 calls of the model, oldest first.
+        """The range of each layer's output magnitudes in the last 32 calls of the model, oldest first.
 
         Examples
         --------
@@ -247,7 +247,7 @@ class NaNDetector:
 
     @property
     def overhead_ms(self) -> float:
-        """The mean time that looking took, in milliseconds for each call of the model."""
+        """The mean time spent on checks, in milliseconds per call of the model."""
         return 1e3 * self._seconds / self._passes if self._passes else 0.0
 
     def set_batch(self, idx: int) -> None:
@@ -260,7 +260,7 @@ class NaNDetector:
                 self._own_watch.set_batch(idx)
 
     def check_grad_norms(self) -> bool:
-        """Look at the norms of the gradients; to be called after each ``backward``.
+        """Check the norms of the gradients; to be called after each ``backward``.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class NaNDetector:
         self._seconds += time.perf_counter() - start
 
     def _begin(self, args: Any, kwargs: Any) -> ForwardPass | Survey:
-        """A call of the model, or of a part of it by itself, begins."""
+        """Begin a call of the model, or of a part of it by itself."""
         self._report_gradient()
         self._passing.reported = set()
         if current() is not self._watch:  # another one was started or stopped since
@@ -362,7 +362,7 @@ class NaNDetector:
     # --- judgement ------------------------------------------------------------------------------------------------
 
     def _judge(self, passing: ForwardPass | Survey | None) -> None:
-        """Report what a call of the model has shown; without a pass, what layers have that have been compiled."""
+        """Report what a call of the model has shown; without a pass, what its compiled layers have shown."""
         called, looks = (None, []) if self._later is None else self._later.compiled()
         found = [] if passing is None else passing.found()
         reached = {layer: Reach(math.nan, look.absmax) for layer, look in looks}
@@ -383,14 +383,14 @@ class NaNDetector:
         with self._once_more(given) as second:
             again = [] if second is None else second.found()
             if second is not None and not again and second.met_nan:
-                return  # it is meant
+                return  # it is intended
             for origin, tensor in again or found:
                 event = replace(self._of_layer(origin, tensor), step=step)
                 self._record(event if second is None else replace(event, reproducible=bool(again)))
 
     @contextlib.contextmanager
     def _once_more(self, given: Any) -> Iterator[ForwardPass | None]:
-        """What happens when the model is called again as it was; None if it cannot be."""
+        """A context that gives the pass of a repeated call of the model; None if it cannot be repeated."""
         if self._later is None or given is None:
             yield None
             return
@@ -425,13 +425,13 @@ class NaNDetector:
         return event if event.kind == "leaf" else with_note(event, origin.remark)
 
     def _described(self, origin: Origin) -> dict[str, Any]:
-        """The fields of an event about the value, or what is left of it."""
+        """The event fields that describe the value, or as much of it as is left."""
         if origin.tensor is None:
             return {"output_has_nan": origin.look.nan, "output_has_inf": origin.look.inf}
         return self._adapter.describe(origin.tensor)
 
     def _of_gradient(self, name: str, layer: str, norm: float) -> NaNEvent:
-        """The event of a parameter's gradient that nobody has told of."""
+        """The event for a parameter's gradient that has not been reported yet."""
         look = Look(nan=math.isnan(norm), posinf=not math.isnan(norm))
         return NaNEvent(
             kind=_kind(look),
@@ -448,7 +448,7 @@ class NaNDetector:
         return next((type(module).__name__ for name, module in self._adapter.layers() if name == layer), "")
 
     def _settle(self) -> None:
-        """Read what is still to be read, and report it."""
+        """Read the pending results of checks, and report them."""
         with self._lock:
             if self._later is not None and self._passing.again is None:
                 while self._unread:
@@ -463,7 +463,7 @@ class NaNDetector:
             self._report_gradient()
 
     def _report_gradient(self) -> None:
-        """Report the gradient of a layer's output, if the backward it was seen in ended without a report."""
+        """Report a bad gradient of a layer's output, if the backward that produced it ended without a report."""
         with self._lock:
             origin, self._bad_gradient = self._bad_gradient, None
             if origin is None:
@@ -508,7 +508,7 @@ class NaNDetector:
             print_event(event)
 
     def _when(self, event: NaNEvent) -> dict[str, Any]:
-        """The batch, as the user counts, or else what the watch knows."""
+        """The batch number set by the user, or else what the watch knows."""
         if self._batch_idx is not None:
             return {"batch_idx": self._batch_idx, "step": None}
         if self._watch is None:
@@ -517,7 +517,7 @@ class NaNDetector:
         return {"batch_idx": self._watch.batch_idx if event.batch_idx is None else event.batch_idx, "step": step}
 
     def _is_blind(self) -> bool:
-        """Whether training went on and no layer was seen, as when the model had been compiled before."""
+        """Whether training went on without any layer being seen, as when the model was compiled beforehand."""
         if self._later is None or self._passes or self._watch is None:
             return False
         return self._watch.step > self._first_step and self._later.was_compiled_before()
@@ -553,7 +553,7 @@ def _kind(look: Look) -> str:
 
 
 class _Passing(threading.local):
-    """The forward pass that a thread is in, and the births that were reported since it, or the last one, began."""
+    """A thread's current forward pass, and the births reported since it, or the last one, began."""
 
     def __init__(self) -> None:
         self.now: ForwardPass | Survey | None = None
@@ -585,7 +585,7 @@ def _ignore(*args: Any) -> None:
 
 
 def watch_for_nans(model: Any, **kwargs: Any) -> NaNDetector:
-    """Return a :class:`NaNDetector` for a model, to be used in a ``with`` statement; it has the parameters.
+    """Return a :class:`NaNDetector` for a model, to be used in a ``with`` statement; it takes the same parameters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The numbers that ``enumerate`` gives to batches: one that comes twice has the same number again."""
+"""The numbers that ``enumerate`` gives to batches: a batch that comes twice gets the same number again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DEEPEST = 8  # iterators within each other
 
 
 def count_again() -> None:
-    """Have every ``enumerate`` that asks for a batch just now give the number that it gave last.
+    """Make every ``enumerate`` that is just asking for a batch repeat its last number.
 
-    Nothing in Python sets that number; it is written only where the memory holds the one that ``enumerate`` tells.
+    Python offers no way to set it; it is written only if the memory there holds the number that ``enumerate`` reports.
     """
     if sys.implementation.name != "cpython":
         return
@@ -31,7 +31,7 @@ def count_again() -> None:
 
 
 def _asks(iterator: Any, calling: list[FrameType], depth: int = 0) -> bool:
-    """Whether an iterator is being asked for its next item, as far as the frames that call each other tell."""
+    """Whether an iterator is being asked for its next item, judging by the frames on the stack."""
     if isinstance(iterator, GeneratorType):
         return iterator.gi_running and iterator.gi_frame in calling
     following = getattr(type(iterator), "__next__", None)

@@ -1,6 +1,6 @@
 """The watch that is on from the start, because the environment says so: ``RETROGRAD_WATCH=1 python train.py``.
 
-``RETROGRAD_FROM_STEP=53`` beside it has every operation recorded from step 53 on.
+With ``RETROGRAD_FROM_STEP=53`` in addition, every operation is recorded from step 53 on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FROM_STEP = "RETROGRAD_FROM_STEP"
 
 
 def start() -> None:
-    """Start a watch with the policy that the variable names; 1 stands for "raise", 0 and nothing for no watch.
+    """Start a watch with the policy that the variable names; 1 means "raise", 0 or an empty value no watch.
 
-    Another variable may say from which step on everything is recorded.
+    A second variable may give the step from which on everything is recorded.
 
     Raises
     ------
     ValueError
-        If one of them says something else.
+        If either has any other value.
     """
     said = os.environ.get(VARIABLE, "").strip()
     policy = {"1": "raise", "0": "ignore", "": "ignore"}.get(said, said)
@@ -41,7 +41,7 @@ def start() -> None:
 
 
 def _again(step: int) -> Again:
-    """What runs the program again so that it records every operation from a step on."""
+    """How to run the program again so that every operation is recorded from a step on."""
     settings = {FROM_STEP: str(step), VARIABLE: os.environ[VARIABLE].strip()}
     return Again(
         with_environment(settings, sys.orig_argv),

@@ -20,7 +20,7 @@ MOST_ALSO = 8  # further births of a step that an event tells of
 
 
 class _Event:
-    """What both events can do: go to JSON and come back, and be compared by what they record."""
+    """What both kinds of events share: conversion to and from JSON, and comparison by content."""
 
     def to_json(self) -> str:
         """Return the event as one line of standard JSON that :meth:`from_json` reads back without loss."""
@@ -41,7 +41,7 @@ class _Event:
         return event
 
     def __repr__(self) -> str:
-        """What is known, as the call that makes it."""
+        """The known fields, as the call that constructs the event."""
         shown = ((each, getattr(self, each.name)) for each in fields(self) if each.repr)  # type: ignore[arg-type]
         known = (f"{each.name}={value!r}" for each, value in shown if value != default_of(each))
         return f"{type(self).__name__}({', '.join(known)})"
@@ -215,12 +215,12 @@ class NaNEvent(_Event):
 
 
 def context_of(event: NaNEvent) -> Mapping[str, Any]:
-    """What is known beyond operations, see :class:`Surroundings`; nothing where no adapter has told."""
+    """What is known beyond operations, see :class:`Surroundings`; empty if no adapter supplied anything."""
     return {} if event.surroundings is None else event.surroundings.context
 
 
 def refused_by(event: NaNEvent) -> str | None:
-    """What a distribution has refused that an operation has made: "scale = 0 of Normal, made by exp"; else None."""
+    """The argument that a distribution refused, if one did: "scale = 0 of Normal, made by exp"; else None."""
     refused = context_of(event).get("refused")
     if not refused:
         return None
@@ -230,13 +230,13 @@ def refused_by(event: NaNEvent) -> str | None:
 
 
 def with_context(event: NaNEvent, **known: Any) -> NaNEvent:
-    """The event with more known of it beyond operations."""
+    """The event with further entries in the context of its surroundings."""
     seen = event.surroundings or Surroundings()
     return replace(event, surroundings=replace(seen, context={**seen.context, **known}))
 
 
 def with_note(event: NaNEvent, *remarks: str | None) -> NaNEvent:
-    """The event with more for its reader to know, behind what is noted in it already."""
+    """The event with remarks appended to its note."""
     return replace(event, note=" ".join(filter(None, (event.note, *remarks))) or None)
 
 
@@ -246,7 +246,7 @@ def is_birth(event: NaNEvent) -> bool:
 
 
 def is_certain(event: NaNEvent) -> bool:
-    """Whether that is known for certain."""
+    """Whether the operation of the birth is known for certain."""
     context = context_of(event)
     return is_birth(event) and not (context.get("unkept") or context.get("inferred") or is_derived(event))
 
@@ -267,20 +267,20 @@ def is_to_come(event: NaNEvent) -> bool:
 
 
 def is_derived(event: NaNEvent) -> bool:
-    """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
+    """Whether a derivative computed at the event's line called the operation, which is itself not written there."""
     context = context_of(event)
     return bool(context.get("derived") or context.get("second_derivative"))
 
 
 def check_event(event: object) -> None:
-    """Raise for what is no :class:`NaNEvent`."""
+    """Raise for anything that is not a :class:`NaNEvent`."""
     if not isinstance(event, NaNEvent):
         hint = "; a watch that has found nothing has None" if event is None else ""
         raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
 
 
 def came_in_with(event: NaNEvent) -> str:
-    """What brought in a value that no operation has made: "the parameter fc.weight"."""
+    """What a value that no operation made came in with: "the parameter fc.weight"."""
     context = context_of(event)
     what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
     if context.get("computed_by"):

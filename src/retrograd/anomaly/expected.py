@@ -1,4 +1,4 @@
-"""Saying that numbers which are not finite are meant."""
+"""Declaring that non-finite numbers are intended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _depth: ContextVar[int] = ContextVar("depth", default=0)
 
 
 class _Expected:
-    """In how many such blocks this thread is, or this task of asyncio: another one may run while it waits in there."""
+    """How many such blocks this thread or asyncio task is in; another task may run while it waits inside one."""
 
     @property
     def depth(self) -> int:

@@ -2,10 +2,10 @@
 
 IEEE 754 raises *invalid*, *divide by zero* or *overflow* exactly when an operation makes a NaN or an infinity from
 ordinary numbers, and stays silent while one passes through. NumPy reads these flags after every inner loop. In the
-error state made here it tells us then, synchronously, inside the operation: the stack has everything.
+error state made here it then notifies us synchronously, inside the operation, so the stack holds all we need.
 
-Of NumPy's modes, "call" tells the flag and "log" the name of the function. So we are called where the user would be
-called, and written to otherwise, and can say word for word what NumPy would have said without us.
+NumPy's mode "call" reports the flag, its mode "log" the name of the function. So we use "call" where the user does, and
+"log" otherwise, and can reproduce word for word what NumPy would have said without us.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OnFlag = Callable[[str, FrameType, str], bool]
 
 
 class _Listener:
-    """What NumPy calls or writes to; ``user`` and ``user_call`` are the error state of before."""
+    """What NumPy calls or writes to; ``user`` and ``user_call`` are the previous error state."""
 
     def __init__(self, flags: Flags, user: Mapping[str, str], user_call: Any) -> None:
         self.flags = flags
@@ -67,14 +67,14 @@ class _Listener:
 class Flags:
     """Has ``on_flag(kind, frame, function)`` called when a flag is raised, in the operation's own stack.
 
-    Where it returns False, the flag was raised by code that is none of our business; then what would have happened
-    without us happens: a warning, an exception, a call, or nothing, as the user's own error state says.
+    If it returns False, the flag was raised by code that we do not observe; then the same happens as would have
+    without us: a warning, an exception, a call, or nothing, according to the user's own error state.
 
     Parameters
     ----------
     on_flag
         Gets the kind ("invalid", "divide", "overflow", "underflow"), the frame that called the NumPy function, and the
-        name of that function, such as "divide"; "" if NumPy does not tell it.
+        name of that function, such as "divide"; "" if NumPy does not report it.
     underflow
         Whether to listen to underflow as well.
 
@@ -89,12 +89,12 @@ class Flags:
         self.kinds = ("invalid", "divide", "overflow", *(("underflow",) if underflow else ()))
         self._before: tuple[Any, Any] = np.geterr(), np.geterrcall()
         self._everywhere = _Listener(self, *_as_the_user_set_it(*self._before))
-        # in backward, NumPy's complaints are off as far as the user is concerned
+        # in backward, the user sees none of NumPy's warnings
         self._within = _Listener(self, dict.fromkeys(_KEYWORDS.values(), "ignore"), None)
         self.errstate = partial(np.errstate, call=self._within, **self._within.state)
 
     def set_in_this_thread(self) -> None:
-        """Listen from now on in a thread that has an error state of its own, as every new thread has."""
+        """Start listening in this thread, which has its own error state, as every new thread does."""
         np.seterrcall(self._everywhere)
         np.seterr(**self._everywhere.state)
 
@@ -104,14 +104,14 @@ class Flags:
         return isinstance(np.geterrcall(), _Listener)
 
     def restore(self) -> None:
-        """Stop listening in this thread, unless somebody has set another error state since."""
+        """Stop listening in this thread, unless another error state has been set since."""
         if np.geterrcall() is self._everywhere:
             state, call = self._before
             np.seterr(**state)
-            np.seterrcall(call)  # in the end: what was interrupted before is done again
+            np.seterrcall(call)  # last: if interrupted before this, everything is done again
 
     def replace_outer(self, outer: Flags) -> None:
-        """Put back what ``outer`` would put back, which was in use before and is no more."""
+        """Restore on exit what ``outer``, used before and no longer in use, would have restored."""
         if self._before[1] is outer._everywhere:
             self._before = outer._before
 

@@ -1,4 +1,4 @@
-"""Gradient norms that leave their usual range, told while they are still finite.
+"""Gradient norms that leave their usual range, reported while they are still finite.
 
 What is usual is learned, because no one number suits every model, loss and phase of training. The norms of one run
 spread over several powers of ten, so their logarithms are looked at; their location and scale are the median and the
@@ -23,7 +23,7 @@ NORMAL = 1.4826  # the standard deviation of a normal distribution, in median ab
 LARGEST_UPDATE = 1.0
 """Relative to the weights. 1e-3 is usual; an update as large as all weights together leaves nothing of them."""
 
-FIRST_SCALE = 1.0  # what is assumed before anything is known: a factor of e is nothing unusual
+FIRST_SCALE = 1.0  # assumed before anything is known: a factor of e is not unusual
 LEAST_SCALE = 0.25  # norms that hardly vary may still grow by a factor of exp(8 * 0.25) = 7
 
 
@@ -39,7 +39,7 @@ class RunningThreshold:
     warm_up : int
         The weight, in numbers, of the first assumption about their scale; until then the threshold is generous.
     ceiling : float
-        What is unusual in any case, once so many numbers are known.
+        What always counts as unusual, once enough numbers are known.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class RunningThreshold:
         if not 0.0 < number < math.inf:
             return False
         log = math.log(number)
-        # Within the usual range an older limit does; the new one differs little and costs two sorts.
+        # Within the usual range an older limit suffices; a new one would differ little and costs two sorts.
         if log > self._limit or self._age * 8 >= len(self._logs):
             self._learn()
         self._age += 1
@@ -121,7 +121,7 @@ class Spike(NamedTuple):
 
 
 class GradientGuard:
-    """Says when gradients grow beyond what is usual, or beyond a fixed bound, step by step.
+    """Detects, step by step, gradients that grow beyond their usual size or beyond a fixed bound.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class GradientGuard:
         return self._total.value if self.fixed is None else self.fixed
 
     def observe(self, norms: Mapping[str, float]) -> list[Spike]:
-        """Look at the gradient norms of one step.
+        """Check the gradient norms of one step.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class GradientGuard:
 
 
 class Growth:
-    """Tells of gradients and updates that have grown beyond what is usual, as events."""
+    """Reports gradients and updates that have grown beyond their usual size, as events."""
 
     def __init__(self) -> None:
         self._gradients = GradientGuard()
@@ -226,18 +226,18 @@ class Growth:
     def event(
         self, norms: Mapping[str, float], update_ratio: float | None, batch_idx: int, *, by_module: bool
     ) -> GradEvent | None:
-        """Look at the sizes of one step; its worst gradient, or else the last update, if that is unusual.
+        """Check the norms of one step; return an event for its worst gradient, or else the last update, if unusual.
 
         Parameters
         ----------
         norms
             The norms of the gradients, by parameter; all finite.
         update_ratio
-            The norm of the last update relative to that of the weights, if it is known.
+            The norm of the last update divided by the norm of the weights, if known.
         batch_idx
             Of the step.
         by_module
-            Whether the names of parameters are those of a model, which begin with that of a layer.
+            Whether parameter names come from a model, and so begin with the name of a layer.
         """
         found: list[tuple[Spike, str]] = []
         if update_ratio is not None and self._updates.exceeded_by(update_ratio):

@@ -1,4 +1,4 @@
-"""How small and how large what the layers of a model put out was, in its last calls."""
+"""The range of the magnitudes in each layer's output, over the last calls of a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
 
 class LayerHistory:
-    """The last calls, layer by layer."""
+    """The outputs of the last calls, layer by layer."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -48,7 +48,7 @@ class LayerHistory:
         return self._calls % ABSMIN_EVERY == 0
 
     def note(self, batch_idx: int | None, reached: Mapping[str, Reach]) -> None:
-        """Take over what the layers put out in one call."""
+        """Add what the layers put out in one call."""
         if not reached:
             return
         self._calls += 1
@@ -60,7 +60,7 @@ class LayerHistory:
         self._last = list(reached)
 
     def amend(self, reached: Mapping[str, Reach]) -> None:
-        """Take over what the layers put out in the last call, from a second one like it."""
+        """Complete the entries of the last call with values from a repetition of it."""
         for layer, reach in reached.items():
             frames = self._frames.get(layer)
             if frames:

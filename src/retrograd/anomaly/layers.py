@@ -1,8 +1,8 @@
 """Which layer made a value that is not finite: the bookkeeping of one forward pass, for any tensor library.
 
-A layer that was given finite values and puts out others is the producer; one that was given such values hands them on.
-A value that is finite when a layer puts it out and is not when the next one takes it was born between the two. Every
-tensor is looked at once: what one layer puts out and the next one takes is the same object at the same version.
+A layer that is given finite values and puts out non-finite ones is the producer; one that is given non-finite values
+passes them on. A value that is finite when one layer puts it out but not when the next takes it was born in between.
+Every tensor is checked once: what one layer puts out and the next one takes is the same object at the same version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retrograd.anomaly.event import NaNEvent
 
 
 class Look(NamedTuple):
-    """What one pass over a tensor tells.
+    """What one pass over a tensor reveals.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class ModelAdapter(Protocol):
     budget: float
 
     def layers(self) -> Iterator[tuple[str, Any]]:
-        """Return the modules of the model with their names; that of the model itself is ""."""
+        """Return the modules of the model with their names; the model itself has the name ""."""
 
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor that can hold a NaN, with elements at hand (not empty, meta or fake)."""
@@ -85,7 +85,7 @@ class ModelAdapter(Protocol):
         """Return a number that changes whenever the tensor is written to."""
 
     def look(self, tensor: Any) -> Look:
-        """Tell what is in a tensor, in one pass (and one synchronisation) while all of it is finite."""
+        """Return what is in a tensor, in one pass (and one synchronisation) as long as all of it is finite."""
 
     def absmin(self, tensor: Any) -> float:
         """Return the smallest absolute value in a tensor."""
@@ -111,7 +111,7 @@ class ModelAdapter(Protocol):
         """
 
     def now(self) -> Any:
-        """Return a mark of the moment."""
+        """Return a mark of the current moment, for ``since`` of :meth:`explain`."""
 
     def explain(self, tensor: Any, since: Any, came_in: bool) -> NaNEvent | None:
         """Return the birth behind a tensor that is not finite: operation, line, element, operands. None if unknown.
@@ -129,27 +129,27 @@ class ModelAdapter(Protocol):
 
 @runtime_checkable
 class LooksLater(Protocol):
-    """What an adapter can do besides whose tensors are not always at hand, and whose modules can be called twice.
+    """An optional capability of adapters whose tensors are not always readable, and whose modules can be called twice.
 
-    A device works on while the program runs ahead; a look at one of its tensors would have the program wait. A compiled
-    module calls no hooks. In both cases it is only found out, later and all at once, that something was bad; which
-    layer, operation and line it was is found by calling the model again.
+    A device computes while the program runs ahead; checking one of its tensors would make the program wait. A compiled
+    module calls no hooks. In both cases we only learn later, for everything at once, that something was bad; the layer,
+    operation and line are found by calling the model again.
     """
 
     def follow(self, told: Callable[[], None]) -> Sequence[Handle]:
-        """Have ``told()`` called before weights are changed, and begin to look in compiled code."""
+        """Have ``told()`` called before weights are changed, and start checking in compiled code."""
 
     def must_wait(self) -> bool:
-        """Whether the tensors of the coming call of the model are such that a look takes the program's time."""
+        """Whether checking the tensors of the coming call of the model would make the program wait."""
 
     def given(self, args: Any, kwargs: Any) -> Any:
         """Return what is needed to call the model again as it is called now."""
 
     def ask(self, tensor: Any) -> Any:
-        """Begin to look at a tensor, and return at once."""
+        """Start checking a tensor, and return at once."""
 
     def answers(self, asked: Sequence[Any]) -> list[Look]:
-        """Return what the looks have told; one synchronisation."""
+        """Return the results of the checks; one synchronisation."""
 
     def compiled(self) -> tuple[Any, list[tuple[str, Look]]]:
         """What ``given`` would be for the last call of a compiled model, and what its layers have put out since.
@@ -161,10 +161,10 @@ class LooksLater(Protocol):
         """Whether the model had been compiled, and perhaps called, before :meth:`follow`."""
 
     def once_more(self, given: Any) -> AbstractContextManager[Callable[[], bool] | None]:
-        """A context that gives a function, or None if the model cannot be called again so.
+        """A context that gives a function, or None if the model cannot be called again.
 
-        The function calls the model as it was called, each operation recorded, leaves everything else as it is, and
-        says whether that worked. Within the context ``explain`` knows the tensors of this second call.
+        The function repeats the call of the model with each operation recorded and without side effects, and returns
+        whether that worked. Within the context ``explain`` knows the tensors of this second call.
         """
 
 
@@ -243,7 +243,7 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """In words: "the output of fc2"."""
+        """The place in words: "the output of fc2"."""
         return f"the {'input' if self.is_input else 'output'} of {_called(self.layer)}"
 
     @property
@@ -262,13 +262,13 @@ def _called(layer: str) -> str:
 
 
 class Reach(NamedTuple):
-    """How small and how large the elements are that a layer put out, without their signs; NaN if that is not known."""
+    """The smallest and the largest magnitude among the elements that a layer put out; NaN where not known."""
 
     absmin: float
     absmax: float
 
     def with_(self, absmin: float, absmax: float) -> Reach:
-        """Those of these elements and of others together."""
+        """The range of these elements together with others."""
         return Reach(
             self.absmin if self.absmin <= absmin or math.isnan(self.absmin) else absmin,
             self.absmax if self.absmax >= absmax or math.isnan(self.absmax) else absmax,
@@ -276,7 +276,7 @@ class Reach(NamedTuple):
 
 
 class Memory:
-    """What has been found out about tensors as they are now. It keeps none of them alive.
+    """What is known about tensors at their current versions. It keeps none of them alive.
 
     Parameters
     ----------
@@ -289,22 +289,22 @@ class Memory:
         self._known: dict[int, tuple[weakref.ref[Any], int, Any]] = {}
 
     def recall(self, tensor: Any) -> Any:
-        """What is known of a tensor; None if that is nothing, or if it has been written to since."""
+        """What is known of a tensor; None if nothing is, or if it has been written to since."""
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor or known[1] != self._version(tensor):
             return None
         return known[2]
 
     def remember(self, tensor: Any, what: Any) -> None:
-        """Keep in mind what has been found out."""
+        """Store what has been found out about a tensor."""
         self._known[id(tensor)] = weakref.ref(tensor), self._version(tensor), what
 
 
 class _Known(NamedTuple):
     """What has been found out about a tensor."""
 
-    look: Look | None  # None if nobody looked, because whatever is in it is meant
-    origin: Origin | None  # None if it is finite or meant
+    look: Look | None  # None if it was not checked, because whatever is in it is intended
+    origin: Origin | None  # None if it is finite or intended
 
 
 @dataclass(eq=False, slots=True)
@@ -316,7 +316,7 @@ class _Call:
     began: Any
     looked: bool = False  # at what was given to it
     seen: Look = FINITE
-    origin: Origin | None = None  # of the first of them; None if they are meant
+    origin: Origin | None = None  # of the first of them; None if they are intended
 
     def add(self, look: Look, origin: Origin | None) -> None:
         self.seen |= look
@@ -338,13 +338,13 @@ class ForwardPass:
     Attributes
     ----------
     origins
-        Where values became non-finite, in order; none for what is meant.
+        Where values became non-finite, in order; none for intended ones.
     put_out
-        The bad tensors that the outermost layer put out, and where they became so (None: it is meant).
+        The bad tensors that the outermost layer put out, and where they became bad (None: intended).
     met_nan
-        Whether there was a NaN anywhere, meant or not.
+        Whether there was a NaN anywhere, intended or not.
     reached
-        How small and how large what each layer put out is, in the order in which they ended.
+        The range of magnitudes that each layer put out, in the order in which the layers ended.
     step
         The number of the step that was under way; None if that is not known.
     """
@@ -368,9 +368,9 @@ class ForwardPass:
         return not self._calls
 
     def enter(self, layer: str, module: Any, taken: Sequence[Any] | None, meant: bool) -> None:
-        """A layer is called with these tensors; ``meant`` says that whatever is in them is.
+        """A layer is called with these tensors; ``meant`` says that whatever is in them is intended.
 
-        With None they are looked at when it ends, and only if it puts out something bad.
+        If they are None, they are checked when the layer ends, and only if it puts out something bad.
         """
         call = _Call(layer, module, self.adapter.now())
         if taken is not None:
@@ -378,7 +378,7 @@ class ForwardPass:
         self._calls.append(call)
 
     def leave(self, layer: str, taken: Callable[[], Sequence[Any]], made: Sequence[Any], meant: bool) -> list[Any]:
-        """It was given the tensors ``taken`` and has put out ``made``. Return those that no layer inside it put out."""
+        """A layer given ``taken`` has put out ``made``. Return those tensors that no layer inside it put out."""
         call = self._ended(layer)
         new_ones: list[Any] = []
         if call is None:
@@ -404,7 +404,7 @@ class ForwardPass:
         return new_ones
 
     def found(self) -> list[tuple[Origin, Any]]:
-        """Every NaN, and infinities that the model put out, but for negative ones: masks look like that."""
+        """Every NaN, and every infinity that the model put out except negative ones, which are typical of masks."""
         found = [(origin, origin.tensor) for origin in self.origins if origin.look.nan]
         for tensor, look, origin in self.put_out:
             if origin is not None and look.posinf and not look.nan:
@@ -419,7 +419,7 @@ class ForwardPass:
             self.reached[layer] = Reach(absmin, absmax) if known is None else known.with_(absmin, absmax)
 
     def pass_by(self, made: Sequence[Any]) -> None:
-        """A layer that is not watched has put out these tensors: whatever is in them is meant."""
+        """A layer that is not watched has put out these tensors: whatever is in them is intended."""
         for tensor in made:
             if self._memory.recall(tensor) is None:
                 self._memory.remember(tensor, _Known(None, None))
@@ -453,13 +453,13 @@ class ForwardPass:
     def _ended(self, layer: str) -> _Call | None:
         """The call of a layer that ends now; None if it began in another pass."""
         while self._calls:
-            call = self._calls.pop()  # what an interrupt left behind is dropped on the way
+            call = self._calls.pop()  # calls left behind by an interrupt are dropped here
             if call.layer == layer:
                 return call
         return None
 
     def _meet(self, tensor: Any) -> tuple[Look, Origin | None, bool]:
-        """What is in a tensor, where it came from, and whether this is the first time it is met as it is now."""
+        """What is in a tensor, where it came from, and whether this version of it is seen for the first time."""
         known = self._memory.recall(tensor)
         if known is None or known.look is None:
             look = self.adapter.look(tensor)

@@ -1,6 +1,6 @@
-"""Batches that a program leaves out by itself because their loss is not finite: ``if isnan(loss): continue``.
+"""Batches that a program skips by itself because their loss is not finite: ``if isnan(loss): continue``.
 
-A loss that it replaces by another one, as by a constant, is left out, too.
+A batch whose loss it replaces, for example by a constant, counts as skipped, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.event import NaNEvent, with_note
 from retrograd.anomaly.libraries import is_own
 
-MOST = 8  # batches in a row, after which something is wrong that does not pass
+MOST = 8  # batches in a row, after which the problem is taken to be permanent
 
 _MOST_MET = 32  # losses that packages have checked and that are explained
 
@@ -30,18 +30,18 @@ _NO_GRADIENT = "does not require grad and does not have a grad_fn"  # what backw
 
 
 class Checked(NamedTuple):
-    """A loss that is not finite, and that the program checks.
+    """A non-finite loss that the program checks by itself.
 
     Attributes
     ----------
     frame
-        Which checks it.
+        The frame that checks it.
     loss
         The tensor.
     leaves
         Whether the program may be about to leave a loop for it, and not only the batch.
     leaves_out
-        Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
+        Whether it then skips something that was to be computed; the head of a loop that goes on does not.
     replaces
         Whether another value may take the place of this one.
     returns
@@ -57,25 +57,25 @@ class Checked(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the program that checks, and no installed package.
+        """Whether the program itself checks, rather than an installed package.
 
-        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
+        How a package handles such a loss is its own business: a line search, for example, tries a closer point.
         """
         return is_own(self.frame.f_code)
 
 
 class LeftOut:
-    """Counts them, place by place of the program.
+    """Counts skipped batches, separately for each place in the program.
 
     Attributes
     ----------
     total
         How many there were.
     met
-        The event of a loss that an installed package has checked since a derivative was asked for last: if it fails,
-        that may be why.
+        The event of a loss that an installed package has checked since a derivative was last requested: if the
+        package fails, that may be why.
     first
-        The event of the first of them of which something is known.
+        The event of the first skipped batch about which something is known.
     """
 
     def __init__(self) -> None:
@@ -88,13 +88,13 @@ class LeftOut:
         self._latest: dict[Any, weakref.ref[Any]] = {}
         self._by_number: set[Any] = set()
         self._explained: set[Any] = set()
-        self._latest_places: set[Any] = set()  # since a derivative was asked for last
+        self._latest_places: set[Any] = set()  # since a derivative was last requested
         self._passed_over: set[Any] = set()  # places after which training went on
 
     def note(self, found: Checked, by_number: bool) -> bool:
-        """Count a loss that is not finite, however often the program looks at it, and say whether to tell.
+        """Count a non-finite loss, once however often the program checks it, and say whether to report it.
 
-        ``by_number`` says that it looks at a number, of which nobody hears where that is finite.
+        ``by_number`` says that the program checks a plain number; such checks go unnoticed while it is finite.
         """
         place, loss = found.frame.f_code, found.loss
         (self._by_number.add if by_number else self._by_number.discard)(place)
@@ -108,12 +108,12 @@ class LeftOut:
         return self._in_a_row[place] == MOST
 
     def may_end(self, found: Checked) -> bool:
-        """Whether the program may end for it: not where a function returns after which it has gone on before."""
+        """Whether the program may end for it: not if it returns from a function after which training went on before."""
         is_passed_over = found.returns and found.frame.f_code in self._passed_over
         return found.is_own and found.leaves and not is_passed_over
 
     def is_new(self, found: Checked) -> bool:
-        """Whether nothing has been found out yet about losses that this place leaves out; it is asked once."""
+        """Whether nothing is known yet about losses that this place skips; to be asked once."""
         place = found.frame.f_code
         is_new = found.leaves_out and place not in self._explained
         self._explained.add(place)
@@ -127,7 +127,7 @@ class LeftOut:
             self._replaced = event
 
     def behind(self, error: BaseException, step: int) -> NaNEvent | None:
-        """The loss that was replaced in a step by what ``backward`` refuses, if that is what an error says."""
+        """The loss that a step replaced by something ``backward`` refuses, if that is what an error says."""
         replaced = self._replaced
         is_it = replaced is not None and replaced.step == step and _NO_GRADIENT in str(error)
         return with_note(replaced, REPLACED) if replaced is not None and is_it else None
@@ -140,19 +140,19 @@ class LeftOut:
         )
 
     def may_meet(self) -> bool:
-        """Whether such an event is wanted: the first one, and of a package that goes on and on only the first few."""
+        """Whether such an event is wanted: only the first, and for packages that keep going only the first few."""
         wanted = self.met is None and self._to_meet > 0
         self._to_meet -= wanted
         return wanted
 
     def is_fine(self, place: Any) -> None:
-        """A loss is finite there."""
+        """Note that the loss at a place is finite."""
         if self._in_a_row:
             self._in_a_row.pop(place, None)
             self._latest.pop(place, None)
 
     def goes_on(self) -> None:
-        """A derivative is asked for: where numbers are looked at, the last one was finite."""
+        """A derivative is requested: where plain numbers are checked, the last one was finite."""
         self.met = None
         if self._latest_places:
             self._passed_over |= self._latest_places

@@ -1,8 +1,8 @@
 """Whose code a frame runs: the user's, or a library's that stands between the user and us.
 
-A line of the user's is what a report names, so whatever has called on its behalf is passed over, for PyTorch's tensors
-and retrograd's alike. What the engine notes for every operation leaves NumPy and SciPy in: they reach it through
-NumPy's dispatch, seldom by frames of their own; see :mod:`retrograd.core.sites`.
+A report names a line of the user's, so all code that called on its behalf is skipped, for PyTorch's tensors and
+retrograd's alike. The site that the engine notes for every operation does not skip NumPy and SciPy: they reach it
+through NumPy's dispatch, seldom by frames of their own; see :mod:`retrograd.core.sites`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_library(filename: str, *packages: str) -> bool:
 
 
 def is_between(code: CodeType) -> bool:
-    """Whether it is code that calls for the user: of this package, of torch, NumPy or SciPy, or of Python itself."""
+    """Whether code calls on the user's behalf: that of this package, torch, NumPy, SciPy or Python itself."""
     known = _between.get(code.co_filename)
     return _is_between_file(code.co_filename) if known is None else known
 
@@ -84,7 +84,7 @@ def _is_written_by_user(filename: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_generated(filename: str) -> bool:
-    """Whether a library has written a file, as PyG does for every class of layers: where temporary files lie.
+    """Whether a library generated a file, as PyG does for every class of layers: it lies among the temporary files.
 
     A program may lie there as well; then its modules are imported from there.
     """
@@ -102,7 +102,7 @@ def outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def frames_between(frame: FrameType | None) -> Iterator[FrameType]:
-    """Those from ``frame`` outwards that lie within the user's innermost one."""
+    """The frames from ``frame`` outwards, up to but not including the user's innermost one."""
     return takewhile(lambda each: is_between(each.f_code), outwards(frame))
 
 
@@ -114,7 +114,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """All of the user's, from ``frame`` outwards."""
+    """All frames of the user's, from ``frame`` outwards."""
     return (each for each in outwards(frame) if not is_between(each.f_code))
 
 
@@ -133,8 +133,8 @@ def callers_of(
 ) -> tuple[Position, ...]:
     """The program's own instructions that led to a frame, the innermost first, with no library in between.
 
-    The first one may have called a library, where the frame is not the program's own. ``position`` tells where a frame
-    was.
+    If the frame is not the program's own, the first one may have called a library. ``position`` gives the position of
+    a frame.
     """
     each = frame
     while each is not None and not is_own_file(each.f_code.co_filename):
@@ -149,12 +149,12 @@ def callers_of(
 
 
 def depth_of_user() -> int:
-    """How many frames lie between the caller's and the user's innermost one, both included; for ``stacklevel``."""
+    """The number of frames from the caller's to the user's innermost one, both included; for ``stacklevel``."""
     return 1 + sum(1 for _ in frames_between(sys._getframe(1)))
 
 
 def cut_below_user(error: BaseException) -> None:
-    """Let a traceback end at the user's innermost frame: with the line that called a library, not with the library."""
+    """Cut a traceback at the user's innermost frame: it ends with the line that called a library, not inside it."""
     last = None
     for each in trace_of(error):
         if not is_between(each.tb_frame.f_code):
@@ -164,9 +164,9 @@ def cut_below_user(error: BaseException) -> None:
 
 
 def trace_of(error: BaseException, caught: BaseException | None = None) -> Iterator[TracebackType]:
-    """The traceback of an error, from the frame that has caught it to the one that raised it.
+    """The traceback of an error, from the frame that caught it to the one that raised it.
 
-    Where it was raised again, with other words, what was ``caught`` in the end has come further: its way is told first.
+    If it was raised again with another message, the finally ``caught`` one travelled further: its frames come first.
     """
     trace = error.__traceback__
     if caught is not None and trace is not None:
@@ -180,7 +180,7 @@ def trace_of(error: BaseException, caught: BaseException | None = None) -> Itera
 
 
 def with_causes(error: BaseException) -> list[BaseException]:
-    """An error, and those from which it was raised again, with other words; the first of them first."""
+    """An error and those from which it was raised again with another message, the original first."""
     errors = [error]
     while (cause := errors[0].__cause__) is not None and cause not in errors:
         errors.insert(0, cause)
@@ -188,7 +188,7 @@ def with_causes(error: BaseException) -> list[BaseException]:
 
 
 def rendered_for_notebooks(error: BaseException) -> list[str]:
-    """What IPython is to show of an error: its usual traceback, down to the user's line. It calls this itself."""
+    """What IPython is to show for an error: its usual traceback, down to the user's line. IPython calls this."""
     cut_below_user(error)
     shell = sys.modules["IPython"].get_ipython()
     return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)

@@ -1,4 +1,4 @@
-"""What is said of an event, in a warning or an exception, and what becomes of its step."""
+"""What a warning or an exception says about an event, and what becomes of its step."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def message_of(event: NaNEvent | GradEvent) -> str:
 
 
 def note_of(event: NaNEvent) -> str:
-    """What is said beside an error; of an operation that has raised it, its traceback tells where."""
+    """The note added to an error; if an operation raised it, its traceback already tells where."""
     raised = event.kind == "error" and refused_by(event) is None
     return "\n".join(advice(event)) if raised else message_of(event)
 
 
 def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
-    """Raise for what cannot be watched; and for a file to record in, which would show only when something is found."""
+    """Raise for arguments that cannot be watched, or recorded to: the latter would otherwise fail only at a finding."""
     if model is not None and (isinstance(model, type) or not hasattr(model, "named_modules")):
         raise _no_model(model)
     if isinstance(optimizer, type):
@@ -112,7 +112,7 @@ def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
 
 
 def check_numbers(budget: Any, lag: Any, from_step: Any, max_events: Any) -> None:
-    """Raise for what is no share of the time, no number of steps, no step, and no number of events."""
+    """Raise for an invalid share of the time, number of steps, step or number of events."""
     check_max_events(max_events)
     if not hasattr(budget, "__float__") or not budget > 0:
         raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
@@ -123,13 +123,13 @@ def check_numbers(budget: Any, lag: Any, from_step: Any, max_events: Any) -> Non
 
 
 def check_max_events(given: object) -> None:
-    """Raise for what is no number of events to keep."""
+    """Raise for an invalid number of events to keep."""
     if not isinstance(given, int) or given < 1:
         raise ValueError(f"max_events must be how many events to keep, at least 1, but got {given!r}")
 
 
 def _no_model(given: Any) -> TypeError:
-    """The complaint about what was given in place of a model."""
+    """The error about an argument given in place of a model."""
     hint = ""
     if isinstance(given, str):
         hint = f"; did you mean policy={given!r}?"
@@ -145,7 +145,7 @@ def _no_model(given: Any) -> TypeError:
 
 
 def advice(event: NaNEvent, note: str | None = None) -> list[str]:
-    """Why, what to write instead, and what to do next: in the order of a report, whose texts point upwards."""
+    """Why, what to write instead, and what to do next, in the order of a report, whose later parts refer to earlier."""
     lines = [event.cause] if event.cause else []
     if event.remedy:
         lines += ["Write instead:", *(f"    {line}" for line in event.remedy.split("\n"))]
@@ -159,16 +159,16 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
 
 
 class Warned:
-    """What a watch has warned of: each place in full once, and later in a line.
+    """What a watch has warned about: each place once in full, later in one line.
 
     A weight that has become bad is bad in every step from then on; there is no more to say of it.
     """
 
     def __init__(self) -> None:
-        self._first: dict[Any, int | None] = {}  # the step in which each was told of
+        self._first: dict[Any, int | None] = {}  # the step in which each was first reported
 
     def text(self, event: NaNEvent | GradEvent) -> str | None:
-        """What to say of an event; None if it has been said."""
+        """What to say about an event; None if it has been said already."""
         if isinstance(event, GradEvent):
             return message_of(event)
         context = context_of(event) if event.kind == "leaf" else {}

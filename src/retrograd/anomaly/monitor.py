@@ -57,11 +57,11 @@ class AnomalyError(RuntimeError):
 
 
 class AnomalyWarning(UserWarning):
-    """What the policy "warn" gives."""
+    """The category of the warnings under the policy "warn"."""
 
 
-# How often each place is told of, the watch decides; Python would show what it says in the same words only once, in the
-# next watch as well. What the program has to say of it stands in front.
+# The watch decides how often each place is reported; Python would show a repeated text only once, even across watches.
+# The filter is appended, so that the program's own filters take precedence.
 warnings.simplefilter("always", AnomalyWarning, append=True)
 
 
@@ -74,7 +74,7 @@ def current() -> Watch | None:
 
 
 class Watch:
-    """Observes a training loop; made by :func:`watch`, which has the parameters.
+    """Observes a training loop; made by :func:`watch`, which documents the parameters.
 
     Attributes
     ----------
@@ -85,22 +85,22 @@ class Watch:
     step : int
         How many backward passes have ended since it was started, those under a watch within it included.
     derives : bool
-        Whether a derivative has been asked for since then, of whatever kind.
+        Whether a derivative of any kind has been requested since then.
     overhead : float
         The share of the time from then to now, or to its end, that went into checks at the boundaries.
     rerun_loaders : bool
         Whether loops over torch's ``DataLoader``, and closures of optimizers, are run as by :meth:`steps`; set before.
     tells_once : bool
-        Whether :meth:`tell_once` has something to say yet.
+        Whether the warning of :meth:`tell_once` is still to be given.
     from_step : int or None
         The first step of which every operation is recorded.
     again : callable
-        Says for a step how to have the program record every operation from there on.
+        Takes a step, and returns how to make the program record every operation from there on.
     left_out : LeftOut
-        Batches that the program has left out by itself, because it saw that their loss is not finite.
+        Batches that the program skipped by itself, because it saw that their loss is not finite.
     every_backward : bool
-        Whether the gradients are looked at when each backward ends, and not only before an update, which another
-        program's loop may do beyond the step that can be run again; to be set before the start.
+        Whether gradients are checked when each backward ends, and not only before an update, which a loop that is
+        not ours may do after the step that can be run again; to be set before the start.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Watch:
         self.step = 0
         self.derives = False
         self.batch_idx: int | None = None
-        self._around: list[int | None] = []  # the number in the loop around one that was left, until training goes on
+        self._around: list[int | None] = []  # the number in the loop around one that was left, until training resumes
         self.withheld = False
         self.loss_history: deque[float | None] = deque(maxlen=32)
         self.rerun_loaders = False
@@ -145,16 +145,16 @@ class Watch:
         self._calls = DecoratedCalls()
         self._own_time = self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
-        self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
+        self._unfinished: tuple[str, NaNEvent] | None = None  # finding of a step that was left before its second run
         self._let_through, self.left_out = LetThrough(), LeftOut()
-        self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
+        self._checked: tuple[str, NaNEvent] | None = None  # of a loss that may end the program's loop
         self._lock = threading.RLock()
         self._warned = Warned()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> Watch:
-        """Begin to observe, in all threads.
+        """Start observing, in all threads.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Watch:
         return self
 
     def stop(self) -> None:
-        """Stop observing and leave everything as it was before. A watch may be started again."""
+        """Stop observing and restore the previous state of everything. A watch may be started again."""
         if self not in _stack:
             return
         try:
@@ -195,7 +195,7 @@ class Watch:
     def _end(self) -> None:
         try:
             self._leave()
-        finally:  # does what an interrupt has kept the first from, or finds nothing left to do
+        finally:  # completes what an interrupt kept the first call from, or finds nothing left to do
             self._leave()
 
     def _leave(self) -> None:
@@ -209,7 +209,7 @@ class Watch:
         self._ended = time.perf_counter()
         _stack.remove(self)
         if _stack:
-            _stack[-1].step += self.step  # it saw nothing of these, but they were there
+            _stack[-1].step += self.step  # the outer watch did not see these steps, but they count
             _stack[-1].derives |= self.derives
 
     def __enter__(self) -> Watch:
@@ -226,14 +226,14 @@ class Watch:
                 self._end()
 
     def _left_by(self, error: BaseException) -> None:
-        """The watch ends because what it watches is left by an error; a generator that is left early has none."""
+        """End the watch because an error leaves what it watches; leaving a generator early is not an error."""
         if isinstance(error, GeneratorExit):
             return
         if isinstance(error, AnomalyError):
             cut_below_user(error)
         self.explain(error)
         self._unfinished = self._checked = None
-        with suppress(Exception):  # what is found is recorded; the error that is under way comes first
+        with suppress(Exception):  # findings are recorded; the error under way takes precedence
             self.settle()
         self._end()
 
@@ -265,7 +265,7 @@ class Watch:
 
     @property
     def event(self) -> NaNEvent | None:
-        """What was found first, of what is kept."""
+        """The first of the findings that are kept."""
         return self._events[0] if self._events else None
 
     @property
@@ -274,13 +274,13 @@ class Watch:
         return self._own_time / elapsed if elapsed > 0 else 0.0
 
     def settle(self) -> None:
-        """Wait for the result that is still out under ``lag=1``, and carry the policy out; :meth:`stop` does so too."""
+        """Wait for the pending result under ``lag=1``, and carry out the policy; :meth:`stop` does so too."""
         for adapter in self._adapters:
             if isinstance(adapter, ReadsLater):
                 adapter.settle()
 
     def set_batch(self, batch_idx: int) -> None:
-        """Say which batch is being worked on; events carry it. :meth:`steps` does it by itself."""
+        """Set the number of the current batch; events carry it. :meth:`steps` does this by itself."""
         self.batch_idx = batch_idx
 
     def steps(self, loader: Iterable[Any]) -> Batches:
@@ -318,7 +318,7 @@ class Watch:
     def _steps(self, loader: Iterable[Any]) -> Generator[Any, None, None]:
         if self not in _stack:
             raise RuntimeError("this watch is not running: put the loop in `with w:`, or call w.start() before it")
-        around = self._around.pop() if self._around else self.batch_idx  # of a loop around this one
+        around = self._around.pop() if self._around else self.batch_idx  # number in a loop around this one
         for number, batch in enumerate(batches_of(loader)):
             self.batch_idx, self.withheld, self._around = number, False, []
             self._replay = replay = SecondRun(self._adapters)
@@ -326,7 +326,7 @@ class Watch:
                 yield batch
                 if replay.tripped is not None:
                     yield from self._again(batch, replay)
-            except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
+            except GeneratorExit:  # the loop was left, perhaps because the program noticed the harm, too
                 self._around = [around]
                 left = replay.tripped or replay.first
                 if replay.adapters is self._adapters:
@@ -353,36 +353,36 @@ class Watch:
             self._carry_out(*unfinished, told_as="explain")
 
     def explain(self, error: BaseException) -> None:
-        """Add cause and remedy to an error that is about to leave, if it is about numbers that are not finite.
+        """Add cause and remedy to an error that is leaving the watch, if it is about non-finite numbers.
 
-        ``LinAlgError`` is one: a matrix that is singular, or not positive definite; another is what an operation says
-        that was given a NaN, whose birth is named then. The third is an error of the program's own, ``sys.exit(1)``
-        among them, while a loss is at hand that is not finite: programs look at it before ``backward``. The block or
-        function that is watched does so by itself.
+        There are three kinds: ``LinAlgError``, for a matrix that is singular or not positive definite; the error of an
+        operation that was given a NaN, whose birth is then named; and an error of the program's own, including
+        ``sys.exit(1)``, while there is a loss that is not finite, since programs check it before ``backward``. The
+        watched block or function calls this by itself.
         """
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
-            return  # the first says all by itself
+            return  # an AnomalyError already says everything
         kind, unfinished = self._unfinished or self._checked or ("", None)
         if unfinished is not None and self.listens_to(kind):
             self._record(kind, unfinished, "explain")
             error.add_note(message_of(unfinished))
             return  # the step was about to be run again
         if self._events and self._events[-1].step == self.step:
-            return  # the policy has let it pass, and this comes of it
+            return  # the policy let it pass, and this is the consequence
         if not (is_in_backward(error) and self.loss_history):
-            self.remember_loss(None)  # of the step that has come to no loss
+            self.remember_loss(None)  # for the step that did not get to a loss
         replaced = self.left_out.behind(error, self.step + 1)
         for adapter in self._adapters:
             event, replaced = replaced, None
-            with suppress(Exception):  # one of ours must not take the place of the error that is under way
+            with suppress(Exception):  # an error of ours must not replace the error under way
                 event = event or (adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None)
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
                 error.add_note(note_of(event))
 
-    # --- what adapters tell -----------------------------------------------------------------------------------------
+    # --- what adapters report ---------------------------------------------------------------------------------------
 
     def spent(self, seconds: float) -> None:
         """Note time that the checks took."""
@@ -395,7 +395,7 @@ class Watch:
 
     @property
     def present_step(self) -> object | None:
-        """What stands for the step of :meth:`steps` that is under way, its second run included."""
+        """An object that identifies the current step of :meth:`steps`, the same in its second run."""
         return self._replay
 
     def listens_to(self, kind: str) -> bool:
@@ -408,7 +408,7 @@ class Watch:
         return [kind for kind in ("nan", "inf") if self.policies[kind] not in ("ignore", "record", "warn")]
 
     def goes_on(self) -> None:
-        """A derivative is asked for: where the program has checked a bad loss before, it knew what to do about it."""
+        """Note that a derivative is requested: if the program checked a bad loss before, it has dealt with that."""
         self.derives = True
         self._checked = None
         self.left_out.goes_on()
@@ -417,20 +417,20 @@ class Watch:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is to be said of a loss that the program checks now, as one that has been told of."""
+        """Whether a loss that the program checks now needs no report, for example because there was one already."""
         told = bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
         return self.is_quiet or self._checked is not None or told
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody is to look at losses that the program checks now."""
+        """Whether losses that the program checks now are to be ignored."""
         is_second_run = self._replay is not None and self._replay.first is not None
         return is_second_run or bool(expected.depth) or sys.is_finalizing()
 
     def checked(self, kind: str, event: NaNEvent, found: Checked, *, in_vain: bool = False) -> None:
-        """Take over the event of a loss that the program checks by itself: if it leaves and nothing follows, for that.
+        """Take over the event of a loss that the program checks by itself, as the reason if it ends because of it.
 
-        ``in_vain`` says that it has left out so many batches in a row that this is to be told.
+        ``in_vain`` says that it has skipped so many batches in a row that this is to be reported.
         """
         if not self.listens_to(kind):
             return
@@ -442,17 +442,17 @@ class Watch:
             self._checked = kind, event
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
-        """Take over an event and say what is to be done; under "raise" it is raised.
+        """Take over an event and return what is to be done; under "raise" it is raised.
 
         Parameters
         ----------
         kind
-            Of the harm: "nan" or "inf" if a non-finite value reached the loss or a gradient, otherwise what the birth
-            was, harmless so far.
+            Of the harm: "nan" or "inf" if a non-finite value reached the loss or a gradient, otherwise the kind of the
+            birth, harmless so far.
         event
             The birth.
         exact
-            Whether a second run of the step could tell nothing more.
+            Whether a second run of the step could reveal nothing more.
 
         Returns
         -------
@@ -466,13 +466,13 @@ class Watch:
         return self._carry_out(kind, event)
 
     def tell_once(self, event: NaNEvent) -> None:
-        """Warn of an overflow that did no harm but makes training pointless, once, if no policy was given for these."""
+        """Warn once of an overflow that did no harm but makes training pointless, if overflows have no policy."""
         self.tells_once = False
         message = f"{message_of(self._completed(event))}\n{ONCE}"
         warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user())
 
     def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
-        """Take over an event that the program has gone on after for so long that it trains no more: that is a warning.
+        """Take over an event and warn: the program has continued after such events for so long that it trains no more.
 
         Parameters
         ----------
@@ -490,20 +490,20 @@ class Watch:
             warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user())
 
     def histories(self) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
-        """The losses and the gradient norms as they are known now.
+        """The losses and the gradient norms known so far.
 
-        They are copied first, which is one step; another thread may add to them while they are gone through.
+        They are copied first, which is atomic: another thread may append to them during iteration.
         """
         return tuple(self.loss_history.copy()), tuple(self.grad_norm_history.copy())
 
     def remember_loss(self, value: float | None) -> None:
-        """Begin a step in the histories; how large its gradients are is known later."""
+        """Begin a step in the histories; its gradient norm becomes known later."""
         self.loss_history.append(value)
         self.grad_norm_history.append(None)
 
     @contextmanager
     def with_loss(self, value: float | None) -> Iterator[None]:
-        """A context in which a loss is in the histories on which ``backward`` may never be called."""
+        """A context in which the histories hold a loss on which ``backward`` may never be called."""
         self.remember_loss(value)
         try:
             yield
@@ -512,19 +512,19 @@ class Watch:
             self.grad_norm_history.pop()
 
     def remember_grad_norm(self, value: float | None) -> None:
-        """Say how large the gradients of the last step are."""
+        """Set the gradient norm of the last step."""
         if self.grad_norm_history:
             self.grad_norm_history[-1] = value
 
     def measured(self, norms: Mapping[str, float], update_ratio: float | None = None) -> str:
-        """Take over how large the gradients of a step are; say what is to be done, as :meth:`found` does.
+        """Take over the gradient norms of a step; return what is to be done, as :meth:`found` does.
 
         Parameters
         ----------
         norms
             The norms of the gradients, by parameter; all finite.
         update_ratio
-            The norm of the last update relative to that of the weights, if it is known.
+            The norm of the last update divided by the norm of the weights, if known.
         """
         self.update_ratio = update_ratio
         batch = self.step - 1 if self.batch_idx is None else self.batch_idx
@@ -540,7 +540,7 @@ class Watch:
         if event.cause is None:
             try:
                 event = explain(event)
-            except Exception as error:  # ours, which is no reason to end a training run
+            except Exception as error:  # an error of ours is no reason to end a training run
                 event = replace(event, cause=f"The search for the cause failed ({type(error).__name__}: {error}).")
         if event.rerun is None and not self._is_recorded(event) and could_tell_more(event):
             again = self.again(first_step_of(event))

@@ -1,4 +1,4 @@
-"""One name per operation, whatever library, node or operator it was met under."""
+"""One name per operation, whichever library, node or operator name it was met under."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ TRANSPARENT = frozenset(
         *("select", "squeeze", "to", "unsqueeze"),
     )
 )
-"""Operations that hand on values unchanged."""
+"""Operations that pass on values unchanged."""
 
 
 @lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
-    """Return the one name of an operation, met as a function, operator, dispatcher entry or graph node.
+    """Return the canonical name of an operation, given as a function, operator, dispatcher entry or graph node.
 
     Reversed operators keep their own name (``"rsub"``), because their operands come in the other order.
 
@@ -187,7 +187,7 @@ def stem(name: str) -> str:
 
 
 def names_like(name: str, others: Iterable[str]) -> list[str]:
-    """The names of operations, and those of ``others``, that a misspelt name may stand for; the most alike first."""
+    """The names, of operations or among ``others``, that a misspelt name may stand for; the most similar first."""
     return get_close_matches(stem(name).lower(), {*_ALIASES, *chain(*_ALIASES.values()), *others}, cutoff=0.5)
 
 

@@ -1,7 +1,7 @@
-"""The syntax trees of what stands in the user's program.
+"""Syntax trees of code in the user's program.
 
-Python has said what it has to say about the code when it compiled it: what it would say of an invalid escape sequence,
-or of a ``return`` in a ``finally``, is not said again of a part of the code without its file, nor made an error of.
+Python gave its warnings about the code when it compiled it. Those for an invalid escape sequence, say, or a ``return``
+in a ``finally`` are neither repeated for a fragment without its file, nor turned into errors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import threading
 from retrograd.anomaly.warning_filters import Filter
 
 # Up to Python 3.12, the threads of an interpreter share one count of how deep a tree is (CPython issue 106905): two
-# threads that parse at once may end in a SystemError. Those of this package wait for one another; one of the program's
-# own that parses meanwhile, or is compiled, is gone after a few attempts.
+# threads that parse at once may end in a SystemError. Those of this package wait for one another; a conflict with
+# the program's own threads, which may parse or compile meanwhile, is over after a few attempts.
 _one_at_a_time = threading.Lock()
 _ATTEMPTS = 20
 
@@ -36,7 +36,7 @@ def expression_of(text: str) -> ast.expr:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names that stand in a piece of code."""
+    """The names that occur in a piece of code."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 

@@ -1,4 +1,4 @@
-"""What to do about an anomaly, for each kind of harm; and whose infinities are meant."""
+"""What to do about an anomaly, for each kind of harm; and whose infinities are intended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Action = str | Callable[[Any], "str | None"]
 
 
 def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]) -> dict[str, Action]:
-    """What to do for each kind."""
+    """The action for each kind of harm."""
     if isinstance(policy, str) or callable(policy):
         policy = {"nan": policy, "inf": policy}
     if not isinstance(policy, Mapping):
@@ -37,11 +37,11 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
 
 
 def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
-    """The operations, or the one operation, given as ``allow``, under the names that they go by in an event, too.
+    """The operation or operations given as ``allow``, also under the names that they have in events.
 
-    A misspelt name would allow nothing, and nobody would hear of it. What looks like a function is refused if nobody
-    has it. A class, which a program may define later as its own Function, or an operator in the namespace of a library
-    that may come later, is only warned of.
+    A misspelt name would silently allow nothing. So an unknown name that looks like a function is refused. An unknown
+    class, which a program may define later as its own Function, or an operator in the namespace of a library that may
+    be imported later, only causes a warning.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
 
 
 def names_allowed(option: str, names: str | Iterable[str], model: Any = None) -> frozenset[str]:
-    """The names, or the one name, given for ``option``; with a ``model``, those of its modules.
+    """The name or names given for ``option``; with a ``model``, they must be names of its modules.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def names_allowed(option: str, names: str | Iterable[str], model: Any = None) ->
 
 
 def are_among(modules: Sequence[Any], names: Iterable[str], model: Any) -> bool:
-    """Whether one of some modules has one of these names in a model."""
+    """Whether any of these modules has one of these names in a model."""
     if model is None or not modules or not names:
         return False
     named = dict(model.named_modules())
@@ -105,12 +105,12 @@ class LetThrough:
 
     def __init__(self) -> None:
         self._step: int | None = None
-        self._last = 0  # the last of the bad steps that have followed it at once
+        self._last = 0  # the last of the uninterrupted run of bad steps after it
 
     def note(self, step: int | None, is_birth: bool) -> None:
-        """Say that this step's gradients are bad and its update goes on.
+        """Note that this step's gradients are bad and its update goes on.
 
-        A birth in it says that the weights had come through all updates before.
+        A birth in it shows that the weights survived all earlier updates.
         """
         step = step or self._last + 1
         if is_birth or self._step is None:

@@ -1,4 +1,4 @@
-"""How to run a program again so that it records every operation, and when that could tell more."""
+"""How to run a program again so that it records every operation, and when that could reveal more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.event import NaNEvent, context_of
 from retrograd.anomaly.messages import IN_STEPS
 
-# What the context of an event says if something of the step was not at hand.
+# Context keys of an event that are set if some information about the step was missing.
 _GAPS = ("unkept", "unseen", "derived", "inferred")
 _FROM_OUTSIDE = ("batch", "target")
 _STATE = ("parameter", "buffer")
@@ -30,26 +30,26 @@ def in_the_program(step: int) -> Again:
 
 
 def could_tell_more(event: NaNEvent) -> bool:
-    """Whether a record of all operations could tell more of a birth than is known."""
+    """Whether a record of all operations could reveal more about a birth than is known."""
     context = context_of(event)
-    if event.kind == "error" or context.get("graphed"):  # of what a graph does there is no record
+    if event.kind == "error" or context.get("graphed"):  # the operations of a replayed CUDA graph cannot be recorded
         return False
     if context.get("let_through") and context.get("leaf") == "parameter":
-        return False  # the finding of that step tells all
+        return False  # the finding of that step says everything
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
     return bool(missing or computed or _was_written(event, context))
 
 
 def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
-    """Whether a weight or buffer may have been finite in the step before: that step, or this one, has written to it."""
-    later = context.get("updates") or (event.step or 1) > 1  # updates by hand ask nobody
+    """Whether a weight or buffer may have been finite in the step before, and that step or this one wrote to it."""
+    later = context.get("updates") or (event.step or 1) > 1  # updates by hand go unnoticed
     state = context.get("untraced") and context.get("leaf") in _STATE
     return bool((state or context.get("bad_members")) and later)
 
 
 def first_step_of(event: NaNEvent) -> int:
-    """The step from which on to record: that of the first operation that could have made the value."""
+    """The step from which to start recording: that of the first operation that could have made the value."""
     context = context_of(event)
     before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class SecondRun:
-    """The second run of a step, or what it takes until it is known whether there is one.
+    """The second run of a step, or what has to be kept until it is known whether there is one.
 
     Parameters
     ----------
     adapters
-        Of the watch, each of which puts back what it has to.
+        The adapters of the watch, each of which restores its own part.
 
     Attributes
     ----------
     adapters
-        The same list: another one, once the watch has been stopped.
+        The same list; once the watch has been stopped, it has a different one.
     tripped : tuple of str and NaNEvent, or None
-        What the run that is under way has tripped over, and the kind of its harm.
+        The kind of harm and the event that the current run has tripped over.
     first : tuple of str and NaNEvent, or None
-        What the first run has tripped over, once the second has begun.
+        The same for the first run, once the second has begun.
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
@@ -42,13 +42,13 @@ class SecondRun:
         self._progress: tuple[Any, ...] = ()  # when the first run has tripped
 
     def trip(self, watch: Watch, kind: str, event: NaNEvent) -> None:
-        """Take over what a run has come to; only the first counts."""
+        """Take over the finding of a run; only the first counts."""
         if self.tripped is None:
             self.tripped = kind, event
             self._progress = event.step, *watch.histories()
 
     def put_back(self) -> None:
-        """Put back what the run under way has changed."""
+        """Restore what the current run has changed."""
         for adapter, snapshot in zip(self.adapters, self._snapshots, strict=True):
             adapter.restore(snapshot)
 
@@ -56,8 +56,8 @@ class SecondRun:
     def under_way(self, watch: Watch) -> Iterator[None]:
         """A context for the second run, in which every operation is recorded.
 
-        The watch has come as far there as when the first run tripped, although that went on since: a loop body may hold
-        several backward passes, and the harm is often in one before the last.
+        In it the watch is at the step where the first run tripped, although that run went on afterwards: a loop body
+        may hold several backward passes, and the harm is often in one before the last.
         """
         self.first, self.tripped = self.tripped, None
         self.put_back()
@@ -74,7 +74,7 @@ class SecondRun:
                 adapter.stop_recording()
 
     def outcome(self) -> tuple[str, NaNEvent]:
-        """What both runs together have come to."""
+        """The kind of harm and the event that both runs together lead to."""
         assert self.first is not None
         kind, event = self.tripped or self.first
         first_kind, first = self.first
@@ -96,7 +96,7 @@ def _set_progress(watch: Watch, step: int, losses: Sequence[float | None], norms
 
 
 def batches_of(loader: Iterable[Any]) -> Iterable[Any]:
-    """The loader itself; a TypeError for what holds no batches."""
+    """The loader itself; a TypeError for anything that holds no batches."""
     if hasattr(loader, "__iter__") or hasattr(loader, "__getitem__"):
         return loader
     count = f"; for {loader} steps give range({loader})" if isinstance(loader, int) else ""
@@ -104,12 +104,12 @@ def batches_of(loader: Iterable[Any]) -> Iterable[Any]:
 
 
 class Batches:
-    """An iterator over the batches of a loader, some of which come twice, with the loader's length where it has one.
+    """An iterator over the batches of a loader, some of which come twice; it has the loader's length, if any.
 
     Parameters
     ----------
     loader
-        Which is asked for the length, as a progress bar does.
+        It is asked for its length, for example by a progress bar.
     batches
         What is iterated over.
     """

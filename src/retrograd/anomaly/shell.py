@@ -1,4 +1,4 @@
-"""Commands to be copied, in the words of the system's own shell."""
+"""Commands to be copied, in the syntax of the system's own shell."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command as it is typed: quoted as a POSIX shell reads it, on Windows as programs there do."""
+    """Return a command as it is typed: quoted for a POSIX shell, or on Windows as programs there parse it."""
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def with_environment(settings: Mapping[str, str], words: Sequence[str]) -> str:
     """Return a command that runs with variables set, and leaves them as they are for the commands that follow.
 
-    What Windows has for it is understood by PowerShell, too.
+    The form for Windows works in PowerShell, too.
     """
     if sys.platform == "win32":
         sets = "".join(f"set {name}={value}&& " for name, value in settings.items())

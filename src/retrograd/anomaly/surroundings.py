@@ -1,4 +1,4 @@
-"""What an adapter tells about the neighbourhood of a birth.
+"""What an adapter reports about the neighbourhood of a birth.
 
 The operation, its operands and where they came from, and who used its result.
 
@@ -24,12 +24,12 @@ class Place(NamedTuple):
 
     @staticmethod
     def told(line: Mapping[str, Any]) -> Place | None:
-        """That of a line in the context of an event, which has ``"lineno"``, ``"filename"`` and ``"function"``."""
+        """The place of a line in the context of an event, which has ``"lineno"``, ``"filename"`` and ``"function"``."""
         number = line.get("lineno")
         return None if number is None else Place(number, line.get("filename"), line.get("function"))
 
     def is_in_file_of(self, other: Place) -> bool:
-        """Whether both are in one file, as far as that is known."""
+        """Whether both are in the same file, as far as that is known."""
         return None in (self.filename, other.filename) or self.filename == other.filename
 
     def follows(self, other: Place) -> bool:
@@ -37,11 +37,11 @@ class Place(NamedTuple):
         return other.lineno < self.lineno or not self.is_in_file_of(other)
 
     def sees(self, other: Place) -> bool:
-        """Whether the variables of the other line have their names in this one as well, as far as that is known.
+        """Whether the variables of the other line are visible under their names in this one, as far as that is known.
 
-        They do in the same function, and in lambdas and comprehensions inside of it.
+        They are in the same function, and in lambdas and comprehensions inside it.
         """
-        if not self.is_in_file_of(other):  # but for cells of a notebook, which have their variables in common
+        if not self.is_in_file_of(other):  # except cells of a notebook, which share their variables
             return all(_CELL.match(each.filename or "") and each.function == "<module>" for each in (self, other))
         if None in (self.function, other.function) or self.function == other.function:
             return True

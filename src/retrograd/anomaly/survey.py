@@ -1,4 +1,4 @@
-"""A forward pass whose values are looked at later, all at once: whether anything was bad, and in which layer first."""
+"""A forward pass whose values are checked later, all at once: whether anything was bad, and in which layer first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from retrograd.anomaly.layers import Look, LooksLater, Memory, ModelAdapter, Ori
 class Survey:
     """What happens from the call of a layer until it ends, in one thread; no value is read meanwhile.
 
-    It is used as a :class:`~retrograd.anomaly.layers.ForwardPass` is. What it lacks, a second call of the model tells.
+    It is used like a :class:`~retrograd.anomaly.layers.ForwardPass`. A second call of the model supplies what it lacks.
 
     Parameters
     ----------
     adapter, later
-        For the tensors, and for looks that are answered later.
+        For the tensors, and for checks whose results come later.
     given
         What is needed to call the model again.
     """
@@ -47,11 +47,11 @@ class Survey:
         self._calls.append((layer, module))
 
     def leave(self, layer: str, taken: Callable[[], Sequence[Any]], made: Sequence[Any], meant: bool) -> list[Any]:
-        """It has put out ``made``. Return those that no layer inside it put out."""
+        """A layer has put out ``made``. Return those tensors that no layer inside it put out."""
         module = None
         while self._calls and module is None:
             called, module = self._calls.pop()
-            module = module if called == layer else None  # what an interrupt left behind is dropped on the way
+            module = module if called == layer else None  # calls left behind by an interrupt are dropped here
         if module is None:
             return []
         new_ones = [tensor for tensor in made if self._memory.recall(tensor) is None]
@@ -63,7 +63,7 @@ class Survey:
         return new_ones
 
     def pass_by(self, made: Sequence[Any]) -> None:
-        """A layer that is not watched has put out these tensors: whatever is in them is meant."""
+        """A layer that is not watched has put out these tensors: whatever is in them is intended."""
         for tensor in made:
             if self._memory.recall(tensor) is None:
                 self._memory.remember(tensor, MEANT)
@@ -98,13 +98,13 @@ class Survey:
 
 
 MEANT = -1
-"""Stands for the look at a tensor of which whatever is in it is meant."""
+"""Stands for the check of a tensor whose contents are intended, whatever they are."""
 
 
 def first_of_compiled(looks: Iterable[tuple[str, Look]], type_of: Callable[[str], str]) -> list[tuple[Origin, Any]]:
-    """The layer that made what compiled layers have put out, as far as can be told without their order, or nothing.
+    """The layer that made the bad output of compiled layers, as far as can be told without their order, or nothing.
 
-    What a layer puts out is put out by all around it; so it is none that has a bad one inside.
+    The layers around a layer put out its bad values, too; so a layer that contains another bad one is ruled out.
     """
     wrong = {layer: look for layer, look in looks if look.nan or (look.posinf and not layer)}
     for layer, look in wrong.items():

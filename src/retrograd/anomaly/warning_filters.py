@@ -1,7 +1,7 @@
-"""Filters of warnings that are put up for a while.
+"""Warning filters that are installed temporarily.
 
-That is done directly: by the functions of ``warnings`` for it, ``catch_warnings`` among them, Python would forget which
-warnings it has shown, and show those of the program once more.
+They are inserted directly: with the functions of ``warnings``, including ``catch_warnings``, Python would forget which
+warnings it has shown, and show the program's own again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Filter:
-    """A filter in front of all others: what is done about warnings whose module has a name that begins so."""
+    """A filter in front of all others, for warnings whose module has a name that begins with ``module``."""
 
     def __init__(self, action: str, module: str) -> None:
         self._filter = (action, None, Warning, re.compile(re.escape(module)), 0)  # as Python has them
@@ -27,6 +27,6 @@ class Filter:
 
 
 def _filters() -> Any:
-    """The filters that hold here: from Python 3.14 on, ``catch_warnings`` may have put them in the thread's context."""
+    """The active filters: from Python 3.14 on, ``catch_warnings`` may have put them in the thread's context."""
     of_context = getattr(warnings, "_get_filters", None)
     return warnings.filters if of_context is None else of_context()

@@ -22,7 +22,7 @@ from retrograd.cli.session import run_watched
 
 POLICIES = ("raise", "warn", "record", "skip_step")
 
-_NOBODY_READS = errno.EPIPE, errno.EINVAL  # what writing to a pipe says on Windows, where its reader has gone
+_NOBODY_READS = errno.EPIPE, errno.EINVAL  # EINVAL: a pipe on Windows whose reader has gone
 
 EPILOG = """\
 examples:
@@ -228,7 +228,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from retrograd.demo import SCRIPT
 
-    # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
+    # A copy, because it is meant to be edited, and because code inside the package does not count as a user's program.
     script = os.path.join(tempfile.mkdtemp(prefix="retrograd-demo-"), SCRIPT.name)
     Path(script).write_bytes(SCRIPT.read_bytes())
     print("This script is yours to edit: put the remedy in and run it again.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The same program once more: its command, and the random numbers that it begins with."""
+"""Running the same program again: its command, and the random seed it starts with."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import command_line
 
-LARGEST_SEED = 2**32 - 1  # that NumPy takes
+LARGEST_SEED = 2**32 - 1  # the largest that NumPy accepts
 
 
 class Command:
-    """What runs the program again.
+    """The command that runs the program again.
 
     Parameters
     ----------
     options
-        Of ``retrograd run``, as they were given, with their values; those that are None are left out.
+        The options of ``retrograd run`` as given, with their values; those that are None are left out.
     seed
-        Of this run.
+        The seed of this run.
     target
         The script with its arguments, or ``-m`` and the module with them.
     """
@@ -71,7 +71,7 @@ class Command:
         return command_line((*self._called, "run", *_words(self._options), *moved, *left)) if moved else None
 
     def in_other_process(self) -> Command:
-        """The same for a process that the program starts, and which has random numbers of its own."""
+        """The same for a process that the program starts, which has its own random numbers."""
         other = copy.copy(self)
         other._is_seeded = False
         return other
@@ -82,7 +82,7 @@ def _words(options: Mapping[str, str]) -> list[str]:
 
 
 def called() -> tuple[str, ...]:
-    """How this command was called, so that the words can be copied: as a module, by its name, or by its path."""
+    """How this command was called, in words that can be copied: as a module, by its name, or by its path."""
     words = sys.orig_argv
     if ("-m", "retrograd") in itertools.pairwise(words):
         return words[0], "-m", "retrograd"
@@ -93,7 +93,7 @@ def called() -> tuple[str, ...]:
 
 
 def _is_one_of_many() -> bool:
-    """Whether it is one of several processes that must not all begin with the same random numbers."""
+    """Whether this is one of several processes that must not all start with the same random numbers."""
     return "RANK" in os.environ
 
 
@@ -103,9 +103,9 @@ def new_seed() -> int:
 
 
 def set_seeds(seed: int) -> None:
-    """Have the generators that belong to nobody begin with a seed: of Python, NumPy, retrograd, and torch if it comes.
+    """Seed the global generators of Python, NumPy, retrograd, and torch if it gets imported.
 
-    A program that sets none gets numbers as random as without it, and the same ones with the same seed.
+    A program that sets no seed gets numbers as random as without this, and the same ones for the same seed.
     """
     if _is_one_of_many():
         return

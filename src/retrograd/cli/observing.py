@@ -29,7 +29,7 @@ def observed(
     failure : BaseException or None
         What the program, or the watch within it, has raised.
     left : AnomalyError or None
-        What is raised of a loss for which the program has ended by itself, without an error.
+        The error about a loss because of which the program ended by itself, without an error of its own.
     """
     failure: BaseException | None = None
     observer.rerun_loaders = True
@@ -48,7 +48,7 @@ def observed(
 
 
 def found_on_other_rank(report: Report, failure: BaseException | None) -> bool:
-    """Say so where all findings are of another process, which reports them, and nothing else has failed here."""
+    """Say so if all findings are those of another process, which reports them, and nothing else failed here."""
     elsewhere = _elsewhere(report)
     if elsewhere is None or not (failure is None or isinstance(failure, AnomalyError)):
         return False
@@ -58,7 +58,7 @@ def found_on_other_rank(report: Report, failure: BaseException | None) -> bool:
 
 
 def _elsewhere(report: Report) -> str | None:
-    """What is said of findings that other processes report, which all have agreed on; None for any of its own."""
+    """What to say about findings that other processes report and all agreed on; None if there are any of its own."""
     events = [each for each in report.run.events if isinstance(each, NaNEvent)]
     if not events or not all(context_of(each).get("elsewhere") for each in events):
         return None
@@ -66,13 +66,13 @@ def _elsewhere(report: Report) -> str | None:
 
 
 def say(text: str) -> None:
-    if sys.stderr is not None:  # print() would take the standard output in its place
+    if sys.stderr is not None:  # with None, print() would use the standard output
         with contextlib.suppress(OSError, ValueError):  # full, or closed by the program
             print(text, file=sys.stderr)
 
 
 def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
-    """Stop the watch; what it raises of a loss for which the program has ended by itself, without an error."""
+    """Stop the watch; return what it raises about a loss because of which the program ended without an error."""
     try:
         observer.stop()
     except AnomalyError as error:
@@ -84,14 +84,14 @@ def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
 
 
 def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
-    """Write what a watch found that the program has of its own."""
+    """Write the finding of a watch that the program started itself."""
     if event not in report.run.events:
         is_harmful = isinstance(event, GradEvent) or event.harmed
         report.write(event, outcome=outcome_of("nan" if is_harmful else "overflow", event, "raise"))
 
 
 def _write_left_out(report: Report, left_out: LeftOut) -> None:
-    """Write where a loss came to be bad for which the program has left out its batch, unless it is among the rest."""
+    """Write where a loss whose batch the program skipped became bad, unless it is among the other findings."""
     first, told = left_out.first, report.run.events
     if first is None or first.step in map(step_of, told) or birthplace(first) in map(birthplace, told):
         return

@@ -20,7 +20,7 @@ import retrograd
 
 
 class ProgramNotFoundError(Exception):
-    """What was to be run is not there."""
+    """The program to be run does not exist."""
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
@@ -43,7 +43,7 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
             f"cannot run {path}: it is a notebook. Put `with retrograd.anomaly.watch(model, optimizer):` around its "
             "training loop, or make a script of it with `jupyter nbconvert --to script`."
         )
-    holds_program = bool(path) and PathFinder.find_spec("__main__", [path]) is not None  # archives have any name
+    holds_program = bool(path) and PathFinder.find_spec("__main__", [path]) is not None  # an archive may have any name
     if not holds_program and (os.path.isdir(path) or path.endswith((".zip", ".pyz"))):
         raise ProgramNotFoundError(f"cannot run {path}: there is no __main__.py in it")
     if holds_program or (path.endswith(".pyc") and os.path.isfile(path)):
@@ -68,7 +68,7 @@ def run_command(text: str, arguments: Sequence[str]) -> None:
 
 
 def _run_text(source: bytes, filename: str, argv: list[str], **attributes: Any) -> None:
-    """Run what lies in no file; a report is to have its lines all the same."""
+    """Run code that is in no file, so that a report can show its lines all the same."""
     code = compile(source, filename, "exec", dont_inherit=True)
     text = importlib.util.decode_source(source)
     linecache.cache[filename] = len(text), None, text.splitlines(keepends=True), filename
@@ -76,7 +76,7 @@ def _run_text(source: bytes, filename: str, argv: list[str], **attributes: Any) 
 
 
 def _launcher(name: str) -> str:
-    """What to do with the name of a program that starts others, where a script was asked for."""
+    """A hint for the case that a launcher of other programs was given instead of a script."""
     if re.fullmatch(r"py(thon[\d.]*)?(\.exe)?", name):
         return f". Leave {name} out: the script runs in the Python that retrograd is installed in."
     if name in ("torchrun", "torchrun.exe"):
@@ -139,13 +139,13 @@ def _run(code: CodeType, argv: list[str], first_path: str, **attributes: Any) ->
 
 
 def _set_first_path(directory: str) -> None:
-    """Where the program's own modules are looked up first, unless the user has asked Python not to (``-P``)."""
+    """Set where the program's own modules are looked up first, unless the user asked Python not to (``-P``)."""
     if not sys.flags.safe_path:
         sys.path[0] = directory
 
 
 def show_only_own_frames(error: BaseException) -> None:
-    """Give an error, and those it comes from, the traceback that it has without the watch."""
+    """Give an error, and its causes, the traceback that it would have without the watch."""
     known: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -160,13 +160,13 @@ def show_only_own_frames(error: BaseException) -> None:
 
 
 def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that the program has by itself: without the frames that started it, and without those of
-    the watch between it and torch.
+    """The program's own part of a traceback: without the frames that started it, and without those of the watch between
+    it and torch.
     """
     while traceback is not None and _is_starter(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
     frames: list[TracebackType] = []
-    between = False  # the last one was of the watch
+    between = False  # whether the last frame was one of the watch
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if code.co_filename.startswith(_OURS) and (traceback.tb_next is not None or code.co_name == _MODE):
@@ -174,7 +174,7 @@ def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
             if code.co_name == _MODE and frames and frames[-1].tb_frame.f_code.co_name == _DISPATCH:
                 frames.pop()
         else:
-            # torch calls a function mode from the function that the mode calls then
+            # torch calls a function mode from the function that the mode then calls
             if between and frames and frames[-1].tb_frame.f_code is code and _hands_over(frames[-1]):
                 frames.pop()
             frames.append(traceback)
@@ -187,7 +187,7 @@ def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _hands_over(traceback: TracebackType) -> bool:
-    """Whether a function of torch was giving its call away."""
+    """Whether a function of torch was delegating its call."""
     after = traceback.tb_next
     return after is not None and after.tb_frame.f_code.co_name == _DISPATCH
 

@@ -1,4 +1,4 @@
-"""A program under the watch, and what is said when it ends."""
+"""Running a program under the watch, and what is printed when it ends."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def run_watched(
 ) -> int:
     """Run a program under the watch, show the findings on the standard error and return the exit code.
 
-    Its own exit is its own affair: SystemExit and KeyboardInterrupt leave through here, and an exception of its own
-    shows the traceback that it has without the watch.
+    The program's own exit is left alone: SystemExit and KeyboardInterrupt propagate, and an exception of its own shows
+    the traceback that it would have without the watch.
     """
     observer = watch(policy=policy, recorder=report, from_step=from_step)
     observer.again = again
@@ -59,7 +59,7 @@ def run_watched(
         return 2
     report.close()
     if sys.stdout is not None:
-        # what the script has printed comes before what is said about it; where that cannot be written, Python says so
+        # the script's output comes before ours; if it cannot be written, Python says so
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
     if found_on_other_rank(report, failure):
@@ -67,7 +67,7 @@ def run_watched(
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     if not getattr(sys.stderr, "closed", False):
-        with contextlib.suppress(OSError):  # as of say()
+        with contextlib.suppress(OSError):  # as in say()
             report.print()
     if observer.left_out.total and not report.run.entries:
         say(LEFT_OUT.format(observer.left_out.total, observer.left_out.total + observer.step))
@@ -94,20 +94,20 @@ def run_watched(
 
 
 def _refuses_options(failure: BaseException | None) -> bool:
-    """Whether a program has ended as one does that was given an option which it does not know."""
-    if isinstance(failure, SystemExit) and failure.code == 2:  # as argparse and its like say it
+    """Whether a program ended the way one does when given an unknown option."""
+    if isinstance(failure, SystemExit) and failure.code == 2:  # as argparse and similar parsers do
         return True
     return failure is not None and any(name in str(failure) for name in OPTIONS)
 
 
 def _package_missing(failure: BaseException | None) -> str | None:
-    """The package that a program has asked for in vain, and ended for it."""
+    """The package whose failed import ended a program."""
     name = failure.name if isinstance(failure, ModuleNotFoundError) else None
-    return None if name is None or "." in name else name  # of a module in a package, the package is there
+    return None if name is None or "." in name else name  # for a missing submodule, the package itself exists
 
 
 def _show(failure: BaseException) -> None:
-    """Print the traceback that the program has by itself; of an AnomalyError, the program's own frames."""
+    """Print the traceback that the program would have by itself; for an AnomalyError, the program's own frames."""
     show_only_own_frames(failure)
     if not isinstance(failure, AnomalyError):
         sys.excepthook(type(failure), failure, failure.__traceback__)
@@ -118,7 +118,7 @@ def _show(failure: BaseException) -> None:
 
 
 def _frames(trace: TracebackType | None) -> Iterator[str]:
-    """The frames outside the libraries; of installed packages, which are deep, a line where the program has its own."""
+    """The frames outside the libraries; if any is the program's own, frames of installed packages become one line."""
     frames = [
         (frame, lineno)
         for frame, lineno in traceback.walk_tb(trace)
@@ -130,7 +130,7 @@ def _frames(trace: TracebackType | None) -> Iterator[str]:
 
 
 def _left_out(frame: FrameType) -> str | None:
-    """The package that a frame belongs to, if it is none of the program's own."""
+    """The package that a frame belongs to, if it is not the program's own."""
     return None if is_own(frame.f_code) else package_of(frame.f_code.co_filename) or "Python"
 
 

@@ -1,4 +1,4 @@
-"""Processes that a program starts by ``multiprocessing`` or ``torch.multiprocessing``: each is watched by itself."""
+"""Processes that a program starts by ``multiprocessing`` or ``torch.multiprocessing``: each gets its own watch."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _STARTS = "start_processes"
 
 
 class Children:
-    """A context in which the processes that a program starts are watched as the program is.
+    """A context in which the processes that a program starts are watched like the program itself.
 
-    They are those of ``torch.multiprocessing.spawn``, and each ``Process`` that runs the program's own code: not the
-    workers of loaders and pools.
+    These are the processes of ``torch.multiprocessing.spawn`` and every ``Process`` that runs the program's own code,
+    but not the workers of loaders and pools.
 
     Parameters
     ----------
     policy, again, from_step
         As for the program itself.
     report
-        That of the program; those of the processes lie beside it.
+        The report of the program; those of the processes are written beside it.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Children:
         self._report = report
         directory = report.files[0].absolute().parent if report.files else None
         self._settings = _Settings(policy, directory, again.in_other_process(), from_step)
-        self._numbers = itertools.count()  # of processes, in the order in which they are started
+        self._numbers = itertools.count()  # numbers of processes, in the order in which they are started
         self._process = os.getpid()
         self._stack = ExitStack()
 
@@ -72,7 +72,7 @@ class Children:
         self._stack.close()
 
     def _attach(self, module: ModuleType) -> None:
-        package = sys.modules["torch.multiprocessing"]  # which has it, too, once it is loaded
+        package = sys.modules["torch.multiprocessing"]  # it has its own reference, once it is loaded
         for owner in (module, package):
             if hasattr(owner, _STARTS):
                 self._stack.enter_context(replaced(owner, _STARTS, self._spawn))
@@ -96,15 +96,15 @@ class Children:
             del process.run
 
     def _looks_after(self) -> bool:
-        """Whether what is started now is for us to watch: not by a process that was forked, nor where a watch of the
-        program's own may go on in one.
+        """Whether a process started now is ours to watch: not if a forked process starts it, nor if a watch of the
+        program's own may continue in it.
         """
         present = current()
         return os.getpid() == self._process and (present is None or present.recorder is self._report)
 
 
 def _code_of(process: BaseProcess) -> CodeType | None:
-    """What a process is to run: its target, or what its class has in place of calling that."""
+    """The code that a process is to run: its target, or its class's own ``run`` instead."""
     run = type(process).run
     function = process._target if run is BaseProcess.run else run  # type: ignore[attr-defined]
     while isinstance(function, functools.partial):
@@ -154,7 +154,7 @@ class Watched:
 
 
 def _end_inherited() -> None:
-    """End the watch that a process has a copy of because it was forked: what that knows is the other's to tell."""
+    """End the copy of the watch that a forked process inherited: its findings are for the parent to report."""
     inherited = current()
     if inherited is not None:
         inherited.recorder = None

@@ -1,4 +1,4 @@
-"""What functions take, for annotations: tensors and arrays, operands, dtypes, indices. No program needs it to run."""
+"""Types of arguments, for annotations: tensors and arrays, operands, dtypes, indices. Not needed at run time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTypeLike: TypeAlias = (
 
 DeviceLike: TypeAlias = device | str | int | None
 
-# a list, and not any sequence: a text is one of texts
+# a list, not any sequence: a str is a sequence of strs
 _OneIndex: TypeAlias = SupportsIndex | slice | EllipsisType | TensorOrArray | list[Any] | range | None
 Index: TypeAlias = _OneIndex | tuple[_OneIndex, ...]
 

@@ -1,4 +1,4 @@
-"""Anomaly mode: what the engine checks after every node while ``detect_anomaly`` is on, and what it says then."""
+"""Anomaly mode: what the engine checks after every node while ``detect_anomaly`` is on, and what it reports."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Anomaly:
         self.infinite: list[tuple[Node, int]] = []
 
     def check(self, node: Node, g: Any, gi: Any, rule: Any) -> None:
-        """Look at the gradient that a rule of ``node`` made from ``g``, as it is delivered."""
+        """Check the gradient that a rule of ``node`` made from ``g``, as it is delivered."""
         if not is_finite(gi):
             self._look(node, g, _array(gi), [each for each, _ in node.rules].index(rule))  # type: ignore[attr-defined]
 
     def check_step(self, node: Node, g: Any, grads: Any) -> None:
-        """Look at all gradients that ``node`` made, or at what a leaf has accumulated."""
+        """Check all gradients that ``node`` made, or what a leaf has accumulated."""
         if node.is_leaf:
             self.check_leaf(node)  # type: ignore[arg-type]
         for index, gi in enumerate(grads or ()):
@@ -47,7 +47,7 @@ class Anomaly:
                 self._look(node, g, _array(gi), index)
 
     def _look(self, node: Node, g: Any, gi: Any, index: int) -> None:
-        """Look at a gradient that is not finite.
+        """Handle a gradient that is not finite.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class Anomaly:
             self.infinite.append((node, index))
 
     def check_leaf(self, node: AccumulateGrad) -> None:
-        """Look at the gradient that a leaf has accumulated.
+        """Check the gradient that a leaf has accumulated.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Anomaly:
         )
 
     def explain(self, node: Node | None, error: Exception) -> None:
-        """Add to an error raised in a backward where the forward call was."""
+        """Add a note to an error raised in a backward that says where the forward call was."""
         if node is not None and not isinstance(error, _AnomalyError) and not hasattr(error, "__notes__"):
             text = _trace_of(node)
             error.add_note(text)
@@ -101,7 +101,7 @@ class Anomaly:
 
 
 class _AnomalyError(RuntimeError):
-    """What anomaly mode raises; to the user a RuntimeError."""
+    """What anomaly mode raises; users see a RuntimeError."""
 
 
 _AnomalyError.__name__ = _AnomalyError.__qualname__ = "RuntimeError"
@@ -109,7 +109,7 @@ _AnomalyError.__module__ = "builtins"
 
 _MOST = 1000  # infinities remembered
 
-# Every node is looked at, so that no other one has made it.
+# Every node is checked, so no other node can have made it.
 _ARRIVED = (
     "\nA NaN had arrived at it: with the gradient that backward was started with, with a hook's, or made by adding up "
     "the gradients of several uses of its output, infinities of both signs."
@@ -174,6 +174,6 @@ def _trace_of(node: Node) -> str:
 
 
 def _warn(text: str) -> None:
-    """The same as a warning, where users of torch look for it; it must not replace the exception that says so, too."""
+    """Give the text as a warning, too, where users of torch expect it; it must not replace the exception."""
     with contextlib.suppress(UserWarning):
         warn_user(text)

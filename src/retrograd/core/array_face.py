@@ -1,4 +1,4 @@
-"""The side of a tensor that is just an array: shape, layout, conversion to Python and NumPy."""
+"""The part of a tensor's interface that concerns it as an array: shape, layout, conversion to Python and NumPy."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class ArrayFace:
     # --- out of the graph -----------------------------------------------------------------------------------------
 
     def loses_derivative(self) -> bool:
-        """Whether a derivative, of reverse or forward mode, would be lost if only the numbers went on."""
+        """Whether a derivative, of reverse or forward mode, would be lost if only the numbers were passed on."""
         return self._leaves_the_graph() or self._leaves_its_tangent()
 
     def _leaves_the_graph(self) -> bool:
@@ -207,13 +207,13 @@ class ArrayFace:
 
     @property
     def _mask(self) -> Any:
-        """What numpy.ma looks for in everything it computes with, besides ``_data``, which it takes for the operand."""
+        """What numpy.ma looks up in every operand, besides ``_data``, which it takes for the operand itself."""
         self.__array__()
         raise AttributeError("_mask")
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What torch asks, who would otherwise say that it wants a Tensor, not a Tensor."""
+        """Torch's protocol; without it, torch's error would say that it wants a Tensor, not a Tensor."""
         raise TypeError(
             f"torch's {getattr(func, '__name__', func)}() was given a tensor of retrograd's: call retrograd's own "
             "function, or make it one of torch's first, with torch.as_tensor(x.detach().numpy())"
@@ -332,13 +332,13 @@ def storage_of(data: Any) -> Any:
 
 
 def storage_offset_of(data: Any) -> int:
-    """The distance, in elements, of the first element from the start of the storage; of the first of the samples."""
+    """The distance, in elements, of the first element (of a batch, in its first sample) from the storage's start."""
     data = data.array if type(data) is BatchedArray else data
     return (_address(data) - _address(storage_of(data))) // data.itemsize
 
 
 def storage_address_of(data: Any) -> int:
-    """Where the storage begins, by which storages are told apart as long as they live."""
+    """The address of the storage, which identifies it as long as it lives."""
     return _address(storage_of(data))
 
 

@@ -18,7 +18,7 @@ def as_tensor(grad: Any, on_tensors: bool) -> Any:
 
 
 def as_carried(grad: Any, on_tensors: bool) -> Any:
-    """A gradient as the engine carries it: an array, or a Tensor where those are recorded."""
+    """A gradient as the engine carries it: an array, or a Tensor if gradients are recorded."""
     return grad if on_tensors or grad is None else grad._data
 
 
@@ -37,7 +37,7 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
             owned.discard(node)  # a hook may keep the gradient
         for hook in list(hooks.values()):
             grad = as_tensor(g if single or g is None else g[nr], on_tensors)
-            replaced = hook(grad)  # None, where no gradient arrived; torch calls hooks all the same
+            replaced = hook(grad)  # ``grad`` is None if no gradient arrived; torch calls hooks all the same
             if replaced is None:
                 continue
             check_result(hook, replaced, grad)

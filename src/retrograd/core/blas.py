@@ -1,11 +1,11 @@
-"""What the BLAS that NumPy is linked to can do beyond products.
+"""Use of the BLAS that NumPy is linked to, beyond products.
 
 ``y = a*x + b*y`` in one pass over memory: NumPy needs a ufunc, and a pass, for each of the three operations. Its BLAS
-has a routine for all of them, axpby; NumPy uses BLAS for products only and offers no way to call it, so it is looked up
-in the library that NumPy has loaded. Where there is none, as on macOS with Accelerate, where it is not found, as on
-Windows, or with arrays of other dtypes, ufuncs do the same. On a GPU it is one kernel.
+has one routine for all of them, axpby; NumPy uses BLAS for products only and offers no way to call it, so it is looked
+up in the library that NumPy has loaded. If there is none, as on macOS with Accelerate, if it is not found, as on
+Windows, or for arrays of other dtypes, ufuncs do the same. On a GPU it is one kernel.
 
-And its threads: where work is shared among threads of ours, each product is best left to the thread that asks for it.
+The BLAS's threads: when work is shared among our own threads, each should compute its products on one thread.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _NAMES = (
     ("cblas_{}axpby", ctypes.c_int),
 )
 _REALS = {"f": ("s", ctypes.c_float), "d": ("d", ctypes.c_double)}
-# The fastest way from an array to its address; a TypeError for what is no vector without gaps that may be written to.
+# The fastest way from an array to its address; a TypeError unless it is a contiguous, writable vector.
 _memory = (ctypes.c_char * 1).from_buffer
-# Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
+# The number of elements from which on a call through ctypes pays off, and the largest that fits into 32 bits.
 _SMALLEST, _LARGEST = 1 << 11, 1 << 30
 
 _lock = threading.RLock()  # a signal's handler may compute while its thread holds it
-_sharing = 0  # how many share work now
-_before = 1  # the library's threads before the first of them
+_sharing = 0  # how many callers share work now
+_before = 1  # the library's number of threads before the first of them
 
 
 class _Kind(NamedTuple):
-    """What vectors of one dtype and one length have in common: the routine for them, and arguments as C has them."""
+    """What vectors of one dtype and one length have in common: the routine for them, and its arguments as C types."""
 
     routine: Callable[..., None]
     real: Callable[[float], Any]
@@ -52,7 +52,7 @@ class _Kind(NamedTuple):
     one: Any  # from one element to the next
 
 
-# By the number of a vector that is used again and again: its kind and its address, and what forgets them with it.
+# By the id of a vector that is used repeatedly: its kind and address, and the weak reference that removes the entry.
 _known: dict[int, tuple[_Kind, Any, weakref.ref[Any]]] = {}
 
 
@@ -62,18 +62,18 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
     Parameters
     ----------
     y
-        Is written to.
+        The vector to write to.
     x
         May not overlap with ``y``.
     a, b
-        Also 0, which leaves no NaN out.
+        A factor of 0 still propagates NaN.
     scratch
         A vector that may be overwritten; may be ``x``.
     """
     if type(y) is DeviceArray:
         _on_gpu(x, float(a), float(b), y)
         return
-    # BLAS takes a factor of 0 for a sign to leave the vector out, NaN included
+    # for a factor of 0, BLAS skips the vector, NaNs included
     if y.size >= _SMALLEST and a != 0 and b != 0:
         to, from_ = _known.get(id(y)) or _looked_up(y), _known.get(id(x)) or _looked_up(x)
         if to is not None and from_ is not None and to[0] is from_[0]:
@@ -96,7 +96,7 @@ _on_gpu = fused("scale_and_add", "x a b", "y", "y = a * x + b * y")
 
 
 def _looked_up(vector: Any) -> tuple[_Kind, Any] | None:
-    """The kind of a vector and its memory; None if it is none of NumPy's, has gaps or may not be written to."""
+    """The kind of a vector and its memory; None if it is not NumPy's, has gaps or is read-only."""
     kind = _kind(vector.dtype.char, vector.size)
     try:
         return None if kind is None else (kind, _memory(vector))
@@ -105,20 +105,20 @@ def _looked_up(vector: Any) -> tuple[_Kind, Any] | None:
 
 
 def remember(vector: Any) -> None:
-    """Look up once and for all where a vector lies that is given to :func:`scale_and_add` again and again.
+    """Look up once and for all the address of a vector that is repeatedly given to :func:`scale_and_add`.
 
-    Only for a view that nobody else has: its memory must stay where it is, and open to writes.
+    Only for a view that nobody else holds: its memory must stay in place and remain writable.
     """
     found = _looked_up(vector) if vector.size >= _SMALLEST else None
     if found is None:
         return
     key, address = id(vector), ctypes.c_void_p(ctypes.addressof(found[1]))
-    # no function of Python's: an interrupt within it would be lost, and the address of freed memory stay
+    # not a Python function: an interrupt within it would be lost, and the address of freed memory would stay
     _known[key] = found[0], address, weakref.ref(vector, functools.partial(_known.pop, key))
 
 
 def use_threads(n: int) -> None:
-    """Have products be computed on ``n`` threads, if the library can be told so."""
+    """Have products computed on ``n`` threads, if the library supports setting that."""
     global _before
     setting = threads()
     if setting is None:
@@ -132,9 +132,9 @@ def use_threads(n: int) -> None:
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Have every product be computed by the thread that asks for it alone, where several threads share work.
+    """Have every product computed by the calling thread alone, while several threads share work.
 
-    The setting is the library's, and so every thread's; the last one to leave puts it back.
+    The setting is global to the library and so affects every thread; the last one to leave restores it.
     """
     global _sharing, _before
     setting = threads()
@@ -142,7 +142,7 @@ def on_one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        _sharing += 1  # first of all: a handler that computes at this moment is not the first one
+        _sharing += 1  # first: if a signal handler computes at this moment, it does not count as the first
         if _sharing == 1:
             _before = setting.get()
             setting.set(1)
@@ -184,7 +184,7 @@ def _routine(char: str) -> tuple[Callable[..., None], Any] | None:
         return None
     for name, integer in _NAMES:
         try:
-            # without argument types, for they would be looked at with every call
+            # without argument types, which would be checked with every call
             routine = library[name.format(_REALS[char][0])]
         except AttributeError:
             continue
@@ -195,7 +195,7 @@ def _routine(char: str) -> tuple[Callable[..., None], Any] | None:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library by which NumPy computes; a look-up in it extends to those that it is linked to, but on Windows."""
+    """NumPy's compiled core; a look-up in it extends to the libraries it is linked to, except on Windows."""
     multiarray = sys.modules.get("numpy._core._multiarray_umath")
     try:
         return ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr]
@@ -212,7 +212,7 @@ class _Threads(NamedTuple):
 
 @functools.cache
 def threads() -> _Threads | None:
-    """How the library is told its threads; None, if it cannot be."""
+    """How to get and set the library's number of threads; None if that is not possible."""
     library = _library()
     for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
         get, set_ = (getattr(library, name.format(verb), None) for verb in ("get", "set"))
@@ -232,7 +232,7 @@ class _Status(NamedTuple):
 
 @functools.cache
 def _status() -> _Status | None:
-    """The flags of C's ``<fenv.h>``; which bit is whose differs between processors, and an overflow tells."""
+    """The flags of C's ``<fenv.h>``; their bits differ between processors, so an overflow is provoked to find it."""
     kind = _kind("f", 1)
     if kind is None:
         return None

@@ -32,47 +32,47 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # From this many elements on, slices pay for themselves; below, waking a thread costs more than it saves (measured).
 LARGE = 3 << 19
-# The same for functions that take several nanoseconds for an element, such as activations (measured).
+# The same for functions that take several nanoseconds per element, such as activations (measured).
 HEAVY = 1 << 19
 # Elements of one block (measured): its temporaries stay in the caches, and calls are so few that threads seldom wait
 # for the interpreter lock.
 BLOCK = 1 << 18
-# The largest part of the work that one thread does before threads share the rest: its result tells the dtype. (With a
+# The largest part of the work that one thread does before threads share the rest: its result gives the dtype. (With a
 # smaller one for large arrays, the C library gives freed memory back to the system more often; measured.)
 FIRST = 1 / 8
 
-# How often a thread that waits for another looks whether it is done, before it sleeps, and what it computes in between,
-# some microseconds each (measured): a thread that sleeps is woken up some 40 microseconds late. To look all the time
-# would keep the interpreter lock from the other thread.
+# How often a waiting thread checks whether the other is done before it sleeps, and what it computes in between, for
+# some microseconds each (measured): a sleeping thread wakes up some 40 microseconds late. Checking all the time would
+# keep the interpreter lock from the other thread.
 _LOOKS = 20
 _AWAKE: Any = np.ones(1 << 12)
 
-# Elements of one block on a GPU, whatever is worked on: large work is what it is good at, and every call costs the same
-# time of the computer's; only memory is to be had for what is made of a block.
+# Elements of one block on a GPU, whatever the operation: it is best at large work, and every call costs the CPU the
+# same time; the only limit is memory for the results of a block.
 ON_GPU = 1 << 26
 
-# Elements between whose multiples work is cut, so that no two threads write to one line of the cache.
+# Work is cut at multiples of this many elements, so that no two threads write to the same cache line.
 LINE = 64
 
 _lock = threading.RLock()  # a signal's handler may compute while its thread holds it
-_pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
-_threads = 0  # not asked yet
+_pool: SimpleQueue[Callable[[], None] | None] | None = None  # the jobs for its threads
+_threads = 0  # 0: not determined yet
 
 
 def block_size(on_cpu: int, like: Any) -> int:
-    """How many elements are worked on at a time beside an array: on the CPU so many, which suit its caches."""
+    """The number of elements per block for an array: ``on_cpu``, which suits the caches, if it is on the CPU."""
     return ON_GPU if type(like) is DeviceArray else on_cpu
 
 
 def threads_for(like: Any) -> int:
-    """How many threads share the work on an array: only on the CPU more than this one."""
+    """How many threads share the work on an array: just this one unless it is on the CPU."""
     return get_num_threads() if type(like) is np.ndarray else 1
 
 
 class _Thread(threading.local):
-    """What is known of a thread."""
+    """The state of a thread."""
 
-    is_sharing = False  # whether it is at work that threads share; what that does is not shared once more
+    is_sharing = False  # whether it is doing shared work, which is not shared again
 
 
 _thread = _Thread()
@@ -126,7 +126,7 @@ def resize_pool(n: int) -> None:
     global _threads, _pool
     with _lock:
         pool, helpers = _pool, _helpers()
-        _threads, _pool = n, None  # before its threads end, so that nobody hands them anything any more
+        _threads, _pool = n, None  # before its threads end, so that no more jobs are handed to them
         if pool is not None:
             for _ in range(helpers):
                 pool.put(None)
@@ -134,7 +134,7 @@ def resize_pool(n: int) -> None:
 
 def _helpers() -> int:
     """The size of the pool."""
-    return max(get_num_threads() - 1, 1)  # not 0, of which somebody would wait for ever who has asked before
+    return max(get_num_threads() - 1, 1)  # not 0: whoever asked before would wait for ever
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def _queue_type() -> type[SimpleQueue[Any]]:
 
 
 def _hand_out(job: Callable[[], None], times: int) -> int:
-    """Have threads of the pool call ``job``, so many times, and return how often it will be called.
+    """Have threads of the pool call ``job`` that many times, and return how often it will be called.
 
     The pool is a queue in C: the futures of an executor would take as long as the work on a block.
     """
@@ -163,7 +163,7 @@ def _hand_out(job: Callable[[], None], times: int) -> int:
 
 
 def _new_pool() -> SimpleQueue[Callable[[], None] | None] | None:
-    """A pool with its threads; None if the system gives none. Fewer than are wanted do the jobs one after another."""
+    """A pool with its threads; None if the system grants none. With fewer than wanted, jobs run one after another."""
     pool = _queue_type()()
     for number in range(_helpers()):
         thread = threading.Thread(target=_serve, args=(pool,), name=f"retrograd_{number}", daemon=True)
@@ -192,18 +192,18 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Cutting(NamedTuple):
-    """How operands are cut that are broadcast together.
+    """How operands that are broadcast together are cut into slices.
 
     Attributes
     ----------
     operands
-        What is cut, and numbers.
+        The arrays to be cut, and numbers.
     whole
         The shape of the result.
     shape
-        The same, as it is cut.
+        The shape of the result in the form in which it is cut.
     axis
-        Where, counted from the end, so that it is the same one for all operands.
+        The axis along which to cut, counted from the end, so that it is the same for all operands.
     """
 
     operands: Sequence[Any]
@@ -239,7 +239,7 @@ def _cutting(operands: Sequence[Any]) -> _Cutting | None:
             flat.append(x.reshape(-1))
         elif x.ndim > len(shape) or any(n not in (1, m) for n, m in zip(x.shape[::-1], shape[::-1], strict=False)):
             return None
-        elif x.size == 1 or not any(x.strides):  # one number, or one that is expanded, as the gradient of a sum is
+        elif x.size == 1 or not any(x.strides):  # one number, possibly expanded, like the gradient of a sum
             flat.append(x[(slice(1),) * x.ndim].reshape(()))
     if len(flat) == len(operands):
         return _Cutting(flat, shape, (whole.size,), -1)
@@ -248,12 +248,12 @@ def _cutting(operands: Sequence[Any]) -> _Cutting | None:
 
 
 def _extent(array: Any) -> tuple[int, int, bool]:
-    """By which the array is found that has the shape of the result, in C order if there is one."""
+    """Sort key to find the array that has the shape of the result, one in C order if possible."""
     return array.size, array.ndim, array.flags.c_contiguous
 
 
 def in_blocks(function: F, large: int) -> F:
-    """Have an elementwise function run in blocks, and in threads, from so many elements of its first operand on."""
+    """Make an elementwise function run in blocks and threads if its first operand has at least ``large`` elements."""
 
     @functools.wraps(function)
     def call(*operands: Any) -> Any:
@@ -276,7 +276,7 @@ def _are_apart(out: Any, operands: Sequence[Any]) -> bool:
 def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -> Any:
     """``function(*operands)`` for an elementwise function; in slices if the operands allow it.
 
-    ``out``, for a ufunc, is where the result is put; it may be an operand.
+    ``out``, for a ufunc, receives the result; it may be an operand.
     """
     is_ufunc = isinstance(function, np.ufunc)
     cutting = None
@@ -310,7 +310,7 @@ def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -
         if is_ufunc:
             try:
                 function(*(cutting.part(x, low, high) for x in cut), out=cutting.part(result, low, high))
-            except (RuntimeWarning, FloatingPointError) as complaint:  # about numbers, after all of them are written
+            except (RuntimeWarning, FloatingPointError) as complaint:  # about numbers, once all are written
                 complaints.append(complaint)
             return
         for begin, end in _even_parts(low, high, max(BLOCK // each, 1)):
@@ -323,7 +323,7 @@ def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -
 
 
 def _even_parts(start: int, stop: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Parts of even size, none of them longer than said."""
+    """Parts of even size, none longer than ``longest``."""
     count = -(-(stop - start) // longest)
     for number in range(count):
         yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
@@ -332,27 +332,27 @@ def _even_parts(start: int, stop: int, longest: int) -> Iterator[tuple[int, int]
 def share(work: Callable[[int, int], None], start: int, stop: int, multiple: int = LINE) -> None:
     """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``.
 
-    Their borders are multiples of a number, from ``start`` on, so that no two threads write to one line of the cache.
+    They begin at multiples of ``multiple``, counted from ``start``, so that no two threads write to one cache line.
     """
     step = -(-(stop - start) // get_num_threads() // multiple) * multiple or multiple
     share_out(work, [(low, min(low + step, stop)) for low in range(start, stop, step)])
 
 
 def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], products: bool = False) -> None:
-    """Call ``work(*task)`` for all tasks, in all threads at once; each takes another one when it is done with one.
+    """Call ``work(*task)`` for all tasks, in all threads at once; each takes the next task when it is done with one.
 
-    This thread takes the first one that is left, the others take the last. If the tasks compute matrix ``products``,
+    This thread takes the first remaining task, the others take the last. If the tasks compute matrix ``products``,
     each thread computes its own.
     """
     waiting = deque(tasks)
-    alone = _thread.is_sharing or sys.is_finalizing()  # the interpreter ends with the threads of the pool stopped
+    alone = _thread.is_sharing or sys.is_finalizing()  # when the interpreter ends, the threads of the pool have stopped
     helpers = 0 if alone else min(get_num_threads(), len(waiting)) - 1
     if helpers < 1:
         for task in waiting:
             work(*task)
         return
 
-    def take(pop: Callable[[], Any] = waiting.pop) -> None:  # a monitor knows helping threads by this name
+    def take(pop: Callable[[], Any] = waiting.pop) -> None:  # a monitor recognises helper threads by this name
         _thread.is_sharing = True
         try:
             while True:
@@ -380,7 +380,7 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], produ
         try:
             take(waiting.popleft)
         finally:
-            waiting.clear()  # if this thread failed, the others end with what they are at
+            waiting.clear()  # if this thread failed, the others only finish their current tasks
             errors = [_soon(ended) for _ in range(helpers)]
     if state.monitor is not None:
         state.monitor.collect()

@@ -1,6 +1,6 @@
 """Calling an operation: two short paths for one and two operands, in-place forms, operators.
 
-The short paths serve plain tensors of one dtype with nobody watching. Whatever else turns up, they hand over to
+The short paths serve plain tensors of one dtype while nothing observes. They leave everything else to
 :func:`retrograd.core.record.apply`.
 
 A watch reads the operation and its arguments from the frames of these functions when the processor has raised a flag,
@@ -82,7 +82,7 @@ def _product(op: Op, operator: str) -> Callable[..., Any]:
     forward = op.forward
     node_class: Any = None  # made for the first node
     plans = [op.plan(mask) for mask in range(4)]
-    # for every slot: which operand, and whether its shape only
+    # for every slot: which operand, and whether only its shape
     kept = [(slot.startswith("other"), slot.endswith("_shape")) for slot in op.slots]
 
     def call(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
@@ -143,7 +143,7 @@ def _product(op: Op, operator: str) -> Callable[..., Any]:
 def _general(op: Op) -> Callable[..., Any]:
     bind = op.bind
     required, most = op.required, len(op.params)
-    # what follows when that many arguments were given by position
+    # the defaults that follow when that many arguments were given by position
     rest = [op.defaults[given:] for given in range(most + 1)]
     gathers, keepdim = op.variadic is not None, op.keepdim_position
     forward = op.forward if op.arrays_too else None
@@ -154,7 +154,7 @@ def _general(op: Op) -> Callable[..., Any]:
             try:
                 return forward(*args)  # a kernel in an ordinary backward
             except Exception:
-                pass  # below, what went wrong is explained, or done for every sample of a batch
+                pass  # below, the error is explained, or the operation run for every sample of a batch
         if kwargs or gathers or given > keepdim or not required <= given <= most:
             return apply(op, bind(args, kwargs), out)
         return apply(op, [*args, *rest[given]], out)
@@ -225,8 +225,8 @@ def _unary(op: Op) -> Callable[..., Any]:
 def _binary(op: Op, operator: str) -> Callable[..., Any]:
     """The public function of a two-operand operation, or the method ``operator``, which declines foreign operands."""
     forward = op.forward
-    node_class: Any = None  # that of the first node, and of all, unless arguments name them
-    classes: dict[type, Any] = {}  # if they do, by the class of the other operand: a tensor or a number
+    node_class: Any = None  # the class of the first node, and of all nodes unless it depends on arguments
+    classes: dict[type, Any] = {}  # if it does: by the class of the other operand, a tensor or a number
     differentiable = bool(op.rules)
     composed, large = op.ufunc is None, op.large
     checks_dtype = differentiable or op.int_to_float
@@ -266,7 +266,7 @@ def _binary(op: Op, operator: str) -> Callable[..., Any]:
             result = forward(a, b) if a.size < large else run_blocked(forward, a, b)
         except Exception:
             return apply(op, [input, other], None)
-        # promotion, unless it is a comparison, which gives bool
+        # dtypes are promoted, unless it is a comparison, which gives bool
         if result.dtype is not dtype and (checks_dtype or (type(other) is not Tensor and dtype.kind != "f")):
             return apply(op, [input, other], None)
         if type(result) is not ndarray:
@@ -349,7 +349,7 @@ def inplace(op: Op, name: str) -> Callable[..., Any]:
 
 
 def _is_as_it_should_be(number: Any, dtype: Any) -> bool:
-    """Whether it is a number that NumPy may add to a dtype as it is: a float, or a count, which all integers have."""
+    """Whether NumPy may add the number to a dtype as it is: a float, or an integer that fits every integer dtype."""
     if type(number) is float:
         return dtype.kind == "f" and dtype is not HALF
     return type(number) is int and dtype.kind == "i" and 0 < number < 128
@@ -382,7 +382,7 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
             run_blocked(op.forward, data, b, out=data)
     except RuntimeWarning:
         pass  # see apply_inplace
-    except (TypeError, ValueError):  # read-only memory, shapes: apply_inplace says it in words
+    except (TypeError, ValueError):  # read-only memory, shapes: apply_inplace raises a clear error
         return False
     bump(target)
     return True
@@ -413,7 +413,7 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
         show([before if each is target._data else each for each in arrays], target._data)
     if node is not None:
         if op.result_slot is not None and isinstance(node, OpNode) and node.saved:
-            # arguments were saved before the write, the result can be only now
+            # arguments were saved before the write; the result can be saved only now
             node.saved = tuple(
                 save_result(target) if kept is not None and slot == op.result_slot else kept
                 for slot, kept in enumerate(node.saved)
@@ -438,7 +438,7 @@ def _inplace_node(op: Op, bound: list[Any], arrays: list[Any], old: Tensor | Non
     if target._meta is not None and target._meta.view is not None:
         target._meta.view.check_inplace()
     if op.input_slot is not None and op.plan(mask_of(op, bound, edges))[op.input_slot]:
-        # a rule wants what is about to be overwritten
+        # a rule needs what is about to be overwritten
         bound = [wrap(target._data.copy()) if old is None else old, *bound[1:]]
     return new_node(op, bound, arrays, edges, target, written=False)
 
@@ -456,7 +456,7 @@ def _write(op: Op, name: str, target: Tensor, forward: Callable[..., Any], opera
                 run_blocked(ufunc, *operands, out=data)
             return
         except RuntimeWarning:
-            return  # warnings are errors to somebody; NumPy looks at its flags after it has written everything
+            return  # warnings were turned into errors; NumPy checks its flags after it has written everything
         except (TypeError, ValueError):
             pass  # before it has written anything: casting, broadcasting
         _inplace.overwrite(name, target, run_forward(op, operands))

@@ -49,6 +49,6 @@ def _constructed(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
 
 
 def _objects_in(data: Any) -> Iterable[Any]:
-    """What NumPy finds in the data that is not plainly numbers: it would make NaN of None, and True of a word."""
+    """The objects in the data that are not plain numbers: NumPy would turn None into NaN, and a string into True."""
     found = np.asarray(data)
     return () if found.dtype.kind in "biufc" else found.flat

@@ -1,7 +1,7 @@
 """Backward: nodes in descending order of creation, each once all its consumers have run.
 
-One loop serves both worlds. It carries raw arrays and runs the rules on them; with ``create_graph``, or where gradients
-have tangents, Tensors.
+One loop serves both cases: it carries raw arrays and runs the rules on them; with ``create_graph``, or if gradients
+have tangents, it carries Tensors.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def run(
         Whether leaves among ``inputs`` (all leaves, without ``inputs``) get their ``.grad``. Otherwise the gradients
         that arrive at ``inputs`` are returned.
     told
-        Whether a monitor is told of it; nobody asked for a backward that only transposes a rule.
+        Whether a monitor is notified; not of a backward that only transposes a rule, which the user did not request.
     values_matter
-        Whether a monitor looks at the gradients. If not, it hears of what is born all the same.
+        Whether a monitor checks the gradients. If not, it is notified of births all the same.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def run(
     captures: dict[Node, list[tuple[int, int]]] = {}
     for position, (node, nr) in enumerate(inputs or ()):
         captures.setdefault(node, []).append((nr, position))
-    executed: set[Node] | None = None  # None means all, but for nodes at which gradients are returned
+    executed: set[Node] | None = None  # None means all except nodes at which gradients are returned
     counts = dependencies(roots, None) if inputs is None else if_all_end_in(captures, roots)
     if counts is None:
         executed = leading_to(roots, captures)
@@ -96,14 +96,14 @@ def run(
             _mention_depth(error, task.depth)
         raise
     finally:
-        # stores first, as an interrupt can only come where something is called
+        # stores first: an interrupt can only arrive where something is called
         state.local.grad_enabled, state.local.mode = recording, mode
         state.local.evaluating = evaluating
         state.local.graph_task = within
         state.local.saved_hooks = saved_hooks  # a hook that enters or leaves a block does so for this backward only
         if is_outermost:
             state.local.reached = None
-        state.refresh()  # a hook may have ended what the mode was due to
+        state.refresh()  # a hook may have ended what caused the mode
         if monitor is not None or state.local.anomaly is not None:
             sites.forget()
     if monitor is not None and values_matter:
@@ -114,7 +114,7 @@ def run(
 
 
 def _mention_depth(error: RecursionError, depth: int) -> None:
-    """Say once how many backward passes were inside of one another."""
+    """Add, once, how many backward passes were nested."""
     if not hasattr(error, "__notes__"):
         error.add_note(
             f"backward() was called inside of backward, {depth} levels deep. Each level takes about ten of Python's "
@@ -123,7 +123,7 @@ def _mention_depth(error: RecursionError, depth: int) -> None:
 
 
 def _evaluated(error: Exception) -> Node | None:
-    """The node in whose evaluation an error was raised."""
+    """The node during whose evaluation an error was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not _loop.__code__:
         trace = trace.tb_next
@@ -136,7 +136,7 @@ class GraphTask:
     Parameters
     ----------
     counts
-        The nodes that the roots reach.
+        For each node that the roots reach, how many gradients it waits for.
     executed
         Those of them that run, or None for all but ``captures``.
     captures
@@ -144,7 +144,7 @@ class GraphTask:
     within
         The backward that this one was called in, by a hook or a user-written Function, or None.
     everything
-        Whether the backward was not asked for some inputs only.
+        Whether the backward is not restricted to some inputs.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class GraphTask:
         self._executed = executed
         self._captures = captures
         self.callbacks: list[Callable[[], Any]] = []
-        self.depth = 1 if within is None else within.depth + 1  # of how many backward passes it is the innermost
+        self.depth = 1 if within is None else within.depth + 1  # of nested backward passes, including this one
         # whether no backward under way is restricted to some inputs
         self.everything = everything and (within is None or within.everything)
 
@@ -181,8 +181,8 @@ class GraphTask:
         return self._executed is None or node in self._executed or node in self._captures
 
 
-# A watch reads some variables of the functions below from their frames when the processor has raised a flag, by the
-# names that they have here; tests/anomaly/test_frames.py says which.
+# When the processor raises a flag, a watch reads some variables of the functions below from their frames, by the names
+# that they have here; tests/anomaly/test_frames.py lists them.
 def _loop(
     roots: Sequence[tuple[Edge, Tensor]],
     counts: dict[Node, int],
@@ -229,8 +229,8 @@ def _loop(
                 and not (node.aside and g.size >= node.large)
                 and (executed is None or (node in executed and node not in captures))
             ):
-                # The usual step, written out because it is where the time goes: an operation with one output and nobody
-                # listening. What it does is _step() and _deliver() below.
+                # The usual step, written out because most of the time is spent here: an operation with one output and
+                # no hooks or observers. It does what _step() and _deliver() below do.
                 saved = node.saved  # type: ignore[attr-defined]
                 if saved is None:
                     raise RuntimeError(FREED)
@@ -292,8 +292,8 @@ def _loop(
                     state.local.evaluating = node
                 edges, grads, passed = _step(node, g, owned, on_tensors, executed, captures, results)
                 if on_tensors and state.local.grad_enabled is not recording:
-                    state.set_grad_enabled(recording)  # what a hook or a custom function switches does not reach others
-                if anomaly is not None:  # which is to see what arrives: a sum over what was broadcast may make a NaN
+                    state.set_grad_enabled(recording)  # modes set by a hook or a custom function do not leak to others
+                if anomaly is not None:  # it checks what arrives: a sum over broadcast dimensions may make a NaN
                     grads = _fitted(node, edges, grads)
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
@@ -321,7 +321,7 @@ def _loop(
 
 
 def _unobserved(leaf: Node) -> bool:
-    """Whether no hook waits for the gradient of a leaf."""
+    """Whether no hook is registered for the gradient of a leaf."""
     meta = leaf.variable._meta  # type: ignore[attr-defined]
     return leaf.extras is None and (meta is None or not (meta.hooks or meta.post_accumulate_hooks))
 
@@ -374,10 +374,10 @@ def _step(
     captures: dict[Node, list[tuple[int, int]]],
     results: list[Tensor | None],
 ) -> tuple[tuple[Edge | None, ...], Any, Any]:
-    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs.
+    """Run one node with everything that may be attached: hooks, captured gradients, leaves, several outputs.
 
-    Returns the edges to follow (none, where the node itself did not run), the gradients for them, and the gradient that
-    these were made from, which hooks may have put in the place of the one that arrived.
+    Returns the edges to follow (none if the node itself did not run), the gradients for them, and the gradient that
+    these were made from, which may be a hook's replacement for the one that arrived.
     """
     extras = node.extras
     ends_here = node in captures if executed is None else node not in executed
@@ -385,7 +385,7 @@ def _step(
     if extras is not None or node.is_leaf:
         g = run_tensor_hooks(node, extras, g, owned, on_tensors)
     if node in captures and g is not None:
-        # as in torch, hooks change the gradient that is returned only where no other one is asked for behind it
+        # as in torch, hooks change the returned gradient only if no other one is requested behind it
         captured = g if ends_here else arrived
         for nr, position in captures[node]:
             results[position] = as_tensor(captured if node.outputs == 1 else captured[nr], on_tensors)
@@ -498,7 +498,7 @@ def _owns_memory(array: Any) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether they are one array, also if that is on a GPU and stands behind two of ours."""
+    """Whether both are the same array, also if they are two wrappers of one array on a GPU."""
     return a is b or (type(a) is type(b) is DeviceArray and a.array is b.array)
 
 
@@ -544,6 +544,6 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> 
     if meta is not None and meta.post_accumulate_hooks:
         for hook in list(meta.post_accumulate_hooks.values()):
             result = hook(node.variable)
-            if result is not None and result is not node.variable:  # which p.add_(p.grad, alpha=-lr) returns
+            if result is not None and result is not node.variable:  # p.add_(p.grad, alpha=-lr) returns p itself
                 kind = RuntimeError if isinstance(result, Tensor) else TypeError  # as in torch
                 raise kind("Tensor post accumulate grad hooks should return None.")

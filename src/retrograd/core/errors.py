@@ -1,4 +1,4 @@
-"""What an operation says when its arguments do not fit."""
+"""The errors of operations whose arguments do not fit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class LinAlgError(RuntimeError):
 
 
 def kind_name(value: Any) -> str:
-    """The name of a value's class; of another library's Tensor with the library, to tell it from ours."""
+    """The name of a value's class; for another library's Tensor with the library's name, to tell it from ours."""
     kind = type(value)
     is_alike = kind.__name__ == "Tensor" or is_torchs(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if is_alike else kind.__name__
 
 
 def is_torchs(value: Any) -> bool:
-    """Whether it is a tensor of torch's own; its subclasses may know how to compute with ours."""
+    """Whether it is a tensor of torch's own class; subclasses may know how to compute with ours."""
     kind = type(value)
     return kind.__name__ in ("Tensor", "Parameter") and kind.__module__.partition(".")[0] == "torch"
 
 
 def two_libraries(value: Any) -> TypeError:
-    """The complaint about an operator between a tensor and one of torch's."""
+    """The error about an operator between a tensor and one of torch's."""
     return TypeError(
         f"retrograd's tensors do not compute with a {kind_name(value)}: make it one of them first, with "
         "retrograd.as_tensor(t.detach()), or the other one of torch's, with torch.as_tensor(x.detach().numpy())"
@@ -38,7 +38,7 @@ def two_libraries(value: Any) -> TypeError:
 
 
 def no_keepdim(function: str, position: int, value: Any) -> TypeError:
-    """The complaint about ``x.sum(0, 1)``, which reads as if it were over two dimensions."""
+    """The error about ``x.sum(0, 1)``, which reads as if it were over two dimensions."""
     return TypeError(
         f"{function}(): argument 'keepdim' (position {position + 1}) must be bool, not {kind_name(value)}; several "
         "dimensions are one argument, as in dim=(0, 1)"
@@ -46,7 +46,7 @@ def no_keepdim(function: str, position: int, value: Any) -> TypeError:
 
 
 def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False) -> TypeError:
-    """The complaint about what a function was given for a tensor, or, if ``listed``, in a list of tensors.
+    """The error about what a function was given for a tensor, or, if ``listed``, in a list of tensors.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False)
 
 
 def no_derivative(function: str, argument: str) -> TypeError:
-    """The complaint about a tensor that requires grad where a number belongs, whose gradient would be lost."""
+    """The error about a tensor that requires grad in place of a number, where its gradient would be lost."""
     return TypeError(
         f"{function}(): {argument} must be a number, not a tensor that requires grad, because there is no derivative "
         "by it; pass its item()"
@@ -66,7 +66,7 @@ def no_derivative(function: str, argument: str) -> TypeError:
 
 
 def not_differentiable(function: str, argument: str) -> RuntimeError:
-    """The complaint about a tensor that requires grad in a place by which there is no derivative."""
+    """The error about a tensor that requires grad for a parameter that has no derivative."""
     return RuntimeError(
         f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot "
         f"have requires_grad True; pass {argument}.detach()."
@@ -74,12 +74,12 @@ def not_differentiable(function: str, argument: str) -> RuntimeError:
 
 
 def to_be_made(value: Any) -> str:
-    """How to make a tensor of what was given in the place of one, for the end of a complaint; empty if it cannot be."""
+    """How to turn what was given into a tensor, for the end of an error message; empty if that is not possible."""
     return "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"
 
 
 def mention_numpy(error: TypeError, name: str) -> TypeError:
-    """The complaint about an argument, with a note where NumPy's arrays have a method of that name, and other ones."""
+    """The error about an argument, with a note if a library made the call, or if NumPy's method differs."""
     library, instead = asking_library()
     if library:
         error.add_note(f"This part of {library} called it, which takes arrays only: {instead}.")
@@ -89,7 +89,7 @@ def mention_numpy(error: TypeError, name: str) -> TypeError:
 
 
 def check_plain(array: np.ndarray) -> None:
-    """Raise if an array's class computes in a way of its own, as masked arrays and matrices do, which would be lost."""
+    """Raise if an array's class has its own semantics, like masked arrays and matrices, which would be lost."""
     kind = type(array)
     if kind.__mul__ is not np.ndarray.__mul__ or kind.__array_ufunc__ is not np.ndarray.__array_ufunc__:
         instead = (
@@ -105,20 +105,20 @@ NOTHING = object()
 _NO_INTEGER = "cannot be interpreted|not supported between|integer argument expected|indices must be integers"
 
 
-# what is said where an array stands in the place of a number
+# the text for an array given in place of a number
 _NO_NUMBER = "truth value of an array|only (0-dimensional|integer scalar) arrays can be"
 
 
 def taken_for_tensor(error: Exception) -> Any:
-    """What was used as a tensor though it is none, as an error tells; ``NOTHING`` if it is about something else."""
+    """What was wrongly used as a tensor, according to an error; ``NOTHING`` if the error is about something else."""
     culprit = getattr(error, "obj", NOTHING)
-    if culprit is None and "'NoneType'" not in str(error):  # an AttributeError that somebody has raised by hand
+    if culprit is None and "'NoneType'" not in str(error):  # an AttributeError raised by hand, without its object
         return NOTHING
     return culprit
 
 
 def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequence[str] = ()) -> Exception:
-    """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
+    """Turn NumPy's error into the exception class that torch raises, naming the operation and its operands."""
     if isinstance(error, AttributeError):
         culprit = taken_for_tensor(error)
         argument = next((param for param, value in zip(params, operands, strict=False) if value is culprit), None)
@@ -163,7 +163,7 @@ def _array_for_numbers(operands: Sequence[Any], params: Sequence[str]) -> tuple[
 
 
 def check_broadcast(name: str, *operands: Any) -> None:
-    """Raise torch's error for operands whose shapes do not broadcast, in the name of the function that was called."""
+    """Raise torch's error for operands whose shapes do not broadcast, naming the function that was called."""
     clash = _broadcast_clash(operands)
     if clash is not None:
         raise RuntimeError(f"{clash}, in {name}; operands: {describe(operands)}")

@@ -24,9 +24,9 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, made_by: Node | str, in
     g
         A gradient.
     shape, dtype
-        Of the tensor that it is the gradient of.
+        Those of the tensor that ``g`` is the gradient of.
     made_by, index
-        The node that has made it, or its name, and for which of its inputs, to be named in the error.
+        The node that made it, or the node's name, and the index of the input that it is for; named in the error.
 
     Raises
     ------

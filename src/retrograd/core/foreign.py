@@ -1,4 +1,4 @@
-"""Objects of other libraries beside a tensor in an operator: whose class is asked, and what answers for it."""
+"""Operators between a tensor and objects of other libraries: whose class is asked, and what answers for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd.core.errors import is_torchs, two_libraries
 from retrograd.core.leaving import no_operand_of
 from retrograd.core.tensor import Tensor
 
-# What multiplies a tensor and a sparse array of SciPy's, by the method of the tensor that Python has called.
+# Products of a tensor and a sparse array of SciPy's, by the tensor's method that Python called.
 with_sparse: dict[str, Callable[[Tensor, Any], Any]] = {}
 
 
@@ -26,7 +26,7 @@ def is_foreign(other: Any) -> bool:
 
 
 def left_to(other: Any, tensor: Any, method: str) -> Any:
-    """``NotImplemented``, whereupon Python asks the class of the other operand, unless that cannot answer.
+    """``NotImplemented``, so that Python asks the other operand's class, unless that cannot answer.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def left_to(other: Any, tensor: Any, method: str) -> Any:
         name = other.__name__
         instead = "numel" if name == "size" else name
         raise TypeError(f"x.{name} is a method of tensors, as in torch, and no number: write x.{instead}()")
-    if method in with_sparse and is_sparse(other):  # whose class would take an array of the tensor
+    if method in with_sparse and is_sparse(other):  # its class would convert the tensor to an array
         return with_sparse[method](tensor, other)
     is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)
     if is_pandas and getattr(other, "ndim", 1) == 2 and tensor.ndim != 1:  # a table takes a tensor for a row, or a list

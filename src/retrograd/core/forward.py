@@ -34,11 +34,11 @@ Origin = tuple[Tensor, tuple[Step, ...]]
 
 
 class _Entry(NamedTuple):
-    """What a level knows of a tensor."""
+    """What a level knows about a tensor."""
 
     ref: weakref.ref[Tensor]  # removes the entry when the tensor goes
     tangent: Tensor | None  # None: not made yet, if there is an origin that has one
-    origin: Origin | None  # whose tangent its tangent is a view of; never mind its base
+    origin: Origin | None  # the tensor whose tangent this tangent is a view of, whatever its base is
 
 
 class Level:
@@ -52,8 +52,7 @@ class Level:
     outer
         The level around this one, whose tangents the tangents of this one carry.
     recorded
-        Whether what happens to tangents is recorded in any case: also where gradients are not, by ``no_grad``, which
-        takes no notice of tangents.
+        Whether operations on tangents are always recorded, even under ``no_grad``, which does not apply to tangents.
     """
 
     __slots__ = ("_of_saved", "_of_tensors", "outer", "recorded")
@@ -81,7 +80,7 @@ class Level:
     # --- who has which --------------------------------------------------------------------------------------------
 
     def tangent(self, tensor: Any) -> Tensor | None:
-        """The tangent of ``tensor``. That of a view is the view of its base's, made when first asked for."""
+        """The tangent of ``tensor``. For a view it is the view of its base's tangent, made when first requested."""
         entry = self._of_tensors.get(id(tensor))
         if entry is not None and entry.tangent is not None:
             return entry.tangent
@@ -103,7 +102,7 @@ class Level:
     def tangents(self, tensor: Tensor) -> Iterator[tuple[Level, Tensor]]:
         """The tangents of ``tensor`` in this level, which is the innermost one, and in those around it.
 
-        While one is looked at, only the levels around its own are there.
+        While one is handled, only the levels around its own are active.
         """
         level: Level | None = self
         try:
@@ -126,7 +125,7 @@ class Level:
                 yield from level.outer.with_tangents(tangent)
 
     def _origin(self, tensor: Any) -> Origin | None:
-        """The tensor of whose tangent that of ``tensor`` is a view, and how."""
+        """The tensor whose tangent ``tensor``'s tangent is a view of, and how."""
         entry = self._of_tensors.get(id(tensor))
         if entry is not None:
             return entry.origin
@@ -134,7 +133,7 @@ class Level:
         return None if meta is None or meta.view is None else (meta.view.base, meta.view.steps)
 
     def set(self, tensor: Tensor, tangent: Tensor | None, origin: Origin | None = None) -> None:
-        """Say which tangent ``tensor`` has; with None that it has none, whatever its base has."""
+        """Set the tangent of ``tensor``; None means that it has none, whatever its base has."""
         key, entries = id(tensor), self._of_tensors
         entries[key] = _Entry(weakref.ref(tensor, partial(entries.pop, key)), tangent, origin)
 
@@ -208,7 +207,7 @@ class Level:
     def _keep_result(self, edge: Edge, tangent: Tensor) -> None:
         node, nr = edge
         if isinstance(node, OpNode) and node.result_slots:
-            # what hooks have packed outlives a write to the result, which is one to its tangent too
+            # what hooks packed survives a write to the result, which also writes to its tangent
             self.keep(node, nr, tangent if local.saved_hooks is None else tangent.clone())
 
     def keep(self, saved: Node | Packed, nr: int, tangent: Tensor) -> None:
@@ -228,7 +227,7 @@ class Level:
             self.outer.keep_packed(packed, tensor)
 
     def restore(self, saved: Node | Packed, nr: int, tensor: Tensor) -> None:
-        """Give what was saved, brought back as a new tensor, the tangents it had."""
+        """Give a saved value, restored as a new tensor, the tangents it had."""
         tangent = self._of_saved.get(saved, {}).get(nr)
         if tangent is not None:
             self.set(tensor, tangent)
@@ -260,7 +259,7 @@ class Level:
     # --- writes ---------------------------------------------------------------------------------------------------
 
     def before_write(self, op: Op, bound: list[Any]) -> Written | None:
-        """Derive what the tangents of ``bound[0]`` will be, which an operation is about to write over."""
+        """Derive the new tangents of ``bound[0]``, which an operation is about to overwrite."""
         target = bound[0]
         if target._data.dtype.kind not in "fc":
             return None
@@ -319,7 +318,7 @@ class Level:
         current.copy_(tangent)  # type: ignore[union-attr]
 
     def _make_room(self, owner: Tensor, target: Any, written: Any) -> None:
-        """Give ``owner`` a tangent of which every sample can be written to, and let those of its views be made anew."""
+        """Give ``owner`` a tangent in which every sample can be written to, and have those of its views made anew."""
         tangent = self.tangent(owner)
         assert tangent is not None
         made = copy_in_memory_order(with_room(tangent._data, target, written), memory_order(owner._data))
@@ -330,7 +329,7 @@ class Level:
 
 
 def step_back(before: tuple[Level | None, bool]) -> None:
-    """Come back from where :meth:`Level.step_out` has led."""
+    """Undo :meth:`Level.step_out`."""
     level, recording = before
     if local.grad_enabled is not recording:
         set_grad_enabled(recording)

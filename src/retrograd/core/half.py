@@ -1,7 +1,7 @@
 """float16 is computed in float32 and rounded once, as torch does.
 
-A single ufunc of NumPy does so by itself. But a Python number beside a float16 array becomes float16 first, and
-infinite beyond 65504; and a function of several ufuncs rounds, and overflows, after each of them.
+A single NumPy ufunc does so by itself. But a Python number combined with a float16 array becomes float16 first, and
+infinite beyond 65504; and a function of several ufuncs rounds, and may overflow, after each of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _round(function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def in_single(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """``rule``, which is called with float16, computed in float32; its gradient is rounded where it is made to fit."""
+    """``rule``, which is called with float16, computed in float32; ``fit`` later rounds its gradient."""
 
     def rule_in_single(g: Any, *values: Any) -> Any:
         return rule(single(g), *map(single, values))
@@ -55,7 +55,7 @@ def single(value: Any) -> Any:
 
 
 def exact_numbers(bound: list[Any]) -> list[Any]:
-    """Arguments for rules: numbers that float16 may not hold are made float32, which the gradient becomes with them."""
+    """Arguments for rules: numbers that float16 cannot hold become float32, which makes the gradient float32, too."""
     return [
         np.float32(value) if type(value) is float or (type(value) is int and not -_EXACT <= value <= _EXACT) else value
         for value in bound

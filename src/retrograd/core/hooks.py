@@ -33,7 +33,7 @@ class RemovableHandle:
     def __init__(self, hooks_dict: Any) -> None:
         self.hooks_dict_ref: weakref.ref[Any] = weakref.ref(hooks_dict)
         self.id: int = _next_id()
-        while self.id in hooks_dict:  # numbers of another process, which have come by pickle
+        while self.id in hooks_dict:  # ids from another process may have come by pickle
             self.id = _next_id()
 
     def remove(self) -> None:
@@ -68,14 +68,14 @@ class Hooks(dict[int, Callable[..., Any]]):
         return register(self, hook, prepend=prepend)
 
     def move_to_end(self, key: int, last: bool = True) -> None:
-        """Make a hook the last one or the first, as programs do with the ``OrderedDict`` that torch has here."""
+        """Move a hook to the end or the front, as programs do with the ``OrderedDict`` that torch has here."""
         hook, others = self.pop(key), dict(self)
         self.clear()
         self.update({**others, key: hook} if last else {key: hook, **others})
 
 
 def register(hooks: Any, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
-    """Add a hook to ours or to the ``OrderedDict`` that a program has put in their place, to be rid of them."""
+    """Add a hook to ours, or to the ``OrderedDict`` that a program put in their place to remove them."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:

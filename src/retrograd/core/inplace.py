@@ -55,7 +55,7 @@ def check_writable(target: Any, name: str, elements: bool = True, history: bool 
     """
     if not isinstance(target, Tensor):
         raise no_tensor(name, "argument 'input' (position 1)", target)
-    data = target._data  # an uninitialized tensor says so before anything else
+    data = target._data  # for an uninitialized tensor, this raises before anything else
     if target._meta is not None:
         _check_history(target, target._meta, name, history and local.grad_enabled)
     if elements and not data.flags.writeable:
@@ -113,7 +113,7 @@ def _requires_grad_itself(tensor: Tensor) -> bool:
 
 
 def _writable(data: Any) -> Any:
-    """An expanded array, or a part of one, such that it may be written to; None if elements of it are the same."""
+    """An expanded array, or a part of one, in writable form; None if some of its elements share memory."""
     extent = data.itemsize
     for step, length in sorted(zip(data.strides, data.shape, strict=True)):
         if length > 1:
@@ -124,7 +124,7 @@ def _writable(data: Any) -> Any:
 
 
 def writable_everywhere(data: Any) -> Any:
-    """An array such that one value may be written to all of it, even if elements are the same; None if it is not."""
+    """An array in a form to fill with one value, even if some of its elements share memory; None if not possible."""
     storage = storage_of(data)
     if type(data) is not np.ndarray or not storage.flags.writeable or not storage.flags.forc:
         return None
@@ -141,7 +141,7 @@ def overwrite(name: str, target: Tensor, result: Any) -> None:
 
 
 def check_shape(name: str, target: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise as torch does where a result of another shape is to be written over ``target``."""
+    """Raise as torch does if a result of another shape is to be written over ``target``."""
     if target._data.shape != shape:
         raise RuntimeError(
             f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
@@ -149,7 +149,7 @@ def check_shape(name: str, target: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def check_castable(source: np.dtype, target: np.dtype) -> None:
-    """Raise as torch does where a result does not fit the kind of the tensor written to."""
+    """Raise as torch does if a result cannot be cast to the dtype of the tensor written to."""
     if source != target and not can_cast(from_numpy_dtype(source), from_numpy_dtype(target)):
         raise RuntimeError(
             f"result type {from_numpy_dtype(source)} can't be cast to the desired output type "
@@ -199,7 +199,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
 
 
 def change_shape(target: Tensor, shape: tuple[int, ...]) -> None:
-    """Give a tensor without history another shape: on the same memory as far as that goes, else on new memory."""
+    """Give a tensor without history another shape: on the same memory if that is large enough, else on new memory."""
     flat = _from_first_element(target._data)
     count = math.prod(shape)
     if count > flat.size:
@@ -227,7 +227,7 @@ def lie_in(tensor: Tensor, data: Any) -> None:
 
 
 def rebase(target: Tensor, node: Node) -> None:
-    """Make ``node`` the origin of ``target``'s new value; through its base, if it is a view."""
+    """Make ``node`` the origin of ``target``'s new value; for a view, by way of its base."""
     meta = target._meta
     view = None if meta is None else meta.view
     if view is None:
@@ -271,7 +271,7 @@ class Overwritten(Node):
 
 
 class CopySlices(Node):
-    """The history of a base one of whose views was written to.
+    """The history of a base after one of its views was written to.
 
     The gradient of the old base is the incoming one with the written part replaced by what the operation passes back.
     """
@@ -293,7 +293,7 @@ class CopySlices(Node):
         first, *others = self._passed(self.fn.backward(part, edges))
         if edges[0] is None:
             return [None, *others]
-        if first is not None and not has_room(g, [first]):  # a row of a Jacobian: the same for all samples of a batch
+        if first is not None and not has_room(g, [first]):  # a row of a Jacobian: one array for all samples of a batch
             g = with_room(g, g, first)
         rest = copy_in_memory_order(g, self.order)
         written = replay(rest, self.steps)
@@ -321,6 +321,6 @@ class CopySlices(Node):
 
     def release(self) -> None:
         if self.shared:
-            self.fn = copy(self.fn)  # the other one runs, and frees what it has saved, by itself
+            self.fn = copy(self.fn)  # the original runs, and frees what it saved, independently
             self.shared = False
         self.fn.release()

@@ -1,13 +1,13 @@
 """Jacobian-vector products, derived from the rules.
 
-A rule gives the transposed product: the gradient of an operand for one of the result, linear in the latter. What is
-wanted here is the tangent of the result for one of the operand. Four ways lead there:
+A rule gives the transposed product: it maps the gradient of the result linearly to that of an operand. Here we need the
+tangent of the result for a tangent of the operand. There are four ways to get it:
 
 * An operation that is linear in its differentiable arguments is its own derivative: it is applied to the tangents.
 * An elementwise operation has a diagonal Jacobian, which, being real, is its own transpose: the rule is applied to the
   tangent. (Complex numbers count as pairs of real ones.)
 * An operation that says which of its arguments are factors, such as ``matmul``, obeys the product rule.
-* Of any other operation the rule is transposed in turn, by differentiating it with respect to the gradient it is given.
+* For any other operation, the rule itself is transposed, by differentiating it with respect to its incoming gradient.
 
 All of them can run on Tensors, so that the product can be differentiated like any other computation.
 """
@@ -48,7 +48,7 @@ def jvp(op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents) -> 
     op, bound, results
         The operation, its arguments in order, and what it gave.
     tangents
-        Those of the arguments, at least one of which has one.
+        The tangents of the arguments, at least one of which has one.
     """
     live = [
         result._data.dtype.kind in "fc" and (op.differentiable_outputs is None or nr in op.differentiable_outputs)
@@ -86,7 +86,7 @@ def _of_linear(op: Op, bound: list[Any], tangents: Tangents) -> list[Tensor]:
 def _of_product(op: Op, bound: list[Any], tangents: Tangents) -> Tensor:
     """The sum, over the factors that have a tangent, of the operation with that factor replaced by its tangent.
 
-    In what is added to the product, such as a bias, it is linear; its tangent belongs to the first term.
+    The operation is linear in what is added to the product, such as a bias; its tangent is only in the first term.
     """
     factors = [op.positions[name] for name in op.factors]
     moved = dict(zip(op.edge_positions, tangents, strict=True))
@@ -105,7 +105,7 @@ def _of_product(op: Op, bound: list[Any], tangents: Tangents) -> Tensor:
 
 
 def _or_zero(value: Any, tangent: Tensor | None) -> Any:
-    """The tangent of an argument; zeros, where it has none."""
+    """The tangent of an argument; zeros if it has none."""
     if tangent is not None or value is None:
         return tangent
     if isinstance(value, Tensor):
@@ -122,7 +122,7 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
 
 def _of_pointwise(op: Op, bound: list[Any], result: Tensor, tangents: Tangents) -> Tensor:
-    # where nobody asks how it came about, on arrays, as in an ordinary backward
+    # if no history is needed, on arrays, as in an ordinary backward
     recorded = local.tangents is not None or (local.grad_enabled and _any_needs_grad(bound, tangents))
     with np.errstate(all="ignore") if state.monitor is None else nullcontext():
         total = settle(_sum_of_rules(op, bound, result, tangents, _as_it_is if recorded else _as_array))
@@ -177,9 +177,9 @@ def _of_transposed_rules(
 ) -> list[Tensor]:
     before = recorded, _, _ = local.grad_enabled, local.saved_hooks, local.mode
     try:
-        local.saved_hooks = None  # what is saved here is used here, and is no part of the user's graph
+        local.saved_hooks = None  # what is saved here is used only here, and is not part of the user's graph
         set_grad_enabled(True)
-        # the gradient at which a linear function is differentiated does not matter, nor what it makes of it
+        # a linear function may be differentiated at any gradient, and its value there does not matter
         with np.errstate(all="ignore"):
             gradients = [_source(result) if wanted else None for result, wanted in zip(results, live, strict=True)]
             roots = list(_products(op, bound, results, gradients, tangents))
@@ -200,7 +200,7 @@ def _of_transposed_rules(
 
 
 def _source(result: Tensor) -> Tensor:
-    """A gradient of ``result`` to differentiate by: any one, with a node of its own that nothing lies behind."""
+    """A gradient of ``result`` to differentiate by: an arbitrary one, with its own node and no history behind it."""
     data = np.zeros_like(result._data)
     return wrap(data, (Node((), data.shape, data.dtype), 0))
 
@@ -208,7 +208,7 @@ def _source(result: Tensor) -> Tensor:
 def _products(
     op: Op, bound: list[Any], results: list[Tensor], gradients: list[Any], tangents: Tangents
 ) -> Iterator[tuple[Edge, Tensor]]:
-    """What the rules make of the gradients, as edges, with the tangents that go back there."""
+    """The results of the rules for the gradients, as edges, with the tangents to send back from there."""
     values_of = _values_of(op, bound, results, tangents)
     several = issubclass(op.node_class, MultiOpNode)
     for position, (rule, slots), tangent in zip(op.edge_positions, op.rules, tangents, strict=True):
@@ -230,7 +230,7 @@ def _products(
 
 
 def _without_gaps(results: list[Tensor], gradients: list[Any]) -> list[Any]:
-    """As rules of several results expect it: zeros for results without a gradient, None for integers."""
+    """Gradients as rules for several results expect them: zeros where there is none, None for integer results."""
     return [
         zeros_like(result) if gradient is None and result._data.dtype.kind in "fc" else gradient
         for result, gradient in zip(results, gradients, strict=True)
@@ -246,7 +246,7 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def _any_needs_grad(bound: list[Any], tangents: Tangents) -> bool:
-    """Whether the tangents of the results, or the tangents of these in the levels around, will have a history."""
+    """Whether the tangents of the results, or their own tangents in outer levels, will have a history."""
     tensors = [value for value in (*_flat(tangents), *_flat(bound)) if isinstance(value, Tensor)]
     if local.dual_level is not None:
         tensors = [each for tensor in tensors for each in local.dual_level.with_tangents(tensor)]
@@ -258,8 +258,8 @@ def _any_needs_grad(bound: list[Any], tangents: Tangents) -> bool:
 
 @cache
 def _getters(op: Op) -> tuple[Saver, ...]:
-    """For each slot, what gives its value in a call just made."""
-    # byproducts have no history, so that there are none
+    """For each slot, a function that gives its value for the call just made."""
+    # byproducts have no history, so none are passed
     keeping = Keeping(argument=_as_it_is, result=_twin, byproduct=_as_it_is, several=list)
     return tuple(compile_saver(op, slot, keeping) for slot in op.slots)
 
@@ -267,7 +267,7 @@ def _getters(op: Op) -> tuple[Saver, ...]:
 def _values_of(
     op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents
 ) -> Callable[[tuple[int, ...]], list[Any]]:
-    """A function from slots to what a rule that names them wants."""
+    """A function from slots to the values for a rule that names them."""
     getters = _getters(op)
     arrays = [*map(_as_array, bound), *[None] * len(op.byproducts)]
     arguments = [
@@ -280,9 +280,9 @@ def _values_of(
 
 
 def _twin(result: Tensor) -> Tensor:
-    """A result as its own tangent may hold it: with its place in the graph, but not the tensor that has the tangent."""
+    """A result in a form that its own tangent may hold: at the same place in the graph, but not the tensor itself."""
     twin = wrap(result._data, result._resolve_edge(), result._cell)
-    if local.dual_level is not None:  # the level around this one, in which the result has a tangent already
+    if local.dual_level is not None:  # the outer level, in which the result has a tangent already
         local.dual_level.move(result, twin)
     return twin
 

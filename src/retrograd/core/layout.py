@@ -1,4 +1,4 @@
-"""How new arrays lie in memory beside the ones they are computed from."""
+"""The memory layout of new arrays relative to the ones they are computed from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_expanded(x: Any) -> bool:
 
 
 def laid_out_as(like: Any, x: Any) -> Any:
-    """``x`` with the elements in memory in the order that those of ``like``, which has its shape, are in."""
+    """``x`` with its elements in the memory order of ``like``, which has the same shape."""
     if type(x) is not np.ndarray or type(like) is not np.ndarray or like.flags.c_contiguous:
         return row_major(x)
     copy = dense_like(like, x.dtype)
@@ -46,7 +46,7 @@ def memory_order(data: Any) -> list[int] | None:
 
 
 def in_memory_order(x: Any, order: list[int] | None) -> Any:
-    """``x``, an array or a Tensor, if it lies without gaps in this :func:`memory_order`, else a copy that does."""
+    """``x``, an array or a Tensor, if it is dense in this :func:`memory_order`, else a copy that is."""
     ordered = x if order is None else np.transpose(x, order)
     return x if getattr(ordered, "_data", ordered).flags.c_contiguous else _back(ordered.copy(order="C"), order)
 
@@ -61,15 +61,15 @@ def _back(ordered: Any, order: list[int] | None) -> Any:
 
 
 def unexpanded(x: Any) -> Any:
-    """``x`` itself, or a copy if it is expanded, for functions of NumPy that would copy its layout."""
+    """``x`` itself, or a copy if it is expanded, for NumPy functions that would imitate its layout."""
     return dense_copy(x) if _is_expanded(x) else x
 
 
 def dense_like(x: Any, dtype: Any = None) -> Any:
     """An array without values whose dimensions follow each other in memory as those of ``x`` do.
 
-    Where ``x`` is expanded, they do as in the result of a ufunc, and not as in that of ``np.empty_like``, which would
-    put the expanded dimensions innermost.
+    If ``x`` is expanded, the order is that of a ufunc's result, not that of ``np.empty_like``, which would put the
+    expanded dimensions innermost.
     """
     if not _is_expanded(x):
         return np.empty_like(x, dtype, subok=False)

@@ -27,13 +27,13 @@ _new = Tensor.__new__
 _new_node = object.__new__
 _new_view = object.__new__
 
-# What a slot keeps, if it is not the argument at that place.
+# What a slot keeps, if not the argument at that position.
 _INPUT, _RESULT, _INPUT_SHAPE = -1, -2, -3
 _BYPRODUCT = -4  # the first one; the others are below
 
 
 def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function of an operation; ``general`` answers for what is out of the ordinary."""
+    """The public function of an operation; ``general`` handles everything unusual."""
     source, *others = op.params
     if (
         op.differentiable not in ((source,), ())
@@ -54,7 +54,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     if not known.keys() >= set(op.slots):
         return general
     forward, bind = op.in_blocks, op.bind
-    node_class: Any = None  # made for the first node; unless the class of an argument, at this place, tells its name
+    node_class: Any = None  # made for the first node, unless its name depends on an argument's class, at this position
     named_by = op.naming_positions[0] - 1 if op.naming else 0
     classes: dict[type, Any] = {}
     plan = op.plan(1) if op.rules else ()

@@ -1,4 +1,4 @@
-"""What is said when a tensor is asked for numbers or an array and its gradient would be lost: what to use instead."""
+"""Errors for reading numbers or an array from a tensor when its gradient would be lost: what to use instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd.core.sites import is_internal, package_of, warn_user
 
-# What takes tensors in place of what takes arrays only, by the module that asked; the first that fits.
+# Replacements that take tensors for functions that take only arrays, by the calling module; the first match counts.
 _IN_PLACE_OF = (
     (
         "scipy.special",
@@ -56,7 +56,7 @@ _IN_PLACE_OF = (
     ),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
 )
-# What computes the same of tensors as some functions of SciPy's, in the names of their parameters.
+# The equivalents on tensors of some SciPy functions, in terms of their parameters' names.
 IN_PLACE_OF_FUNCTIONS = {
     "scipy.integrate.cumulative_trapezoid": "retrograd.cumulative_trapezoid(y, x)",
     "scipy.integrate.trapezoid": "numpy.trapezoid(y, x)",
@@ -94,7 +94,7 @@ _BY_HAND = (
 
 
 def no_array(reason: str) -> RuntimeError:
-    """The complaint of a tensor that has been asked for an array, in view of who asked."""
+    """The error of a tensor that was asked for an array, depending on who asked."""
     library, advice = asking_library()
     instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
     return RuntimeError(
@@ -103,14 +103,14 @@ def no_array(reason: str) -> RuntimeError:
 
 
 def no_operand_of(library: str, operand: Any) -> TypeError:
-    """The complaint about an operator between a tensor and an object of a library that takes arrays only."""
+    """The error about an operator between a tensor and an object of a library that takes only arrays."""
     return TypeError(f"{library}'s {type(operand).__name__} takes arrays only: {dict(_IN_PLACE_OF)[library]}")
 
 
 def asks_for_operand(frame: FrameType) -> bool:
     """Whether it is SciPy's sparse ``A @ x`` that asks for an array.
 
-    If it gets an object without dimensions, it leaves ``x`` to its own class, as the comment there says.
+    If it gets an object without dimensions, it defers to the class of ``x``, as a comment there says.
     """
     module = frame.f_globals.get("__name__") or ""
     return frame.f_code.co_name == "_matmul_dispatch" and module.startswith("scipy.sparse.")
@@ -122,7 +122,7 @@ def asking_library() -> tuple[str, str]:
     while frame is not None and is_internal(frame.f_code):
         frame = frame.f_back
     module = function = ""
-    while frame is not None:  # the outermost of its modules is the one that the user has called
+    while frame is not None:  # the outermost of its modules is the one that the user called
         name = frame.f_globals.get("__name__") or ""
         if package_of(frame) not in _LIBRARIES:
             break
@@ -141,7 +141,7 @@ def asking_library() -> tuple[str, str]:
 
 
 def warn_of_number() -> None:
-    """Warn that a Python number is made of a tensor whose gradient is lost by it."""
+    """Warn that a tensor is converted to a Python number, which loses its gradient."""
     # this is also how NumPy fills an element of an ndarray, array[0] = tensor
     library, advice = asking_library()
     if not library:

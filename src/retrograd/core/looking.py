@@ -1,4 +1,4 @@
-"""What a monitor is shown where no floating-point flags tell it of births: results and gradients that are not finite.
+"""Showing results and gradients that are not finite to a monitor, where no floating-point flags report births.
 
 See :mod:`retrograd.processor`. Calls are shown by the functions that run them, whose frames say what was called.
 """
@@ -42,12 +42,12 @@ def show(operands: Sequence[Any], result: Any) -> None:
 
 
 def copied(array: Any) -> Any:
-    """What is about to be written to, if a monitor looks, and else None."""
+    """A copy of an array about to be written to if a monitor checks results, else None."""
     return array.copy() if state.monitor is not None and state.monitor.looks else None
 
 
 def show_sum(node: Node, old: Any, new: Any, total: Any) -> None:
-    """Show the sum of two gradients of what ``node`` has made."""
+    """Show the sum of two gradients of an output of ``node``."""
     if not is_finite(total):
         state.monitor.look_at_sum(node, old, new, total)
 
@@ -62,7 +62,7 @@ class Looks:
         self._anomaly = anomaly
 
     def check(self, node: Node, g: Any, gi: Any, rule: Any) -> None:
-        """Look at the gradient that a rule of ``node`` made from ``g``, as it is delivered."""
+        """Check the gradient that a rule of ``node`` made from ``g``, as it is delivered."""
         plain = type(gi) is np.ndarray and gi.dtype.char in "fd"
         if not (plain and math.isfinite(np.vdot(gi, gi))) and not is_finite(gi):
             self._monitor.look_at_gradient(node, g, gi)
@@ -70,17 +70,17 @@ class Looks:
             self._anomaly.check(node, g, gi, rule)
 
     def check_step(self, node: Node, g: Any, grads: Any) -> None:
-        """Look at all gradients that ``node`` made; the engine has shown them to the monitor."""
+        """Check all gradients that ``node`` made; the engine has shown them to the monitor."""
         if self._anomaly is not None:
             self._anomaly.check_step(node, g, grads)
 
     def check_leaf(self, node: AccumulateGrad) -> None:
-        """Look at the gradient that a leaf has accumulated."""
+        """Check the gradient that a leaf has accumulated."""
         if self._anomaly is not None:
             self._anomaly.check_leaf(node)
 
 
 def checks() -> Any:
-    """What looks at the gradients of a backward: anomaly mode's settings, what shows them to a monitor, or None."""
+    """What checks the gradients of a backward: anomaly mode's settings, a :class:`Looks` for a monitor, or None."""
     anomaly, monitor = state.local.anomaly, state.monitor
     return anomaly if monitor is None or not monitor.looks else Looks(monitor, anomaly)

@@ -32,7 +32,7 @@ class Methods(ArrayFace):
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array_function__(self, function: Any, types: Iterable[_type], args: Any, kwargs: Any) -> Any:
-        """Answer ``np.sum(tensor)`` and the like."""
+        """Implement ``np.sum(tensor)`` and the like."""
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return the namespace with the functions of the array API standard.
 
@@ -42,7 +42,7 @@ class Methods(ArrayFace):
             For a version of the standard that it does not follow.
         """
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Answer ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
+        """Implement ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
     def __copy__(self) -> Tensor:
         """Return a leaf on the same memory, without ``.grad`` and hooks, but with the attributes attached to this one."""
     def __deepcopy__(self, memo: dict[_int, Any]) -> Tensor:

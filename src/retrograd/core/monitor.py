@@ -1,7 +1,7 @@
-"""What the engine tells a monitor of all threads: ``state.monitor``, see :mod:`retrograd.anomaly`.
+"""What the engine reports to a monitor of all threads: ``state.monitor``, see :mod:`retrograd.anomaly`.
 
-An observer (:mod:`retrograd.core.observer`) hears of every operation of a thread, which costs. A monitor hears of the
-boundaries only, and of operations whose floating-point flags NumPy does not read.
+An observer (:mod:`retrograd.core.observer`) is notified of every operation of a thread, which takes time. A monitor is
+only notified at the boundaries, and of operations whose floating-point flags NumPy does not read.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Monitor:
-    """What may be done at the boundaries of a training step; every method does what is done without a monitor.
+    """Hooks at the boundaries of a training step; the default of every method is the behaviour without a monitor.
 
     Attributes
     ----------
     looks : bool
-        Whether to show it every result and every gradient that is not finite, because there are no flags to hear of.
+        Whether to show it every result and every gradient that is not finite, because flags are unavailable.
     """
 
     looks = False
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
-        """Look at what a backward starts from, and say whether it may start.
+        """Check what a backward starts from, and return whether it may start.
 
         ``is_step`` is False for one that returns gradients and leaves every ``.grad`` alone.
         """
@@ -55,23 +55,23 @@ class Monitor:
         leaves: Sequence[Tensor],
         inputs: Sequence[Edge] = (),
     ) -> None:
-        """Look at the gradients, in the leaves that it reached or returned, before the caller sees them.
+        """Check the gradients, in the leaves that it reached or returned, before the caller sees them.
 
-        Others may be put in the place of those that are returned.
-        ``inputs`` are what those that are returned belong to.
+        The returned gradients may be replaced.
+        ``inputs`` are the tensors that they belong to.
         """
 
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
-        """Look at the tangents of outputs, before the caller sees them."""
+        """Check the tangents of outputs, before the caller sees them."""
 
     def read(self, value: Any) -> None:
         """Take note of a number or truth value that is read from a tensor."""
 
     def scaling(self, loss: Tensor | None) -> None:
-        """Take note that a gradient scaler multiplies a loss, and looks at the gradients until it is done: None."""
+        """Take note that a gradient scaler multiplies a loss and then checks the gradients; None when it is done."""
 
     def before_step(self, optimizer: Any) -> bool:
-        """Say whether an optimizer may change its parameters."""
+        """Return whether an optimizer may change its parameters."""
         return True
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
@@ -79,39 +79,39 @@ class Monitor:
         return step()
 
     def may_average(self, statistics: Sequence[Tensor]) -> bool:
-        """Say whether a layer may take the statistics of a batch into its running averages."""
+        """Return whether a layer may include the statistics of a batch in its running averages."""
         return True
 
     def enter_thread(self) -> None:
-        """Begin to observe a thread that runs its first operation."""
+        """Start observing a thread that runs its first operation."""
 
     def look(self, operands: Sequence[Any], result: Any) -> None:
-        """Look at the result of a function that sets no flags; called within the operation."""
+        """Check the result of a function that sets no flags; called within the operation."""
 
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
-        """Look at the gradients of a node whose rules set no flags."""
+        """Check the gradients of a node whose rules set no flags."""
 
     def look_at_gradient(self, node: Node, g: Any, gi: Any) -> None:
-        """Look at a gradient that is not finite, which a rule of ``node`` made from ``g``."""
+        """Handle a gradient that is not finite, which a rule of ``node`` made from ``g``."""
 
     def look_at_sum(self, node: Node, old: Any, new: Any, total: Any) -> None:
-        """Look at the sum of two gradients of what ``node`` has made."""
+        """Handle the sum of two gradients of an output of ``node``."""
 
     def flag(self, kind: str) -> None:
-        """Take note of a floating-point flag that was raised where NumPy does not look."""
+        """Take note of a floating-point flag that was raised where NumPy does not check."""
 
     def collect(self) -> None:
         """Take over the flags that helper threads saw while the calling thread ran an operation."""
 
 
 def looked_at(function: F) -> F:
-    """Have a monitor look at what a function on arrays returns."""
+    """Have a monitor check what a function on arrays returns."""
     silent = silenced(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = silent(*args, **kwargs)
-        if state.monitor is not None and not state.monitor.looks:  # else whoever runs the operation shows it
+        if state.monitor is not None and not state.monitor.looks:  # otherwise the caller shows it
             state.monitor.look(args, result)
         return result
 
@@ -119,7 +119,7 @@ def looked_at(function: F) -> F:
 
 
 def silenced(function: F) -> F:
-    """Keep what NumPy's own Python code warns of from users; a monitor reads the flags by itself.
+    """Hide warnings raised in NumPy's own Python code from users; a monitor reads the flags by itself.
 
     The filter for this package's warnings goes by the module that calls a ufunc, which is one of NumPy's here.
     """

@@ -1,4 +1,4 @@
-"""Several results under names, as torch's ``return_types``."""
+"""Several results under names, like torch's ``return_types``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-# What retrograd.return_types knows, so that results can be pickled.
+# The classes in retrograd.return_types, so that results can be pickled.
 kinds: dict[str, NamedResults] = {}
 
 
 class NamedResults:
-    """What makes the named tuples that an operation called ``name`` returns, of its results."""
+    """Makes the named tuples that the operation ``name`` returns from its results."""
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class NamedResults:
             "n_sequence_fields": length,
             "n_unnamed_fields": 0,
         }
-        # the full name is the one that an operator which cannot take it complains about
+        # the full name appears in errors of operators that cannot take the result
         kind = _Kind(f"{_MODULE}.{self.name}", (namedtuple(self.name, self.fields),), members)
         kind.__qualname__ = self.name
         return kind
@@ -45,7 +45,7 @@ _MODULE = "retrograd.return_types"
 
 
 class _Kind(type):
-    """The class of these classes, whose name for programs is the short one."""
+    """The metaclass, through which programs see the short name of a class."""
 
     @property
     def __name__(cls) -> str:  # type: ignore[override]

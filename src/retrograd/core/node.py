@@ -107,11 +107,11 @@ class Node:
         """Free what was saved for backward."""
 
     def shape_and_dtype(self, nr: int) -> tuple[tuple[int, ...], np.dtype]:
-        """Those of output ``nr``."""
+        """The shape and dtype of output ``nr``."""
         return (self.shape, self.dtype) if self.outputs == 1 else (self.shape[nr], self.dtype[nr])
 
     def each(self, g: Any) -> list[Any]:
-        """What has arrived for every output, as a list; None for a gap."""
+        """The gradients that have arrived, as a list with one entry per output; None where there is none."""
         return [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
 
     # --- torch's interface ----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class OpNode(Node):
         entry = self.saved[slot]
         name = self.op.slots[slot]
         if name in self.op.byproducts:
-            return None  # it has no history: the rule computes it again, from what has one
+            return None  # a byproduct has no history: the rule computes it again, from tensors that have one
         value = self.value(slot)
         if name == "result":
             return self._result_variable(entry, value)
@@ -306,7 +306,7 @@ def saved_property(slot: int) -> property:
 
 
 def _shown(node: OpNode, slot: int) -> Any:
-    """What was saved in ``slot``; rules get indices, masks and the like as arrays, users as the tensors they gave."""
+    """What was saved in ``slot``; rules get indices and masks as arrays, users get the tensors that they passed."""
     value = node.variable(slot)
     entry = node.saved[slot]  # type: ignore[index]  # it is not freed
     if type(entry) is SavedList:
@@ -390,12 +390,12 @@ class AccumulateGrad(Node):
     def accumulate(self, g: Any, owned: bool) -> None:
         """Add a raw gradient to the leaf's; take it over as it is if it is ``owned`` by nobody else.
 
-        A new gradient lies in memory as its leaf does, or in index order where that has gaps; see
+        A new gradient has the memory layout of its leaf, or index order if the leaf has gaps; see
         :class:`retrograd.autograd.enforce_grad_layout_policy`.
         """
         variable = self.variable
         if not variable._meta.requires_grad:  # type: ignore[union-attr]
-            return  # it was frozen since
+            return  # it has been frozen since
         if local.reached is not None:
             local.reached.append(variable)
         with leaf_lock:
@@ -460,7 +460,7 @@ def _copy_laid_out_as(like: Any, g: Any) -> Any:
 
 
 def _clone_laid_out_as(like: Any, g: Tensor) -> Tensor:
-    """The same of a Tensor, with a history."""
+    """The same for a Tensor, with a history."""
     data = g._data
     if type(like) is not np.ndarray or type(data) is not np.ndarray:
         return g.clone()
@@ -482,7 +482,7 @@ def _empty_laid_out_as(like: np.ndarray, g: np.ndarray) -> np.ndarray:
 
 
 def _strides_matter(a: Any, b: Any) -> bool:
-    """Whether arrays of one shape differ in a stride that is ever taken."""
+    """Whether arrays of one shape differ in a stride that is actually used."""
     return any(length > 1 and s != t for length, s, t in zip(a.shape, a.strides, b.strides, strict=True))
 
 

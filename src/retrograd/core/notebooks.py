@@ -1,4 +1,4 @@
-"""Cells of a notebook, or of IPython in a terminal: which one a line is in, and what of the stack is the user's."""
+"""Cells of a notebook, or of IPython in a terminal: which one a line is in, and which frames are the user's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown_name(filename: str) -> str:
 
 
 def cells() -> list[str]:
-    """The cells that have been run, by the names that are shown, in the order in which they first were."""
+    """The cells that have been run, by the names that are shown, in order of their first run."""
     shell = _shell()
     if shell is None:
         return []
@@ -39,5 +39,5 @@ def _shell() -> Any:
 
 
 def runs_cells(code: CodeType) -> bool:
-    """Whether it is code of IPython, which runs the cells; outside of it is nothing that the user wrote."""
+    """Whether it is code of IPython, which runs the cells; frames outside it are never the user's."""
     return "IPython" in sys.modules and f"{os.sep}IPython{os.sep}" in code.co_filename

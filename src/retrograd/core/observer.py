@@ -1,6 +1,6 @@
-"""Who is told of every operation of a thread: the profiler, and what hands operations on to other profilers.
+"""Observers of every operation of a thread: the profiler, and adapters that pass operations on to other profilers.
 
-``local.observer`` is None or one :class:`Observer`; several are told through one that passes everything on. While it is
+``local.observer`` is None or one :class:`Observer`; several are served by one that passes everything on. While it is
 None, the short call paths and the engine's loop run as if this module did not exist.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """What may be known about a thread's operations. Every method does nothing; subclasses take what they need.
+    """Notifications about a thread's operations. Every method does nothing; subclasses override what they need.
 
     Each ``*_begin`` returns a token of the observer's own choice, which comes back with the matching ``*_end`` or
     ``*_failed``. An observer must not change what it is shown. What an operation does inside (in a hook that packs what
-    it saves, say) is not told.
+    it saves, say) is not reported.
     """
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
@@ -62,7 +62,7 @@ class Observer:
 
 
 class _Several(Observer):
-    """Passes everything on to several observers; the last to be told that something begins is the first at its end."""
+    """Passes everything on to several observers; the last to be notified of a beginning is the first at the end."""
 
     def __init__(self, members: tuple[Observer, ...]) -> None:
         self.members = members
@@ -123,12 +123,12 @@ def active() -> tuple[Observer, ...]:
 
 
 def push(observer: Observer) -> None:
-    """Tell ``observer`` of what this thread does from now on."""
+    """Notify ``observer`` of what this thread does from now on."""
     _set((*active(), observer))
 
 
 def pop(observer: Observer) -> None:
-    """Stop telling it.
+    """Stop notifying it.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def _set(members: tuple[Observer, ...]) -> None:
 
 
 def observed_operation(observer: Observer, token: Any, run: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run what began as ``token`` as if nobody observed, so that it can take its short path, and say how it ended."""
+    """Run what began as ``token`` unobserved, so that it can take its short path, and report how it ended."""
     try:
         local.observer = None
         refresh()
@@ -169,7 +169,7 @@ def _resume(observer: Observer) -> None:
 
 
 def observed_function(observer: Observer, token: Any, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a Function that began as ``token``, whose own operations are observed too, and say how it ended."""
+    """Run a Function that began as ``token``, whose own operations are observed too, and report how it ended."""
     try:
         made = run(*args, **kwargs)
     except BaseException as error:

@@ -51,12 +51,12 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-# What parameters that are one number are annotated with.
+# The annotations of parameters that are a single number.
 _NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | None")).union(
     f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
 )
 
-# Parameters that a result tells by its shape and dtype, and such as have no influence on it.
+# Parameters that can be read off a result's shape and dtype, and those that do not influence it.
 _TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
 
@@ -80,7 +80,7 @@ class Op:
     slots : tuple of str
         Everything that some rule names, and the plain arguments.
     factors : tuple of str
-        The parameters in each of which it is linear; in the other differentiable ones it is linear taken together.
+        The parameters in each of which it is linear; it is jointly linear in the other differentiable ones.
     node_class : type
         The class of the nodes it records, named as torch names it.
     """
@@ -124,11 +124,11 @@ class Op:
             self.forward = looked_at(forward)
         elif quiet:
             self.forward = silenced(forward)
-        # from how many elements on it runs in blocks, and in threads, and the function that does so by itself
+        # from how many elements on it runs in blocks and threads, and the function that does so
         self.large = HEAVY if heavy else LARGE
         self.in_blocks = in_blocks(self.forward, self.large) if heavy else self.forward
         self.int_to_float = int_to_float
-        # what is asked of numbers before they become the dtype of the result, in which they wrap around
+        # the check for numbers before they are converted to the result's dtype, in which they wrap around
         self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
@@ -142,7 +142,7 @@ class Op:
         self.flagless = flagless
         self.write = write
         self.differentiable_outputs = differentiable_outputs
-        # what the function returns behind its result, for rules only
+        # what the function returns after its result, only for rules
         self.byproducts = byproducts
 
         self.outputs = outputs
@@ -153,7 +153,7 @@ class Op:
         self._read_signature(inspect.unwrap(forward))
         self._compile(rules)
 
-        # what names a node by the classes of some arguments, and the positions of these, if not all have one name
+        # if node names vary: the function that chooses one by the classes of some arguments, and their positions
         self.naming = node_name if callable(node_name) else None
         named_by = parameter_names(self.naming) if self.naming is not None else ()
         if not self.positions.keys() >= set(named_by):
@@ -163,12 +163,12 @@ class Op:
         self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
         self._classes: dict[tuple[type, ...], type[OpNode]] = {}
         self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
-        # what is promoted, if it is elementwise
+        # the operands that are promoted, if it is elementwise
         self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
         self.sequence_position = -1 if sequence is None else self.positions[sequence]
 
     def _read_signature(self, plain: Callable[..., Any]) -> None:
-        """Which parameters there are, and what stands for those that are left away."""
+        """Find out which parameters there are, and the defaults of those that may be omitted."""
         self.params = parameter_names(plain)
         positional = plain.__code__.co_argcount
         given, by_keyword = plain.__defaults__ or (), plain.__kwdefaults__ or {}
@@ -181,13 +181,13 @@ class Op:
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
         self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
-        # where a number belongs, and may come as a tensor without dimensions
+        # parameters for a number, which may be given as a tensor without dimensions
         self.number_positions = frozenset(
             self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
         )
 
     def _compile(self, rules: dict[str, Rule]) -> None:
-        """Give every name that a rule uses a slot, and every rule the numbers of its slots."""
+        """Assign a slot to every name that a rule uses, and to every rule the numbers of its slots."""
         unknown = (set(rules) - set(self.params)) | (set(self.factors) - set(rules))
         if unknown:
             raise TypeError(f"{self.name}: a rule is given for {sorted(unknown)}, but the parameters are {self.params}")
@@ -206,7 +206,7 @@ class Op:
                 if wanted not in slots:
                     slots.append(wanted)
             compiled.append((rules[argument], tuple([slots.index(wanted) for wanted in named])))
-        # plain arguments are kept even if no rule wants them: who explains a result has to compute it once more
+        # plain arguments are kept even if no rule needs them: explaining a result requires computing it again
         self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _TOLD_BY_RESULT])
         self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
@@ -222,11 +222,11 @@ class Op:
             base = MultiOpNode if self.sequence is None else MultiSequenceOpNode
         members: dict[str, Any] = {"__slots__": (), "op": self, "rules": self.rules, "releases": self.releases}
         if self.flagless:
-            members["plain"] = False  # its gradients are looked at, too
+            members["plain"] = False  # its gradients are checked, too
         members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
         members["large"] = self.large
         members["blocked"] = self.kind == "elementwise" and self.outputs is None
-        members["aside"] = members["blocked"] or bool(self.factors)  # products may run in threads that tell no flags
+        members["aside"] = members["blocked"] or bool(self.factors)  # products may run in threads that report no flags
         for slot, name in enumerate(self.slots):
             members[f"_saved_{name}"] = saved_property(slot)
             if name in self.positions or name in self.results:
@@ -238,7 +238,7 @@ class Op:
 
     @functools.cached_property
     def half_class(self) -> type[OpNode]:
-        """The class of its nodes whose results are float16: what is computed in float32 has its rules there, too."""
+        """The class of its nodes with float16 results: if the result is computed in float32, its rules are, too."""
         if not self.opmath or self.ufunc is not None:
             return self.node_class
         rules = tuple((in_single(rule), slots) for rule, slots in self.rules)
@@ -272,12 +272,12 @@ class Op:
 
     @functools.cached_property
     def input_slot(self) -> int | None:
-        """Which slot keeps the first argument, if a rule wants it."""
+        """Which slot keeps the first argument, if a rule needs it."""
         return self.slots.index(self.params[0]) if self.params[0] in self.slots else None
 
     @functools.cached_property
     def result_slot(self) -> int | None:
-        """Which slot keeps the result, if a rule wants it."""
+        """Which slot keeps the result, if a rule needs it."""
         return self.slots.index("result") if "result" in self.slots else None
 
     def savers_for(self, mask: int) -> Sequence[Saver | None]:
@@ -317,7 +317,7 @@ class Op:
         Parameters
         ----------
         called
-            The name by which it was called, for errors, if that is another one, such as that of the in-place form.
+            The name by which it was called, for errors, if it differs, such as that of the in-place form.
 
         Raises
         ------
@@ -405,14 +405,14 @@ def _register(
     return function
 
 
-# What a decorator hands on to Op as it is.
+# The keywords that a decorator passes on to Op unchanged.
 _OPTIONS = frozenset(Op.__init__.__kwdefaults__ or ()) - {"ufunc", "view", "arrays_too", "write"}
 
 
 def _decorator(
     kind: str, default_inplace: bool, **fixed: Any
 ) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
-    """A decorator for operations of one kind; CONTRIBUTING says what its keywords mean."""
+    """A decorator for operations of one kind; CONTRIBUTING explains its keywords."""
 
     def decorate(
         ufunc: np.ufunc | None = None,
@@ -473,11 +473,11 @@ kernel.__doc__ = """An operation for use in rules: called without any Tensor, it
 def without_flags(decorator: Any) -> Any:
     """The same decorator for functions of libraries that keep their floating-point flags to themselves, as LAPACK does.
 
-    A monitor looks at their results instead; see :mod:`retrograd.core.monitor`.
+    A monitor checks their results instead; see :mod:`retrograd.core.monitor`.
     """
     return functools.partial(decorator, flagless=True)
 
 
 def without_warnings(decorator: Any) -> Any:
-    """The same decorator for functions that call what NumPy has written in Python, whose warnings would be NumPy's."""
+    """The same decorator for functions that call NumPy's Python code, whose warnings would appear as NumPy's."""
     return functools.partial(decorator, quiet=True)

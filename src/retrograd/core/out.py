@@ -28,7 +28,7 @@ def into(out: Any, result: Any, name: str = "") -> Any:
 
 
 def writable(out: Any, result: Any, name: str = "") -> Any:
-    """Return ``result`` as what may be written to ``out``.
+    """Return ``result`` in a form that may be written to ``out``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Functions under further names, so that errors about their arguments say what the user has called."""
+"""Functions under further names, so that errors about their arguments name what the user called."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def renamed(function: Any, name: str, owner: type | None = None) -> Any:
-    """A function that runs the same code, is shown and documented the same, and is called ``name``.
+    """A function with the same code, signature and documentation, but the name ``name``.
 
-    Where it is wrapped around another one (``functools.wraps``), that is called so, too: Python complains about that.
+    If it wraps another one (``functools.wraps``), that is renamed, too, because Python's errors name it.
     """
     closure, wrapped = function.__closure__, getattr(function, "__wrapped__", None)
     own = renamed(wrapped, name, owner) if isinstance(wrapped, FunctionType) else None
@@ -28,9 +28,9 @@ def renamed(function: Any, name: str, owner: type | None = None) -> Any:
 
 
 def own_methods(namespace: dict[str, Any], method: str, except_from: tuple[type, ...] = ()) -> None:
-    """Give public classes, as methods of their own, those that they inherit from bases that no user knows.
+    """Give public classes their own copies of a method inherited from private bases.
 
-    ``Conv2d(3)`` is about ``Conv2d.__init__()``, then, whatever class the constructor is written in.
+    Then an error in ``Conv2d(3)`` is about ``Conv2d.__init__()``, whatever class the constructor is written in.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def own_methods(namespace: dict[str, Any], method: str, except_from: tuple[type,
     method
         The method's name, such as ``"__init__"``.
     except_from
-        Bases that torch has as well, whose methods programs may replace.
+        Bases that exist in torch as well, whose methods programs may replace.
     """
     members = [namespace[name] for name in namespace["__all__"]]
     public = [member for member in members if isinstance(member, type)]
@@ -47,7 +47,7 @@ def own_methods(namespace: dict[str, Any], method: str, except_from: tuple[type,
         for base in cls.__mro__:
             found = vars(base).get(method)
             if base in public and (base is not cls or found is not None):
-                break  # it has the method, or will have it
+                break  # it has the method itself, or is going to
             if isinstance(found, FunctionType) and base not in except_from:
                 setattr(cls, method, renamed(found, method, cls))
             if found is not None:

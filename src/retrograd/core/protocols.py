@@ -18,7 +18,7 @@ from retrograd.core.out import into, writable
 from retrograd.core.registry import add_method, late, numpy_functions
 from retrograd.core.tensor import Tensor
 
-# Why a function, or every function of a module, has no answer, and what to use instead.
+# Why a function, or every function of a module, is refused, and what to use instead.
 refused: dict[Any, str] = {}
 
 
@@ -38,7 +38,7 @@ def reason_for_refusing(function: Any) -> str | None:
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Answer ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
+    """Implement ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
     out = kwargs.pop("out", None)
     if out is not None:
         return _into(out, ufunc, method, inputs, kwargs)
@@ -82,7 +82,7 @@ _UFUNC_DEFAULTS = {"where": True, "subok": True, "casting": "same_kind", "order"
 
 
 def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a ufunc's answer with the keywords that ufuncs take."""
+    """Call the implementation of a ufunc with the keywords that ufuncs take."""
     kwargs = {key: value for key, value in kwargs.items() if value is not _UFUNC_DEFAULTS.get(key, _MISSING)}
     if "where" in kwargs:
         raise TypeError(
@@ -99,7 +99,7 @@ def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwa
 
 
 def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
-    """The operands with arrays for lists, of the dtype of the Tensors beside them where the elements fit into that."""
+    """The operands with lists converted to arrays, of the dtype of the other Tensors if the elements fit into it."""
     if not any(isinstance(operand, (list, tuple)) for operand in operands):
         return operands
     dtype = next((operand._data.dtype for operand in operands if isinstance(operand, Tensor)), None)
@@ -114,7 +114,7 @@ def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
 
 
 def _find(function: Any) -> Callable[..., Any] | None:
-    """What answers for a function, or a method of a ufunc, or None."""
+    """The implementation of a function or of a ufunc's method, or None."""
     answer = numpy_functions.get(function)
     if answer is None:
         _register_late()
@@ -123,7 +123,7 @@ def _find(function: Any) -> Callable[..., Any] | None:
 
 
 def _register_late() -> None:
-    """Have those answers registered that were put off, of the libraries that are imported by now."""
+    """Register the deferred implementations for those libraries that are imported by now."""
     for name, register_answers in list(late.items()):
         if name in sys.modules:
             register_answers(sys.modules[name])
@@ -143,7 +143,7 @@ def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: di
 def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, where: Any, **kwargs: Any) -> Any:
     """Compute the elements that ``where`` selects, and no others: neither a NaN nor its gradient comes from those."""
     mask = np.broadcast_to(where, target.shape)
-    if not mask.ndim or type(getattr(mask, "_data", mask)) is BatchedArray:  # what is not selected cannot be left out
+    if not mask.ndim or type(getattr(mask, "_data", mask)) is BatchedArray:  # unselected elements cannot be left out
         tame = [np.where(mask, x, 0.5 if x.dtype.kind in "fc" else 1) if hasattr(x, "dtype") else x for x in inputs]
         return into(target, np.where(mask, ufunc(*tame, **kwargs), target), name)
     chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
@@ -161,7 +161,7 @@ def _written(name: str, out: Any, result: Any) -> Any:
 
 
 def answer_for(function: Any) -> Callable[..., Any] | None:
-    """What answers for one of NumPy's functions; those with ``like=`` have a twin of the same name."""
+    """The implementation of one of NumPy's functions; those with ``like=`` have a twin of the same name."""
     answer = _find(function)
     if answer is None and function.__module__ == "numpy":
         answer = numpy_functions.get(getattr(np, function.__name__, None))
@@ -169,7 +169,7 @@ def answer_for(function: Any) -> Callable[..., Any] | None:
 
 
 def array_function(self: Tensor, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
-    """Answer ``np.sum(tensor)`` and the like."""
+    """Implement ``np.sum(tensor)`` and the like."""
     answer = answer_for(function)
     if answer is not None and kwargs.get("out") is None:
         return answer(*args, **kwargs)

@@ -30,9 +30,9 @@ def dependencies(roots: Sequence[tuple[Edge, Tensor]], executed: set[Node] | Non
 
 
 def if_all_end_in(targets: Collection[Node], roots: Sequence[tuple[Edge, Tensor]]) -> dict[Node, int] | None:
-    """What :func:`dependencies` finds, if every way from the roots ends in a target; None, as soon as one does not.
+    """What :func:`dependencies` finds, if every path from the roots ends in a target; None as soon as one does not.
 
-    So it is where gradients are asked for by all that they are recorded for, as nearly always in :mod:`retrograd.func`.
+    All paths do if gradients are requested for everything that was recorded, as nearly always in :mod:`retrograd.func`.
     """
     if any(node.plain or any(node.next) for node in targets):
         return None
@@ -70,7 +70,7 @@ def leading_to(roots: Sequence[tuple[Edge, Tensor]], targets: Collection[Node]) 
                 reached.add(edge[0])
                 stack.append(edge[0])
     leading: set[Node] = set()
-    for node in sorted(reached, key=_age):  # whatever is behind a node comes before it
+    for node in sorted(reached, key=_age):  # the nodes behind a node come before it
         for edge in node.next:
             if edge is not None and (edge[0] in targets or edge[0] in leading):
                 leading.add(node)
@@ -79,7 +79,7 @@ def leading_to(roots: Sequence[tuple[Edge, Tensor]], targets: Collection[Node]) 
 
 
 def _oldest(targets: Collection[Node]) -> int:
-    """From which sequence number on nodes may have a target behind them: leaves aside, nothing older has."""
+    """The sequence number from which on nodes may have a target behind them; apart from leaves, no older node does."""
     return min((0 if node.is_leaf else node.seq for node in targets), default=0)
 
 

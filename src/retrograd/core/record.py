@@ -40,7 +40,7 @@ from retrograd.gpu import DeviceArray
 if TYPE_CHECKING:
     from retrograd.core.op import Op
 
-# Argument types that are certainly no tensors and hold none.
+# Argument types that are certainly not tensors and hold none.
 PLAIN = frozenset((int, float, complex, bool, str, type(None)))
 
 
@@ -70,7 +70,7 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
             found = True
             if position in op.number_positions:
                 _check_constant(op, position, value)
-                if type(data) is ndarray and not data.ndim:  # as an array, it would promote what it meets
+                if type(data) is ndarray and not data.ndim:  # as an array, it would take part in promotion
                     bound[position] = arrays[position] = data.item()
             if type(data) is DeviceArray:
                 check_one_device(bound)
@@ -80,7 +80,7 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
         elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
             bound[position] = arrays[position] = _plain(np.asanyarray(value))
         elif isinstance(value, np.generic):
-            # one of NumPy's numbers would promote what it meets in the function, and in rules
+            # a NumPy scalar would take part in promotion, in the function and in rules
             if (op.kind == "elementwise" or op.params[position] in op.plain_params) and value.dtype.kind in "biufc":
                 bound[position] = arrays[position] = value.item()
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
@@ -89,7 +89,7 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
 
 
 def _check_constant(op: Op, position: int, value: Tensor) -> None:
-    """Raise for a tensor that requires grad where a number belongs, or one for each of several, without derivative."""
+    """Raise for a tensor that requires grad in place of a number, or of several, that has no derivative."""
     if not value.requires_grad:
         return
     name = op.params[position]
@@ -100,7 +100,7 @@ def _check_constant(op: Op, position: int, value: Tensor) -> None:
 
 
 def _is_array_of_others(value: Any) -> bool:
-    """Whether it holds NumPy's numbers and says so, as the columns of a table do: results would be of its class."""
+    """Whether it is an array container, like the columns of a data frame: results would be of its class."""
     return (
         not isinstance(value, (np.generic, ArrayMethods))
         and isinstance(getattr(value, "dtype", None), np.dtype)
@@ -110,7 +110,7 @@ def _is_array_of_others(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A file in memory, records and the like as the array that they are: results are arrays of no other class."""
+    """Memory-mapped files, records and the like as plain arrays, so that results are of no other class."""
     if type(value) is ndarray or not isinstance(value, ndarray):
         return value
     check_plain(value)
@@ -153,7 +153,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
             return run_forward(op, arrays)
         given = None if op.sequence is None else bound[op.sequence_position]
         if isinstance(given, (list, tuple)) and not given:
-            return op.forward(*arrays)  # which says what is wrong with none
+            return op.forward(*arrays)  # it explains what is wrong without operands
         raise _no_tensor_given(op, bound[0])
     if op.sequence is not None:
         _check_sequence(op, bound[op.sequence_position])
@@ -161,7 +161,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     try:
         result = forward(*operands)
     except Exception:
-        result = run_forward(op, operands, forward)  # once more, to explain what is wrong
+        result = run_forward(op, operands, forward)  # run again, to explain the error
     if state.monitor is not None and state.monitor.looks:
         show(arrays, result)
     if forward is not op.in_blocks:
@@ -173,7 +173,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
 
 
 def _in_dtype_of(out: Any, op: Op, bound: list[Any]) -> list[Any]:
-    """The arguments with the dtype of ``out`` to compute in, for an operation that can be told one."""
+    """The arguments, with the dtype of ``out`` to compute in if the operation has such a parameter."""
     position = op.positions.get("dtype")
     if position is None or not isinstance(out, Tensor):
         return bound
@@ -187,12 +187,12 @@ def _in_dtype_of(out: Any, op: Op, bound: list[Any]) -> list[Any]:
 
 
 def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
-    """The plain function on arrays, its complaints put into torch's classes and the user's terms."""
+    """Run the plain function on arrays, and translate its errors into torch's classes and the user's terms."""
     function = op.forward if function is None else function
     try:
         return function(*operands)
     except RuntimeWarning:
-        # somebody turned warnings into errors; that is about their code, not about what happens in here
+        # the user may have turned warnings into errors; that concerns their code, not what happens in here
         with np.errstate(all="ignore"):
             return function(*operands)
     except Exception as error:
@@ -207,17 +207,17 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
 def _explained(op: Op, operands: Sequence[Any], error: Exception) -> Exception:
     """What to raise for an error in the plain function.
 
-    A frame that raises it must have no variable for it: its operands would stay until the collector of cycles comes.
+    The frame that raises it must not hold it in a variable: a cycle would keep the operands alive until collected.
     """
     ours = not isinstance(error, (ValueError, TypeError, AttributeError, np.linalg.LinAlgError))
     explained = error if ours else explain(op.name, operands, error, op.params)
-    # the callers tried already; what was said then, word for word the same, is not worth another traceback
+    # the callers tried already; their error had the same text, so another traceback would add nothing
     explained.__suppress_context__ = True
     return explained
 
 
 def prepare(op: Op, arrays: list[Any], function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
-    """What to call for an operation's ``function``, and with what: elementwise ones promote their operands."""
+    """The function to call for an operation's ``function``, and its arguments: elementwise operands are promoted."""
     if op.kind != "elementwise":
         return function, arrays
     usual = _float_operands(op, op.operand_positions, arrays)
@@ -230,7 +230,7 @@ def prepare(op: Op, arrays: list[Any], function: Callable[..., Any]) -> tuple[Ca
 
 
 def compute(op: Op, arguments: list[Any]) -> Any:
-    """What a call computes from arrays, once more: nothing is recorded, explained or looked at."""
+    """Repeat the computation of a call on arrays: nothing is recorded, explained or checked."""
     function, operands = prepare(op, arguments, op.function if op.ufunc is None else op.ufunc)
     return function(*operands)
 
@@ -307,7 +307,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _no_tensor_given(op: Op, value: Any) -> TypeError:
-    """The complaint about a call without any tensor, whose first argument is ``value``."""
+    """The error about a call without any tensor, whose first argument is ``value``."""
     first = op.params[0]
     argument = f"argument '{first}' (position 1)"
     if op.sequence == first:
@@ -344,7 +344,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
     if out is not None:
         _inplace.check_out(op.name, out, edges is not None)
         if op.kind == "elementwise" and any(value is out for value in bound):
-            _inplace.check_shape(op.name, out, np.shape(result))  # an operand is not resized
+            _inplace.check_shape(op.name, out, np.shape(result))  # ``out`` is not resized if it is an operand
         written = _inplace.write_out(op.name, out, settle(result))  # a number would have to fit its dtype
         return written if isinstance(written, Tensor) else op.output_type(written)
     if type(result) in (tuple, list):
@@ -352,7 +352,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
     if type(result) is not ndarray:
         result = settle(result)
     tensor = new_view(op, bound, arrays, result) if op.view else wrap(result)
-    if mode == WATCHED and local.inference and not tensor._is_view():  # a view is what its base is
+    if mode == WATCHED and local.inference and not tensor._is_view():  # a view inherits this from its base
         _inplace.mark_inference(tensor)
     if edges is not None and result.dtype.kind in "fc":
         edge = new_node(op, bound, arrays, edges, tensor), 0
@@ -385,7 +385,7 @@ def _finish_several(
 
 
 def set_edge(tensor: Tensor, edge: Edge) -> None:
-    """Say which node computed a new tensor."""
+    """Set which node computed a new tensor."""
     meta = tensor._meta
     if meta is not None and meta.view is not None:
         meta.view.set_edge(tensor, edge)
@@ -394,7 +394,7 @@ def set_edge(tensor: Tensor, edge: Edge) -> None:
 
 
 def edges_of(op: Op, bound: list[Any]) -> tuple[Edge | None, ...] | None:
-    """Where the gradients of the differentiable arguments go; None if nowhere."""
+    """Where the gradients of the differentiable arguments go; None if no argument needs one."""
     edges: list[Edge | None] = []
     wanted = False
     for position in op.edge_positions:
@@ -441,7 +441,7 @@ def new_node(
 
     If the result is not ``written`` to ``tensor`` yet, its slot is left empty: ().
     """
-    if op.node_class.outputs != 1:  # several results in general, one in this call
+    if op.node_class.outputs != 1:  # has several results in general, but one in this call
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
     dtype = data.dtype

@@ -13,22 +13,22 @@ from retrograd.core.layout import row_major
 # the length to which short innermost loops are brought, and what counts as short
 LONG, SHORT, VERY_SHORT = 512, 128, 16
 
-# up to which length rows are summed up by products: longer ones may run in threads, whose floating-point flags
-# would be lost, and round more
+# up to which length rows are summed by products: longer products may run in threads, whose floating-point flags
+# would be lost, and have larger rounding errors
 LONGEST = 1 << 12
 
-# from how many summands on sums in single precision are made of parts
+# from how many summands on sums in single precision are computed in parts
 MANY = 4 * LONG
 
-# up to which length of the rows that are reduced it takes less time to lay those of all blocks side by side (measured)
+# up to which row length it is faster to lay the rows of all blocks side by side (measured)
 _NARROW = 48
 
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
-    """``ufunc.reduce``, where NumPy's innermost loop would be short rearranged so that it is long.
+    """``ufunc.reduce``, rearranged where NumPy's innermost loop would be short so that it is long.
 
-    NumPy adds one row after the other, and a long sum in single precision loses what a row has beside it. Here rows are
-    added up in parts first. The result lies in index order.
+    NumPy adds row after row, and a long running sum in single precision loses digits of each further row. Here rows are
+    summed in parts first. The result is in index order.
     """
     if axis is None or type(x) is not np.ndarray:
         return ufunc.reduce(x, axis, dtype, None, keepdims)
@@ -60,18 +60,18 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
 
 
 def _row_sums(rows: np.ndarray) -> Any:
-    """The sums of rows that are not too long: as products with ones they take a third to two thirds of the time."""
+    """The sums of rows that are not too long, as products with ones, in a third to two thirds of the time."""
     return np.vecdot(rows, ones(rows.shape[1], rows.dtype))
 
 
 @functools.lru_cache(16)
 def ones(length: int, dtype: Any) -> Any:
-    """A vector of ones, which nobody writes to."""
+    """A vector of ones, which must not be written to."""
     return np.ones(length, dtype)
 
 
 def _in_front(axis: Any, ndim: int) -> int:
-    """How many dimensions there are in front of those that are reduced, if these are the last ones; else all."""
+    """The number of dimensions before the reduced ones if these are the last ones, else of all dimensions."""
     if not isinstance(axis, tuple):
         return ndim - 1 if axis in (-1, ndim - 1) else ndim
     axes = _dimensions(axis, ndim)
@@ -79,7 +79,7 @@ def _in_front(axis: Any, ndim: int) -> int:
 
 
 def _reduce_rows(ufunc: Any, x: np.ndarray, dtype: Any) -> Any:
-    """Reduce over many short rows by way of fewer long ones, each of them several rows in sequence."""
+    """Reduce over many short rows by joining them into fewer long ones first."""
     n, length = x.shape
     several = max(LONG // length, 1)
     whole = n - n % several
@@ -90,7 +90,7 @@ def _reduce_rows(ufunc: Any, x: np.ndarray, dtype: Any) -> Any:
 
 
 def _within(axis: Any, shape: tuple[int, ...]) -> int:
-    """The dimension that is reduced, if it is one of those in the middle and what follows it is narrow; 0 if not."""
+    """The reduced dimension, if it is a single middle one followed by narrow rows; else 0."""
     axes = _dimensions(axis, len(shape))
     narrow = len(axes) == 1 and 0 < axes[0] < len(shape) - 1 and math.prod(shape[axes[0] + 1 :]) <= _NARROW
     return axes[0] if narrow and 1 < shape[axes[0]] < MANY else 0
@@ -110,7 +110,7 @@ def _rounds(ufunc: Any, x: np.ndarray, dtype: Any) -> bool:
 
 
 def _dimensions(axis: Any, ndim: int) -> list[int]:
-    """The dimensions to reduce, counted from the front; none, if they are not what NumPy would accept."""
+    """The dimensions to reduce, counted from the front; an empty list if NumPy would not accept them."""
     axes = axis if isinstance(axis, tuple) else (axis,)
     dims = sorted({k % ndim for k in axes if -ndim <= k < ndim})
     return dims if len(dims) == len(axes) else []
@@ -132,14 +132,14 @@ def _sum(x: np.ndarray, axes: list[int], dtype: Any) -> Any:
 
 
 def _follow(x: np.ndarray, axis: int) -> bool:
-    """Whether the elements of a dimension follow each other in memory as those of the one before it do."""
+    """Whether a dimension and the one before it can be merged into one without a copy."""
     return x.strides[axis - 1] == x.strides[axis] * x.shape[axis]
 
 
 def _sum_along(x: np.ndarray, axis: int, dtype: Any) -> Any:
     """Sum over one dimension, in parts where it is long."""
     n = x.shape[axis]
-    if n < MANY or x.strides[axis] == x.itemsize:  # NumPy sums pairwise along what lies side by side
+    if n < MANY or x.strides[axis] == x.itemsize:  # NumPy sums pairwise along contiguous elements
         return np.add.reduce(x, axis, dtype)
     front, whole = (slice(None),) * axis, n - n % LONG
     parts = x[(*front, slice(whole))].reshape(*x.shape[:axis], -1, LONG, *x.shape[axis + 1 :])

@@ -30,11 +30,11 @@ operations: dict[str, Op] = {}
 # Functions composed of operations, by name; they need no rule of their own.
 composites: dict[str, Callable[..., Any]] = {}
 
-# NumPy's functions, by the function itself, and what answers for them on Tensors.
+# The implementations on Tensors of NumPy's functions, by the function itself.
 numpy_functions: dict[Any, Callable[..., Any]] = {}
 
-# What registers answers for more functions of a library, by its name, when one without an answer is called: few
-# programs need them, and some libraries this package does not import.
+# By a library's name, what registers implementations of more of its functions when one without is first called: few
+# programs need them, and this package does not import some of the libraries.
 late: dict[str, Callable[[ModuleType], object]] = {}
 
 
@@ -51,12 +51,12 @@ def add_method(name: str, function: Any) -> None:
 
 
 def found_in_tensor(function: Any, name: str) -> None:
-    """Have a method that no module has under its name say where it is: pickle looks there."""
+    """Record where a method is to be found that no module has under its name: pickle looks there."""
     function.__module__, function.__qualname__ = Tensor.__module__, f"Tensor.{name}"
 
 
 class LateMethod:
-    """A method of Tensor whose module is imported when somebody first asks for it, and then puts it in this place."""
+    """A method of Tensor whose module is imported on first access, and then replaces this placeholder."""
 
     __slots__ = ("module", "name")
 
@@ -70,7 +70,7 @@ class LateMethod:
 
 
 def add_late_methods(module: str, *names: str) -> None:
-    """Make methods of what ``module`` registers under these names, once it is imported."""
+    """Add placeholders for the methods that ``module`` registers under these names once it is imported."""
     for name in names:
         add_method(name, LateMethod(module, name))
 
@@ -95,10 +95,10 @@ def composite(
     name
         The public name, if it differs from that of the Python function.
     reported
-        Whether observers are told of it around its parts; not worth the time for one that does little more than to pick
+        Whether observers are notified of it around its parts; not worth the time for one that little more than picks
         an operation.
     out
-        Whether it takes ``out=``, tensors that its results are put into.
+        Whether it takes ``out=``, tensors that its results are written to.
     """
 
     def register(function: F) -> F:
@@ -116,10 +116,10 @@ def composite(
 
 
 def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
-    """What users call: with a parameter ``dim`` it takes ``axis`` too, and so on, arrays are made tensors, and
-    observers are told of it."""
+    """What users call: a function with a parameter ``dim`` also takes ``axis``, and so on, arrays become tensors, and
+    observers are notified."""
     if hasattr(function, "op") or hasattr(function, "__wrapped__"):
-        return function  # an operation, which does so anyway, or one that has been here before
+        return function  # an operation, which does all that anyway, or an already wrapped function
     code = function.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     renamed = synonyms(known, known[0] if code.co_argcount else None)
@@ -146,7 +146,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             mistake = _mistake(label, known[: code.co_argcount], args, kwargs, culprit)
             if mistake is not None:
                 raise mistake from None
-            # where nothing was called yet, it is the arguments that do not fit
+            # if nothing was called yet, the arguments do not fit the signature
             if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
                 mention_numpy(error, label)
             raise
@@ -158,7 +158,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
 
 
 def _writing(function: F, label: str) -> F:
-    """A function that puts its results into ``out``, if that is given."""
+    """A function that writes its results to ``out``, if that is given."""
 
     @functools.wraps(function)
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -174,7 +174,7 @@ def _writing(function: F, label: str) -> F:
 
 
 def for_users(kernel: F) -> F:
-    """A kernel as users call it: arrays alone, of which rules call it, are refused."""
+    """A kernel as users call it: calls with arrays only, as rules make them, are refused."""
     op: Op = kernel.op  # type: ignore[attr-defined]
 
     @functools.wraps(kernel)
@@ -200,7 +200,7 @@ def holds_array(values: Iterable[Any]) -> bool:
 def _with_tensors(
     label: str, known: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call with arrays: beside tensors arrays count as such, and alone they do not."""
+    """The arguments of a call with arrays: together with tensors arrays count as tensors, but alone they do not."""
     values = [*args, *kwargs.values()]
     listed = [item for value in values if isinstance(value, (list, tuple)) for item in value]
     tensors = [value for value in (*values, *listed) if isinstance(value, Tensor)]
@@ -217,7 +217,7 @@ def _with_tensors(
 
 
 def _as_tensor(value: Any, on_device: Any) -> Any:
-    """Tensors for arrays, also in lists, on the GPU if there is one."""
+    """Arrays converted to tensors, also in lists, on the GPU if there is one."""
     if type(value) is list or type(value) is tuple:
         return type(value)([_as_tensor(item, on_device) for item in value])
     if type(value) is not ndarray:
@@ -228,9 +228,9 @@ def _as_tensor(value: Any, on_device: Any) -> Any:
 def _mistake(
     label: str, known: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], culprit: Any
 ) -> TypeError | None:
-    """The complaint about what was given for a tensor; None if it is no argument, nor in one that is a list.
+    """The error about what was given for a tensor; None if it is neither an argument nor in a list argument.
 
-    It says in ``obj`` what that was, as an AttributeError does, so that what the user has called can be named instead.
+    Its ``obj`` is that value, as in an AttributeError, so that the function that the user called can be named instead.
     """
     if isinstance(culprit, Tensor):
         return None
@@ -248,7 +248,7 @@ def _mistake(
 
 
 def implements(*functions: Any) -> Callable[[F], F]:
-    """Answer for NumPy's ``functions`` when they are called on Tensors, with NumPy's own parameters."""
+    """Register an implementation of NumPy's ``functions`` on Tensors, with NumPy's own parameters."""
 
     def register(function: F) -> F:
         for numpy_function in functions:

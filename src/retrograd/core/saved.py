@@ -1,8 +1,8 @@
 """What nodes keep for backward: how it is saved, checked for writes in between, and brought back.
 
 A tensor is kept as itself while it has no version cell, or else with its version (:class:`Versioned`); a result as its
-array, cell and version, because the tensor holds the node; several in a :class:`SavedList`. Where the user has set
-hooks, it is what these have made of it (:class:`Packed`).
+array, cell and version, because the tensor holds the node; several in a :class:`SavedList`. If the user has set
+hooks, what these returned is kept (:class:`Packed`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Versioned(tuple[Tensor, int]):
     """A tensor saved when its storage had a version cell, with the version then.
 
-    A tensor without a cell is saved as itself: it was at version 0, and a cell that appears later tells about writes.
+    A tensor without a cell is saved as itself: it was at version 0, and a cell that appears later records writes.
     """
 
     __slots__ = ()
@@ -109,7 +109,7 @@ def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
         return value
     if tensor._data is value:
         if tensor.is_leaf and (edge is None or edge[0].is_leaf):
-            return tensor  # as in torch: as it is now, if it was made to require grad, or not to, since it was saved
+            return tensor  # as in torch: as it is now, if requires_grad was changed since it was saved
         current = tensor._resolve_edge()
         if current is edge or (current is not None and current == edge):
             return tensor
@@ -120,7 +120,7 @@ def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
 
 
 def _placed(value: Any, edge: Edge | None, cell: list[int] | None = None) -> Tensor:
-    """A tensor in a place in the graph, which may be that of a leaf."""
+    """A tensor at a place in the graph, which may be that of a leaf."""
     if edge is None or not edge[0].is_leaf:
         return wrap(value, edge, cell)
     leaf = wrap(value, None, cell)
@@ -136,7 +136,7 @@ def as_given(entry: Any, value: Any) -> Any:
 
 
 def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:
-    """torch's words for a saved tensor that was written to, with what retrograd knows besides."""
+    """torch's message for a saved tensor that was written to, with what retrograd knows in addition."""
     kind = f"{value.dtype} {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
     whole = getattr(value, "base", None)
     hint = (
@@ -162,7 +162,7 @@ class Packed:
     def __init__(self, packed: Any, unpack: Callable[[Any], Tensor]) -> None:
         self.packed = packed
         self.unpack = unpack
-        # the version cell of what was last unpacked: a write to it is one to the tensor that the hook gave
+        # the version cell of what was last unpacked: a write to that is a write to the hook's tensor
         self.cell: list[int] | None = None
 
     def value(self) -> Any:
@@ -202,16 +202,16 @@ def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callab
 
 
 class Saving(Protocol):
-    """A node that has saved tensors, as :class:`SavedTensor` needs it."""
+    """What :class:`SavedTensor` needs of a node that has saved tensors."""
 
     def raw_entry(self, slot: int) -> Any:
-        """What is kept in a slot, as it is kept."""
+        """The entry of a slot, unchanged."""
 
     def raw_value(self, slot: int, entry: Any) -> Any:
         """The array behind what is kept in a slot, if nobody wrote to it since."""
 
     def keep_packed(self, slot: int, packed: Packed) -> None:
-        """Keep this in a slot instead."""
+        """Replace the entry of a slot by this."""
 
 
 class SavedTensor:

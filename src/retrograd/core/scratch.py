@@ -9,18 +9,18 @@ import numpy as np
 
 from retrograd.core.blas import remember
 
-# Elements of the largest vector that is kept; a longer one is made anew.
+# Elements of the largest vector that is kept; longer ones are made anew each time.
 LONGEST = 5 << 16
 
-# Beginnings that are remembered; a program that makes model after model has blocks of ever new lengths.
+# Slices that are cached; a program that makes model after model has blocks of ever new lengths.
 MOST = 1 << 12
 
-# Bytes of a line of the cache.
+# Bytes of a cache line.
 _LINE = 64
 
 
 class _Scratch(threading.local):
-    """The vectors of a thread, by dtype, and their beginnings, by number and length."""
+    """The vectors of a thread, by dtype, and their initial slices, by number and length."""
 
     def __init__(self) -> None:
         self.vectors: dict[str, list[Any]] = {}
@@ -31,9 +31,9 @@ _scratch = _Scratch()
 
 
 def _aligned_empty(size: int, dtype: np.dtype[Any]) -> Any:
-    """A vector with anything in it that begins where a line of the cache does.
+    """An uninitialised vector that begins at the start of a cache line.
 
-    NumPy's arrays begin at any multiple of 16 bytes, and reading or writing 64 bytes at once then takes two lines.
+    NumPy's arrays begin at any multiple of 16 bytes, and reading or writing 64 bytes at once may then touch two lines.
     """
     memory: Any = np.empty(size * dtype.itemsize + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE
@@ -47,9 +47,9 @@ def _vectors(count: int, dtype: np.dtype[Any]) -> list[Any]:
 
 
 def scratch_vectors(count: int, like: Any) -> list[Any]:
-    """So many vectors like ``like``, with anything in them, which are this thread's until it asks once more.
+    """``count`` uninitialised vectors like ``like``, which this thread may use until it asks again.
 
-    For lengths that come again: where such vectors lie is remembered.
+    For lengths that recur: the slices are cached.
     """
     char, size = like.dtype.char, like.size
     if type(like) is not np.ndarray or size > LONGEST:
@@ -67,7 +67,7 @@ def scratch_vectors(count: int, like: Any) -> list[Any]:
 
 
 def scratch_like(x: Any) -> Any:
-    """One array of any shape and dtype, with anything in it, which is this thread's until it asks once more."""
+    """One uninitialised array like ``x``, of any shape and dtype, which this thread may use until it asks again."""
     if type(x) is not np.ndarray or x.size > LONGEST:
         return np.empty_like(x)
     return _vectors(1, x.dtype)[0][: x.size].reshape(x.shape)

@@ -1,6 +1,6 @@
 """Calling an operation that differentiates several tensors, such as ``linear`` or ``conv2d``: the short path.
 
-It does what :func:`retrograd.core.record.apply` does for plain tensors on the CPU with nobody watching, in one
+It does what :func:`retrograd.core.record.apply` does for plain tensors on the CPU while nothing observes, in one
 function; see :mod:`retrograd.core.leading_calls`, which does it for operations that differentiate one tensor.
 """
 
@@ -33,7 +33,7 @@ _new_node = object.__new__
 
 
 def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function of an operation; ``general`` answers for what is out of the ordinary."""
+    """The public function of an operation; ``general`` handles everything unusual."""
     if (
         op.kind == "elementwise"
         or op.outputs is not None
@@ -45,7 +45,7 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     ):
         return general
     forward, bind = op.in_blocks, op.bind
-    node_class: Any = None  # that of the first node, and of all, unless arguments name them
+    node_class: Any = None  # the class of the first node, and of all nodes unless it depends on arguments
     required, most, keepdim = op.required, len(op.params), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)

@@ -40,6 +40,6 @@ def show_tensor(tensor: Tensor) -> str:
 def _history_of(tensor: Tensor) -> str | None:
     try:
         node = tensor.grad_fn
-    except RuntimeError:  # a view whose base was written to, against the rules; the error comes when it is used
+    except RuntimeError:  # a view whose base was illegally written to; the error is raised when it is used
         return "Invalid"
     return None if node is None else node.name()

@@ -1,4 +1,4 @@
-"""What the user's functions take."""
+"""Signatures of the user's functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if sys.version_info >= (3, 14):
     from annotationlib import Format
 
     def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-        """What a function takes; its annotations may name what exists for type checkers only (PEP 649)."""
+        """A function's signature; its annotations may name things that exist only for type checkers (PEP 649)."""
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
 else:
     signature_of = inspect.signature

@@ -2,7 +2,7 @@
 
 A node remembers the code object and the position in its bytecode (``code`` and ``at``); they become a file and a line
 only when somebody asks. The short paths note just the position if the calling frame is the one they saw last, which is
-the usual case in a loop, and leave the code object to ``_runs``; whatever else comes to :func:`note`.
+the usual case in a loop, and leave the code object to ``_runs``; all other cases go through :func:`note`.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-# where code lies that is not the user's: ours, and what of Python's own calls functions on their behalf
+# where code lies that is not the user's: ours, and Python's own modules that call functions on users' behalf
 _INTERNAL = (PACKAGE, contextlib.__file__, functools.__file__)
 
 
 class Trace(NamedTuple):
-    """What is kept beyond the caller's own position."""
+    """What is kept in addition to the caller's own position."""
 
     outer: Stack | None = None  # the frames around the caller's, in anomaly mode
     parent: Any = None  # a weak reference to the node whose backward made this one, in anomaly mode
     module: Any = None  # a weak reference to the module that was being called
-    derived: bool = False  # whether a rule has called, for double backward
+    derived: bool = False  # whether a rule made the call, for double backward
 
 
 _DERIVED = Trace(derived=True)
 
 
 class Stack(NamedTuple):
-    """A call stack from the inside out, sharing its outer part with its neighbours'."""
+    """A call stack from the inside out; neighbouring stacks share their outer part."""
 
     code: CodeType
     at: int
@@ -61,18 +61,18 @@ _internal: dict[str, bool] = {}
 # The frame that called the last operation, in a list so that the short paths see it change; see forget().
 LAST: list[FrameType | None] = [None]
 
-# For the nodes that have only a position: from which sequence number on which code called, and what is kept beyond it.
+# For nodes that have only a position: which code called from which sequence number on, and what is kept in addition.
 _runs: deque[tuple[int, CodeType, Trace | None]] = deque(maxlen=1 << 14)
 
-# The thread whose calls are in ``_runs``. Once a second one calls, every node keeps its own code object.
+# The thread whose calls are in ``_runs``. Once a second thread calls, every node keeps its own code object.
 _only_thread: list[int | None] = [None]
 _SEVERAL = -1
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether it is code of this package, or of Python's that calls functions for others.
+    """Whether it is code of this package, or code of Python's own that calls functions for others.
 
-    What else a report passes over, :func:`retrograd.anomaly.libraries.is_between` says.
+    Reports skip more than that, see :func:`retrograd.anomaly.libraries.is_between`.
     """
     filename = code.co_filename
     known = _internal.get(filename)
@@ -89,7 +89,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning, through: Collection[str] = ()) -> None:
-    """Warn, and say that it is about the user's line that led here, also ``through`` other libraries."""
+    """Warn with the location of the user's line that led here, also ``through`` other libraries."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and (is_internal(frame.f_code) or package_of(frame) in through):
@@ -138,7 +138,7 @@ def note(node: Node, frame: FrameType) -> None:
 
 
 def _expect(seq: int, code: CodeType, trace: Trace | None, caller: FrameType) -> None:
-    """Have the short paths note the position only, from here on and as long as the same frame calls."""
+    """Have the short paths note only the position, from here on and as long as the same frame calls."""
     this = get_ident()
     if _only_thread[0] == this:
         if not code.co_flags & _RESUMED:
@@ -155,11 +155,11 @@ def _expect(seq: int, code: CodeType, trace: Trace | None, caller: FrameType) ->
 class Within(NamedTuple):
     """The call of a module that is under way.
 
-    What the ``forward`` of one of our own modules calls was called by the user where the module was, or the outermost
-    one of ours around it. So nobody has to go through the frames between.
+    Operations in the ``forward`` of one of our own modules belong to the line where the user called the module, or the
+    outermost of our modules around it. Noting that line here saves walking the frames in between.
     """
 
-    trace: Trace  # that names the module
+    trace: Trace  # the trace that names the module
     forward: CodeType | None = None  # of the module, if it is ours
     code: CodeType | None = None  # where the user called it
     at: int = 0
@@ -170,9 +170,9 @@ _latest: dict[int, Within] = {}  # by the identity of the module; most are calle
 
 
 def enter_module(module: Any) -> Within | None:
-    """Take note that a module is called, and return what is to be put back into ``local.within`` when it has ended.
+    """Take note that a module is called, and return the value to restore in ``local.within`` when the call has ended.
 
-    For ``Module.__call__``, whose caller is the one that counts.
+    For ``Module.__call__``, whose caller is the relevant one.
     """
     outer: Within | None = local.within
     latest = _latest.get(id(module))
@@ -226,18 +226,18 @@ def _inherit(node: Node, parent: Node) -> None:
         node.at = found[1], trace
 
 
-# generators and coroutines: the same frame may go on in another place of the stack
+# generators and coroutines: the same frame may continue at another place in the stack
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def forget() -> None:
-    """Let go of the last caller's frame, which holds its variables."""
+    """Release the last caller's frame, which keeps its variables alive."""
     LAST[0] = None
     local.outside = None
 
 
 def _stack(frame: FrameType | None) -> Stack | None:
-    """The stack from ``frame`` outwards; what has not moved since the last call in this thread is not built again."""
+    """The stack from ``frame`` outwards; frames that have not moved since the last call in this thread are reused."""
     if frame is None:
         return None
     # a suspended frame at the same instruction has the same frames around it
@@ -255,7 +255,7 @@ def _stack(frame: FrameType | None) -> Stack | None:
 
 
 def _found(node: Any) -> tuple[CodeType, int, Trace | None] | None:
-    """What was noted for a node; None if nothing, or so long ago that it is lost."""
+    """What was noted for a node; None if nothing was, or if it has been dropped since."""
     if not hasattr(node, "at"):
         return None
     at, trace = node.at if type(node.at) is tuple else (node.at, None)
@@ -324,7 +324,7 @@ def module_of(node: Any) -> Any:
 
 
 def is_derived(node: Any) -> bool:
-    """Whether the rule of an operation made ``node``, for double backward, and not the line that it is put down to."""
+    """Whether an operation's rule made ``node``, for double backward, and not the line that it is attributed to."""
     found = _found(node)
     return found is not None and found[2] is not None and found[2].derived
 

@@ -1,7 +1,7 @@
 """What a rule may name, and what is kept of a call for it.
 
-Every name that some rule of an operation uses is a slot of that operation's nodes. :func:`meaning` reads such a name;
-whoever keeps values for rules, or hands them over at once, goes by it.
+Every name that some rule of an operation uses is a slot of that operation's nodes. :func:`meaning` interprets such a
+name; all code that keeps values for rules, or passes them on at once, relies on it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retrograd.core.tensor import Tensor, wrap
 if TYPE_CHECKING:
     from retrograd.core.op import Op
 
-# What a name means, with the number of the parameter, result or byproduct that it is about.
+# What a name means, with the number of the parameter, result or byproduct that it refers to.
 ARGUMENT, SHAPE, BYPRODUCT, RESULT, RESULTS, NEEDS = range(6)
 
 
@@ -68,7 +68,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 class Keeping(NamedTuple):
-    """What becomes of the values that rules name."""
+    """How the values that rules name are stored."""
 
     argument: Callable[[Any], Any]
     result: Callable[[Tensor], Any]
@@ -78,19 +78,19 @@ class Keeping(NamedTuple):
 
 FOR_BACKWARD = Keeping(save_argument, save_result, save_byproduct, SavedList)
 
-# Gives what a slot keeps, from a call's arguments, its arrays, the edges, and the result (or the list of results).
+# Returns what a slot keeps, given a call's arguments, its arrays, the edges, and the result (or list of results).
 Saver = Callable[[list[Any], list[Any], Any, Any], Any]
 
 
 def compile_saver(op: Op, slot: str, keeping: Keeping = FOR_BACKWARD) -> Saver:
-    """What gives what ``slot`` keeps."""
+    """The function that returns what ``slot`` keeps."""
     known = meaning(op, slot)
     assert known is not None  # Op has asked already
     what, number = known
     keep_argument, keep_result, keep_byproduct, several = keeping
     if what == ARGUMENT:
         return lambda bound, arrays, edges, result: keep_argument(bound[number])
-    if what == BYPRODUCT:  # they lie behind the arguments
+    if what == BYPRODUCT:  # they come after the arguments
         position = len(op.params) + number
         return lambda bound, arrays, edges, result: keep_byproduct(arrays[position])
     if what == RESULTS:

@@ -2,16 +2,16 @@
 
 ``local.mode`` is the only thing the hot path looks at:
 
-* ``RECORD``: gradients are recorded and nobody watches. The usual case.
-* ``NO_GRAD``: nothing is recorded and nobody watches.
-* ``WATCHED``: something else is going on (inference mode, saved-tensor hooks, an observer, a monitor that looks at each
-  result because there are no floating-point flags); the general path asks what.
+* ``RECORD``: gradients are recorded and nothing observes. The usual case.
+* ``NO_GRAD``: nothing is recorded and nothing observes.
+* ``WATCHED``: something else is active (inference mode, saved-tensor hooks, an observer, a monitor that checks each
+  result because there are no floating-point flags); the general path finds out what.
 * ``SITES``: as ``RECORD``, and every node notes where it was called, because of anomaly mode or a monitor.
 
-The other fields say what that is. Whoever changes one calls :func:`refresh`.
+The other fields say what that is. Code that changes one must call :func:`refresh`.
 
-An interrupt (Ctrl-C) comes where something is called, never between two stores. So what puts modes back in a
-``finally`` stores all of them first, ``mode`` with the rest, and calls something only then.
+An interrupt (Ctrl-C) arrives where something is called, never between two stores. So code that restores modes in a
+``finally`` stores all of them first, including ``mode``, and calls something only then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_GRAD = 1
 WATCHED = 2
 SITES = 3
 
-# What keeps all threads under observation, or None; see retrograd.anomaly. The engine tells it about every backward.
+# The monitor of all threads, or None; see retrograd.anomaly. The engine notifies it of every backward.
 monitor: Any = None
 
 
@@ -36,13 +36,13 @@ class _Local(threading.local):
     mode: int = RECORD
     grad_enabled: bool = True
     inference: bool = False
-    # whether inference tensors may be saved: a transform is running that nothing outside takes gradients of
+    # whether inference tensors may be saved: a transform is running whose results nothing outside differentiates
     untracked: bool = False
-    transforms: int = 0  # how many functions that retrograd.func transforms are running, each inside of the one before
+    transforms: int = 0  # how many functions transformed by retrograd.func are running, nested in one another
     # the stack of (pack, unpack) pairs set by saved_tensors_hooks; None while it is empty
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] | None = None
     saved_hooks_disabled: str | None = None
-    # told of a tensor before an in-place operation writes to it; see allow_mutation_on_saved_tensors
+    # notified of a tensor before an in-place operation writes to it; see allow_mutation_on_saved_tensors
     before_write: Callable[[Any], None] | None = None
     # the backward that this thread is in the middle of, for the hooks that run in it; an engine.GraphTask
     graph_task: Any = None
@@ -51,7 +51,7 @@ class _Local(threading.local):
     forward_enabled: bool = True
     # what gives the results of an operation their tangents: the dual level, unless forward mode is off
     tangents: Any = None
-    # the calls of vmap under way, outermost first, and what lifts operands that are the same for all their samples
+    # the active calls of vmap, outermost first, and the function that lifts operands shared by all their samples
     vmaps: tuple[Any, ...] = ()
     lift: Any = None
     # the profiler and the detector share this one slot
@@ -62,10 +62,10 @@ class _Local(threading.local):
     within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
     reached: Any = None  # the leaves that the backward under way has reached, in the monitor's list
-    listens: bool = False  # whether the monitor hears of the flags that are raised in this thread
+    listens: bool = False  # whether the monitor is notified of flags raised in this thread
 
     def __init__(self) -> None:
-        """Run once in every thread, when it first looks at a mode."""
+        """Run once in every thread, when it first reads a mode."""
         if monitor is not None:
             monitor.enter_thread()
 
@@ -82,7 +82,7 @@ def refresh() -> None:
 
 
 def _mode(grad_enabled: bool) -> int:
-    """The mode by the other fields, among them the level whose tangents are kept, which is recomputed first."""
+    """The mode that follows from the other fields; the level whose tangents are kept is recomputed first."""
     if local.dual_level is not None:
         local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
     watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
@@ -100,7 +100,7 @@ def _mode(grad_enabled: bool) -> int:
 
 
 def set_monitor(new: Any) -> Any:
-    """Let ``new`` observe all threads (None: nobody) and return who did before.
+    """Let ``new`` observe all threads (None: no monitor) and return the previous monitor.
 
     Threads that have not changed a mode yet follow at once, others at their next change, such as a backward.
     """
@@ -115,7 +115,7 @@ def set_grad_enabled(mode: bool) -> bool:
     """Switch recording on or off in this thread and return what it was before; inference mode keeps it off."""
     previous = local.grad_enabled
     enabled = mode and not local.inference
-    # both at last, as an interrupt can only come where something is called
+    # both last, as an interrupt can only arrive where something is called
     local.mode, local.grad_enabled = _mode(enabled), enabled
     return previous
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# those of the operands, by which hardly anybody calls
+# names of the operands, which are rarely used in calls
 OF_OPERANDS = frozenset(("input", "self", "x1", "x2"))
 
 _SYNONYMS = (
@@ -26,7 +26,7 @@ _SYNONYMS = (
 
 
 def synonyms(params: Sequence[str], first: str | None) -> dict[str, str]:
-    """By which further names a function takes its parameters.
+    """The further names under which a function takes its parameters.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from retrograd.device import as_device
 from retrograd.dtypes import default_float
 
 if TYPE_CHECKING:
-    from retrograd.core.methods import Methods  # a stub, of what operations add to the class
+    from retrograd.core.methods import Methods  # a stub of the methods that operations add to the class
     from retrograd.core.node import Node
     from retrograd.core.views import Moves, View
 else:
@@ -37,7 +37,7 @@ class Meta:
     requires_grad: bool = False  # of a leaf; other tensors have an edge instead
     accumulator: Callable[[], Node | None] | None = None  # weak, because the accumulator holds the leaf
     view: View | None = None
-    moved: Moves | None = None  # of a base whose dimensions were changed in place, beside which there are views
+    moved: Moves | None = None  # of a base that has views and whose dimensions were changed in place
     hooks: Hooks | None = None  # of a leaf; those of other tensors live on the node
     post_accumulate_hooks: Hooks | None = None
     inference: bool = False
@@ -63,7 +63,7 @@ class Tensor(Methods):
 
     _data: np.ndarray
     _edge: Edge | None  # the node that computed it and which of its outputs it is; None for leaves and views
-    _cell: list[int] | None  # [version], shared by all tensors on the same storage; None is a version 0 nobody shares
+    _cell: list[int] | None  # [version], shared by all tensors on the same storage; None is an unshared version 0
     _meta: Meta | None
     _grad: Tensor | None
 
@@ -359,7 +359,7 @@ class Tensor(Methods):
     __hash__ = object.__hash__  # by identity, though == is elementwise
 
     def __format__(self, spec: str) -> str:
-        # a number like any other, except where its repr says more, as that of parameters does
+        # formatted like a number, unless its repr says more, as for parameters
         if self._data.ndim == 0 and (spec or not (local.vmaps or "_is_param" in self.__dict__)):
             return format(self._data.item(), spec)
         return object.__format__(self, spec)
@@ -385,7 +385,7 @@ def wrap(data: Any, edge: Edge | None = None, cell: list[int] | None = None) -> 
 
 
 def cell_of(tensor: Tensor) -> list[int]:
-    """The version cell of a tensor, made now if nobody needed it before."""
+    """The version cell of a tensor, made now if it was not needed before."""
     cell = tensor._cell
     if cell is None:
         cell = tensor._cell = [0]
@@ -410,13 +410,13 @@ _accumulate_grad: Any = None
 
 
 def set_accumulator(node_class: type[Node]) -> None:
-    """Say what accumulates gradients into leaves; :mod:`retrograd.core.node` does, which imports this module."""
+    """Set the class that accumulates gradients into leaves; for :mod:`retrograd.core.node`, which imports this."""
     global _accumulate_grad
     _accumulate_grad = node_class
 
 
 def accumulator_of(leaf: Tensor) -> Node:
-    """The node that adds gradients to ``leaf.grad``: the living one, or a new one."""
+    """The node that adds gradients to ``leaf.grad``: the existing one, or a new one."""
     meta = leaf._meta or leaf._own_meta()
     ref = meta.accumulator
     node = None if ref is None else ref()

@@ -1,4 +1,4 @@
-"""One class per dtype, such as ``FloatTensor``: how tensors were made and asked for before there were dtypes."""
+"""One class per dtype, such as ``FloatTensor``: how tensors were made and tested for before dtypes existed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DTYPES = {
 
 
 class TensorType(type):
-    """The class of these classes: calling one makes a Tensor of its dtype, and such a Tensor is an instance of it."""
+    """The metaclass: calling one of its classes makes a Tensor of its dtype, and such a Tensor is an instance of it."""
 
     dtype: dtypes.dtype
     device: str

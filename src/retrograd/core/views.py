@@ -16,18 +16,18 @@ Step = tuple["Op", list[Any], "int | None"]
 
 
 class Moves(NamedTuple):
-    """What in-place forms such as ``t_`` did to a base: its views' steps begin from the dimensions it had before."""
+    """What in-place forms such as ``t_`` did to a base: its views' steps start from its earlier dimensions."""
 
     there: tuple[Step, ...]
     back: tuple[Step, ...]
 
     @classmethod
     def of(cls, base: Tensor) -> Moves:
-        """Those of a tensor, which mostly has made none."""
+        """The moves of a tensor; usually there are none."""
         return (None if base._meta is None else base._meta.moved) or _NO_MOVES
 
     def then(self, there: Step, back: Step) -> Moves:
-        """These, and one more."""
+        """These moves, followed by one more."""
         return Moves((*self.there, there), (back, *self.back))
 
 
@@ -54,7 +54,7 @@ class View:
         self.steps = steps
         self.forbidden = forbidden
         self.edge: Edge | None = None
-        self.version = base._version  # the version at which ``edge`` was right
+        self.version = base._version  # the version at which ``edge`` was valid
 
     def set_edge(self, tensor: Tensor, edge: Edge | None) -> None:
         self.edge = edge
@@ -70,13 +70,13 @@ class View:
             base_edge = self.base._resolve_edge()
             edge = self.edge
             if base_edge is None and edge is None:
-                return None  # the write still counts, if the base is made to require grad later
+                return None  # the write still counts if the base is made to require grad later
             if base_edge is None:
                 edge = None
             elif edge is not None or self.forbidden is None or not self.base.is_leaf:
                 before = local.grad_enabled, local.mode
                 try:
-                    set_grad_enabled(True)  # whoever asks, and when: the answer is kept
+                    set_grad_enabled(True)  # independent of the caller's mode, as the answer is kept
                     fresh = replay(self.base, self.steps_from_base())
                 finally:
                     local.grad_enabled, local.mode = before
@@ -91,15 +91,15 @@ class View:
         """The steps that lead here from the base as it is now."""
         there, back = Moves.of(self.base)
         if there and len(self.steps) >= len(there) and all(map(operator.is_, self.steps, there)):
-            return self.steps[len(there) :]  # made of the base as it is now
+            return self.steps[len(there) :]  # made from the base in its current form
         return back + self.steps
 
     def last_edge(self, tensor: Tensor) -> Edge | None:
-        """The edge of the view: the last one it had, if it is lost."""
+        """The edge of the view: if it is lost, the last one it had."""
         return self.edge if self.is_lost(tensor) else self.current_edge(tensor)
 
     def is_lost(self, tensor: Tensor) -> bool:
-        """Whether the storage was written to since, which leaves a view like this without a history that is right."""
+        """Whether the storage was written to since, which leaves a view like this without a correct history."""
         return (
             self.forbidden is not None
             and self.version != tensor._version
@@ -169,7 +169,7 @@ def _owner(array: Any) -> Any:
 
 
 def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int | None = None) -> Tensor:
-    """Wrap the result of a view operation, tied to its base if NumPy made it a view indeed."""
+    """Wrap the result of a view operation, tied to its base if NumPy actually made a view."""
     source = bound[0]
     if not shares_memory(result, arrays[0]) or not isinstance(source, Tensor):
         return wrap(result)

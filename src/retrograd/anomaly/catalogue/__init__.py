@@ -1,11 +1,11 @@
 """Why it happened and what to write instead: the catalogue of causes.
 
-:func:`diagnose` looks at the born event alone: the operation, the kind of birth, the values of its operands, where
-they came from and who used the result (:class:`~retrograd.anomaly.surroundings.Surroundings`). It serves any tensor
+:func:`diagnose` uses only the event of the birth: the operation, the kind of birth, the values of its operands, where
+they came from and what used the result (:class:`~retrograd.anomaly.surroundings.Surroundings`). It serves any tensor
 library whose adapter fills those in; with less information it says less. Rows are tried from the most specific to the
 most general: causes outside single operations, library functions with a known edge, float16, recurrences, whole
-expressions (the log of a softmax before the log of zero), masks, single functions at the edge of their domain, and at
-last what can be said of any operation.
+expressions (the log of a softmax before the log of zero), masks, single functions at the edge of their domain, and
+finally what can be said of any operation.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Diagnosis:
     """Why a value was born and what to write instead.
 
     ``number`` is the row of the catalogue (None for an unknown cause, or one without a row), ``remedy`` one line of
-    code or None, ``lineno`` the line that it replaces, if it is one rewritten, and ``filename`` the file of that line.
+    code or None, ``lineno`` the line that it replaces, if it is rewritten, and ``filename`` the file of that line.
     """
 
     number: int | None
@@ -141,14 +141,14 @@ def _diagnosed(scene: Scene) -> Diagnosis:
 
 
 def _line_at(scene: Scene, place: Place | None) -> str | None:
-    """The line that stands in a place, as far as it is known."""
+    """The line at a place, if it is known."""
     written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
     known = ((where, text) for where, text in written if where is not None and text is not None)
     return next((text for where, text in known if where == place), None)
 
 
 def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Finding:
-    """The finding, without a line that would call a layer once more that an earlier line has called."""
+    """The finding, without a line that would repeat an earlier line's call of a layer."""
     line = _line_at(scene, place)
     others = (
         [] if finding.rewritten is None else [each for each in scene.operations() if each.code_line not in (line, None)]
@@ -170,13 +170,13 @@ def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Findi
 def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     """Whether a line computes, as rewritten, what the one that it replaces was to compute.
 
-    It does not if it is no code, if it draws random numbers more often, as these would not be the same, or if it names
-    what has no value there.
+    It does not if it is not valid code, if it draws random numbers more often, as these would differ, or if it uses
+    names without a value there.
     """
     line = _line_at(scene, place)
     if line is None or place is None:
         return True
-    if Line.parse(rewritten) is None and Line.parse(line) is not None:  # as where a call would be written to
+    if Line.parse(rewritten) is None and Line.parse(line) is not None:  # for example if it would assign to a call
         return False
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
     return not is_drawn_anew and scene.may_stand(rewritten, place)
@@ -214,7 +214,7 @@ def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:
 def explain(event: NaNEvent) -> NaNEvent:
     """Return the event with its cause and its remedy filled in, and those of further births of its step.
 
-    Where the cause lies in the training, in the learning rate say, so does that of whatever else went wrong.
+    If the cause lies in the training, for example in the learning rate, it also explains the further births.
     """
     found = diagnose(event)
     first = _filled_in(event, found)
@@ -279,7 +279,7 @@ def _unknown(scene: Scene) -> Diagnosis:
 
 
 def _came_in(scene: Scene) -> str | None:
-    """Which layer was the first to put out an infinity, of which another one has made a NaN."""
+    """Which layer was the first to put out an infinity, from which another layer made a NaN."""
     event, layers = scene.event, scene.context.get("layers")
     if event.kind != "invalid" or not event.input_has_inf or event.input_has_nan or not layers:
         return None

@@ -25,10 +25,10 @@ def decisive(written: Written) -> ast.expr | None:
 
 
 def alike(line: Line, written: Written, *, complements: bool = False) -> Iterator[ast.expr]:
-    """The deciding arguments of other operations in a line that have their fault where one of it has its own.
+    """The decisive arguments of other operations in a line that fail together with a given one.
 
-    For a pole those that are 0 together with its argument; with ``complements`` in logarithms ``1 - p`` besides ``p``,
-    too. For an exponential those of all exponentials that are made of the same variables.
+    For a pole, those that are 0 together with its argument; with ``complements``, in logarithms also ``1 - p`` besides
+    ``p``. For an exponential, those of all exponentials of the same variables.
     """
     node = decisive(written)
     if node is None:
@@ -67,14 +67,14 @@ def complements(line: Line, log: Written) -> Iterator[tuple[Written, ast.expr]]:
 
 
 def _have_fault(one: Written, other: Written) -> bool:
-    """Whether powers among two operations have their fault at 0: both, where it is not known, if one has it."""
+    """Whether two operations fail together as far as powers go: exponents are numbers, or both are the same."""
     powers = [each.argument(1, "exponent") for each in (one, other) if each.op == "pow"]
     unknown = [each for each in powers if each is not None and number_written(each) is None]
     return not unknown or (len(powers) == 2 and len(unknown) == 2 and _same(*unknown))
 
 
 def _base(line: Line, node: ast.expr) -> ast.expr:
-    """What an expression is 0 with: ``x`` of ``x ** 2``, of ``x * x``, of ``2 * x`` and of ``tanh(x)``."""
+    """The expression together with which this one is 0: ``x`` for ``x ** 2``, ``x * x``, ``2 * x`` and ``tanh(x)``."""
     while True:
         written = line.operation_at(node)
         if written is None or not written.arguments:

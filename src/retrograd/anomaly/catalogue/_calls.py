@@ -1,4 +1,4 @@
-"""Calls that a remedy must not repeat: of layers, whose dropout would be another one, and of own functions."""
+"""Calls that a remedy must not repeat: of layers, whose dropout would differ, and of the program's own functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = ("z", "h", "result", "given")
 def named_instead(rewritten: str, line: str, others: Collection[str]) -> tuple[str, str, str] | None:
     """A rewritten line with a name for a call that the line itself does not make, but one of some ``others`` does.
 
-    The result is the line, the name and the call. None if it calls nothing of theirs more often than the line that it
+    The result is the line, the name and the call. None if no call of theirs occurs more often than in the line that it
     replaces.
     """
     new, old = Line.parse(rewritten), Line.parse(line)
@@ -38,7 +38,7 @@ def named_instead(rewritten: str, line: str, others: Collection[str]) -> tuple[s
 
 
 def _calls(line: Line) -> Iterator[ast.AST]:
-    """The calls in a line of anything else than an operation of a library."""
+    """The calls in a line of anything other than an operation of a library."""
     for written in line.operations:
         if isinstance(written.node, ast.Call) and not _is_operation(written, written.node.func):
             yield written.node

@@ -57,7 +57,7 @@ class Written:
         return self.arguments[position] if position < len(self.arguments) else None
 
     def given(self, op: str, params: Sequence[str], param: str) -> ast.expr | None:
-        """The argument for one of an operation's parameters; by its name only, where this is another function."""
+        """The argument for one of an operation's parameters; only by its name if this is another function."""
         if param in self.keywords or self.op != op:
             return self.keywords.get(param)
         if op == "where" and self.form == "method":  # input.where(condition, other)
@@ -113,8 +113,8 @@ class Written:
 class Site:
     """Where an operation stands in a line: spelled out, or as a name that an earlier line gave it.
 
-    Spelled out, ``node`` is ``written.node``. ``place`` is where the line stands, ``made`` where that does in which
-    ``written`` is, if it is another.
+    If spelled out, ``node`` is ``written.node``. ``place`` is the place of the line, ``made`` that of the line with
+    ``written``, if it is a different one.
     """
 
     line: Line
@@ -133,7 +133,7 @@ class Site:
 
     @property
     def can_be_moved(self) -> bool:
-        """Whether what an earlier line has written means the same in this one: ``x`` of ``x = exp(x)`` does not."""
+        """Whether the code of an earlier line means the same in this one: ``x`` in ``x = exp(x)`` does not."""
         if self.made is None:
             return True
         parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
@@ -148,13 +148,13 @@ class Site:
 
 
 _RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
-_ABOVE = "lines_above "  # for those before an operator with which a line goes on
+_ABOVE = "lines_above "  # for those before an operator that continues an expression
 _OPERATOR = re.compile(r"(?:[-+*/@%&|^]|(?:and|or)\b)")
-_CLOSED = re.compile(r"\s*[\])},]\s*(?:#[^'\"]*)?$")  # what a line ends with that others have opened
+_CLOSED = re.compile(r"\s*[\])},]\s*(?:#[^'\"]*)?$")  # the end of a line that closes brackets of earlier lines
 _MOST_CLOSED = 6
 _ADDED = re.compile(r"^\(\.\.\. \+ ([\w.-]+)\)")
 
-# What a line may begin with that is a part of a compound statement: the rest is whole.
+# How a line that is a clause of a compound statement may begin; the rest of it is complete.
 _HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*(?=[^\s#])")
 
 
@@ -240,12 +240,12 @@ class Line:
         return b"".join((*pieces, self._encoded[position:end])).decode()
 
     def _fitted(self, node: ast.AST, new: str) -> tuple[tuple[int, int], str]:
-        """The place that a new text takes, and the text with parentheses if the place needs them."""
+        """The span that a new text replaces, and the text, with parentheses if needed there."""
         first, last = self._span(node)
         if isinstance(node, ast.AugAssign):
             return (first, last), f"{self.text(node.target)} = {new}"
         parent = self._parents.get(node)
-        if self.is_written_to(node):  # what is changed must be the tensor, not something made of it
+        if self.is_written_to(node):  # the tensor itself must be changed, not something made from it
             new = _in_place(self.text(node), new)
         tight = (
             isinstance(parent, (*_LOOSE, ast.Attribute))
@@ -260,7 +260,7 @@ class Line:
         return (first, last), atom(new)
 
     def is_written_to(self, node: ast.AST) -> bool:
-        """Whether it is something that an in-place function or method changes: ``x.log_()``, ``torch.log_(x[0])``."""
+        """Whether an in-place function or method changes it, as in ``x.log_()`` or ``torch.log_(x[0])``."""
         parent = self._parents.get(node)
         call = self._parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else parent
         may_be_seen = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or _may_give_view(node)
@@ -287,10 +287,10 @@ class Line:
     def given_at(
         self, columns: tuple[int, int], op: str, params: Sequence[str], param: str
     ) -> tuple[ast.expr | None, bool]:
-        """What is written for a parameter of the operation that stands at these columns, an assignment included.
+        """What is written for a parameter of the operation at these columns, which may be an assignment.
 
-        ``params`` are the operation's parameters, in the order of its operands. The second result says whether it is
-        this operation that stands there, and no function that calls it.
+        ``params`` are the operation's parameters, in the order of its operands. The second result says whether this
+        operation itself is written there, and not a function that calls it.
         """
         for written in self.operations:
             if self._columns(written.node) == columns:
@@ -325,7 +325,7 @@ class Line:
         return self.column(node), self.column(node) + len(self._encoded[start:end].decode())
 
     def operation_at(self, node: ast.AST | None) -> Written | None:
-        """The operation that an expression is."""
+        """The operation that an expression consists of, if any."""
         return next((written for written in self.operations if written.node is node), None)
 
     def only(self, op: str) -> Written | None:
@@ -364,7 +364,7 @@ class Line:
         return (node for node in named if isinstance(node.ctx, ast.Load) or node in changed)
 
     def parameters(self) -> set[str]:
-        """The names of what the lambdas in the line are given."""
+        """The names of the parameters of lambdas in the line."""
         return {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg)}
 
     def default_of(self, parameter: str) -> ast.expr | None:
@@ -375,7 +375,7 @@ class Line:
         return None
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
-        """The numbers written in the line, with what :func:`number_written` tells of them."""
+        """The numbers written in the line, with their values by :func:`number_written`."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.expr) and (known := number_written(node)) is not None:
                 yield node, known
@@ -386,7 +386,7 @@ class Line:
         return isinstance(parent, (ast.List, ast.Tuple)) or (isinstance(parent, ast.UnaryOp) and self.is_item(parent))
 
     def is_picked(self, node: ast.AST) -> bool:
-        """Whether elements are picked from what an expression is."""
+        """Whether elements are picked from an expression."""
         parent = self._parents.get(node)
         return isinstance(parent, ast.Subscript) and parent.value is node
 
@@ -407,7 +407,7 @@ class Line:
 
     @property
     def is_simple(self) -> bool:
-        """Whether another statement may stand before it in its line: it is no header of a block, nor a part."""
+        """Whether another statement may be put before it in its line: it is neither a block's header nor a fragment."""
         return not (self._head or self._above) and all(
             isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
         )
@@ -452,7 +452,7 @@ class Line:
         return self._number_of(node) < self._number_of(other)
 
     def written_around(self, node: ast.AST) -> tuple[set[str], set[str], set[str]]:
-        """The names that statements give a value: those in front of that of a node, it, and those behind it."""
+        """The names assigned by the statements before that of a node, by that statement, and by those after it."""
         body, own = self._tree.body, self._number_of(node)
         parts = body[:own], body[own : own + 1], body[own + 1 :]
         before, its, behind = ({name for each in part for name in written_by(each)} for part in parts)
@@ -520,7 +520,7 @@ def number_written(node: ast.AST | None) -> float | None:
 
 
 def _number(node: ast.AST | None) -> float | None:
-    """The number that an expression without a sign is, infinity and NaN by any of their names."""
+    """The value of an expression that is an unsigned number, including infinity and NaN by any of their names."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) else None
     if isinstance(node, ast.Attribute):
@@ -537,7 +537,7 @@ _ODD = {f"{sign}{name}": float(f"{sign}{name}") for sign in ("", "+", "-") for n
 
 
 def dotted(node: ast.expr) -> str | None:
-    """The name that an expression is, dots included."""
+    """The expression as a name, dots included; None if it is not one."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -562,7 +562,7 @@ def atom(text: str) -> str:
 
 
 def _in_place(target: str, new: str) -> str:
-    """The expression that ``target`` is to be given, as what gives it that in place."""
+    """Code that assigns the expression ``new`` to ``target`` in place."""
     name = re.escape(target)
     if match := re.fullmatch(rf"(?:\w+\.)*clamp\({name}, (.*)\)|{name}\.clamp\((.*)\)", new):
         return f"{target}.clamp_({match[1] or match[2]})"
@@ -572,7 +572,7 @@ def _in_place(target: str, new: str) -> str:
 
 
 def _may_give_view(node: ast.AST) -> bool:
-    """Whether it is a call of something else than an operation that makes a new tensor."""
+    """Whether it is a call of anything other than an operation that makes a new tensor."""
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
@@ -584,7 +584,7 @@ _COPYING = frozenset(("clone", "getitem", "to"))
 
 
 def bare(node: ast.AST) -> ast.AST:
-    """The expression without what merely hands it on: indexing, reshaping, ``.T``."""
+    """The expression without operations that merely pass it on: indexing, reshaping, ``.T``."""
     while True:
         if isinstance(node, (ast.Subscript, ast.Attribute)):
             node = node.value

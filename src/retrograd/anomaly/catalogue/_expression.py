@@ -20,7 +20,7 @@ EXPONENTIALS = ("exp", "exp2", "expm1", "sinh", "cosh")
 
 
 def normal(operation: Operation, depth: int = 0) -> Operation:
-    """The operation and all that it was made from, under canonical names and with reversed operators turned round."""
+    """The operation and its producers, under canonical names and with the operands of reversed operators swapped."""
     op = canonical(operation.op)
     args = tuple(_normal_operand(operand, depth) for operand in operation.args)
     if op in _REVERSED and len(args) >= 2:
@@ -53,7 +53,7 @@ def second(operation: Operation) -> Operand | None:
 
 
 def maker(operand: Operand | None, *ops: str) -> Operation | None:
-    """The operation that made an operand, if it is one of these; what merely hands values on is looked through."""
+    """The operation that made an operand, if it is one of these; operations that merely pass on values are skipped."""
     producer = operand.producer if operand is not None else None
     while producer is not None and producer.op not in ops:
         if producer.op not in TRANSPARENT:
@@ -68,7 +68,7 @@ def made_from(operand: Operand | None, *ops: str, depth: int = 4) -> Operation |
 
 
 def nearest(operand: Operand | None, is_meant: Callable[[Operation], bool], depth: int) -> Operation | None:
-    """The nearest operation that is meant, of those that an operand was computed from."""
+    """The nearest operation for which ``is_meant`` holds, of those that an operand was computed from."""
     producer = operand.producer if operand is not None else None
     if producer is None or depth == 0:
         return None
@@ -96,7 +96,7 @@ def number(value: Any) -> float | None:
 
 
 def is_number(operand: Operand) -> bool:
-    """Whether it is a number of Python's, which PyTorch keeps as a tensor of the widest type."""
+    """Whether it is a Python number, which PyTorch keeps as a tensor of the widest type."""
     return operand.constant or (operand.shape == () and operand.dtype in ("torch.int64", "torch.float64"))
 
 
@@ -188,7 +188,7 @@ def addends(operand: Operand | None) -> tuple[Operand, Operand] | None:
 
 
 def plus_one(operand: Operand | None) -> Operand | None:
-    """What one was added to to give an operand."""
+    """The other summand if an operand was computed as one plus something."""
     pair = addends(operand)
     if pair is None:
         return None
@@ -255,7 +255,7 @@ def summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
 
 
 def euclidean(operand: Operand | None) -> Operand | None:
-    """What an operand is the Euclidean norm of, by :func:`norm` or written out."""
+    """The vector of which an operand is the Euclidean norm, by :func:`norm` or written out."""
     if norm := maker(operand, "norm"):
         return first(norm)
     outer = maker(operand, "sqrt", "pow")
@@ -275,7 +275,7 @@ def least(operand: Operand) -> float | None:
 
 
 def shown(number: Any) -> str:
-    """A number as a person reads it."""
+    """A number in readable form."""
     if isinstance(number, float) and math.isfinite(number):
         text = f"{number:.6g}"
         return text if float(text) == number or abs(number - 1) > 1e-5 else repr(number)

@@ -17,10 +17,10 @@ _Given = Mapping[str, ast.expr]
 
 
 def inlined(call: Written, place: Place | None) -> tuple[str, dict[str, str]] | None:
-    """What a call computes, and what it gives the function's parameters, as texts.
+    """What a call computes, and its arguments by parameter, as texts.
 
-    None unless the function does no more than to give names to expressions and to return one, with names that mean the
-    same at the call, and nothing that it is given would be called more than once.
+    None unless the function only names expressions and returns one, its names mean the same at the call, and no call
+    among the arguments would be repeated.
     """
     node = call.node
     if place is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -47,7 +47,7 @@ def inlined(call: Written, place: Place | None) -> tuple[str, dict[str, str]] | 
 
 
 class _With(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Replaces names by expressions."""
 
     def __init__(self, given: _Given) -> None:
         self._given = given
@@ -57,7 +57,7 @@ class _With(ast.NodeTransformer):
 
 
 def _given(function: _Function, call: ast.Call) -> dict[str, ast.expr] | None:
-    """What a call gives each parameter, defaults included; None if it cannot be told."""
+    """The argument for each parameter of a call, defaults included; None if that cannot be determined."""
     arguments = function.args
     parameters = parameters_of(arguments)
     names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
@@ -72,7 +72,7 @@ def _given(function: _Function, call: ast.Call) -> dict[str, ast.expr] | None:
 
 
 def _body(function: _Function) -> list[tuple[str | None, ast.expr]] | None:
-    """The names that a function gives and their expressions, and at last what it returns."""
+    """The names that a function assigns with their expressions, and finally what it returns."""
     if isinstance(function, ast.Lambda):
         return [(None, function.body)]
     found: list[tuple[str | None, ast.expr]] = []

@@ -1,4 +1,4 @@
-"""What becomes of a large number in the operations that follow: how large it may be for them to stay in range."""
+"""How large a number may be for the operations that follow it to stay in range."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def allowed(chain: Sequence[Operation], limit: float) -> float:
 
 
 def _before(operation: Operation, before: Operation, most: float, limit: float) -> float:
-    """How large the operand of an operation may be whose result may be no larger than ``most``."""
+    """How large the operand of an operation may be if its result must not exceed ``most``."""
     if operation.op in _BOUNDED:
         return limit
     if operation.op in EXPONENTIALS:

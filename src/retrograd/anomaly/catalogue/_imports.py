@@ -67,9 +67,9 @@ def imported(module: str) -> list[str]:
 
 
 def missing_imports(code: str, filename: str | None) -> list[str]:
-    """What is to be imported before a file can call what is written in a line; a notebook's cell may have it already.
+    """The imports that a file needs before it can use the code of a line; another notebook cell may have them already.
 
-    Only names are looked for that nothing in the file is called by.
+    Only names that the file does not use for anything are considered.
     """
     if filename is None or not os.path.isfile(filename):
         return []

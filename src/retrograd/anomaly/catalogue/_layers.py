@@ -13,9 +13,9 @@ _OF_SHAPES = frozenset(("Dropout", "Flatten", "Identity", "Unflatten"))
 
 
 def last_layer(operation: Operation, kind: str, other: str) -> tuple[str, Place] | None:
-    """The statement that makes the layer which has called an operation, with a layer of another kind in its place.
+    """The statement that makes the layer which called an operation, with that layer replaced by one of another kind.
 
-    Of layers in a row that is the last one. None unless it is found, and is of the ``kind``.
+    For a sequence of layers that is the last one. None unless it is found, and is of the ``kind``.
     """
     line, place = Line.parse(operation.code_line), operation.place
     names = set() if line is None else {name for name, _ in line.calls()}

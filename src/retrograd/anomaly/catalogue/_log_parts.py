@@ -33,9 +33,9 @@ _OF_ONE = ("sum", "mean", "sqrt", "reciprocal", *_MOVING)
 
 @dataclass(frozen=True)
 class Logarithm:
-    """The text of a logarithm, a number to be added to it, and whether it has become another one than of the whole.
+    """The text of a logarithm, a number to add to it, and whether it differs from the plain logarithm of the whole.
 
-    An empty text stands for 0. ``signed`` says that it is of a difference, which two factors may be that are negative.
+    An empty text stands for 0. ``signed`` says that it is of a difference; both of two such factors may be negative.
     """
 
     text: str = ""
@@ -87,7 +87,7 @@ class Parts:
     # --- what is known ------------------------------------------------------------------------------------------------
 
     def known(self, text: str) -> list[Operand]:
-        """The operands that are written so."""
+        """The operands that are written as ``text``."""
         return self._known.get(text, [])
 
     def shape(self, expression: Expression | str) -> tuple[int, ...] | None:
@@ -95,7 +95,7 @@ class Parts:
         return next((each.shape for each in self.known(text) if each.shape is not None), None)
 
     def note(self, text: str, operand: Operand) -> None:
-        """Take what is known of an operand for an expression, too."""
+        """Use what is known of an operand for an expression, too."""
         self._known.setdefault(text, []).append(operand)
 
     def is_zero(self, text: str) -> bool:
@@ -154,7 +154,7 @@ class Parts:
         return expression.line.text(expression.node, edits), "sigmoid"
 
     def all_alike(self, expression: Expression) -> int | None:
-        """0 for what a function makes of zeros, 1 of ones."""
+        """0 for a function that creates zeros, 1 for one that creates ones, else None."""
         made = self.spelled_out(expression)
         return None if made is None else next((n for n, name in enumerate(("zeros", "ones")) if name in made.op), None)
 
@@ -169,7 +169,7 @@ class Parts:
             return None
         text = expression.text
         known = self.known(text)
-        has_gradient = any(each.requires_grad for each in known)  # infinite at 0; else -inf is what counts for nothing
+        has_gradient = any(each.requires_grad for each in known)  # infinite at 0; otherwise -inf does no harm
         if expression.reduced and has_gradient and any(0 in (each.value, each.min) for each in known):
             text = self.spelling.clamp(text, self.floor)
         return Logarithm(self.spelling.call("log", text), gained=False)
@@ -201,7 +201,7 @@ class Parts:
         return self._of_call(expression, written, depth) if rule is None else rule(self, expression, written, depth)
 
     def _of_call(self, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-        """Of what a function of the program's own returns, as if it were written in the line."""
+        """The logarithm of what one of the program's own functions returns, as if it were written in the line."""
         found = inlined(written, expression.place)
         line = None if found is None else Line.parse(found[0])
         if found is None or line is None or line.value is None:
@@ -230,14 +230,14 @@ class Parts:
         return None
 
     def _moved(self, expression: Expression, inner: ast.expr, depth: int) -> Logarithm | None:
-        """Of elements that are picked, or in another order: the same of their logarithms."""
+        """The logarithm of picked or reordered elements: the same done to their logarithms."""
         found = self.of(expression.at(inner), depth)
         if found is None or not found.gained or not found.text:
             return None
         return replace(found, text=expression.line.text(expression.node, {inner: atom(found.text)}))
 
     def _of_number(self, expression: Expression) -> Logarithm | None:
-        """Of a number of Python's."""
+        """The logarithm of a Python number."""
         known = number_written(expression.node)
         if known is not None:
             return Logarithm(offset=math.log(known), gained=False, is_number=True) if 0 < known < math.inf else None

@@ -152,7 +152,7 @@ def _power(parts: Parts, expression: Expression, written: Written, depth: int) -
 
 
 def _prod(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """Of a product of many factors, which leaves the range whatever they are; none of them may be negative."""
+    """The log of a product of many factors, which leaves the range whatever they are; none may be negative."""
     factor = expression.at(written.arguments[0]) if written.arguments else None
     found = None if factor is None else parts.of(factor, depth)
     if factor is None or (found is not None and found.signed):
@@ -211,13 +211,13 @@ def _sub(parts: Parts, expression: Expression, written: Written, depth: int) -> 
 
 
 def _minus(parts: Parts, a: str, difference: str, offset: float = 0.0, *, is_zero: bool) -> Logarithm:
-    """Of ``exp(a) - exp(b)``, given the difference ``b - a``."""
+    """The logarithm of ``exp(a) - exp(b)``, given the difference ``b - a``."""
     slope = _of_negative_expm1(parts, difference, is_zero=is_zero)
     return Logarithm(f"{_term(a)} + {slope}", offset, signed=True)
 
 
 def of_one_plus(parts: Parts, expression: Expression, depth: int = DEPTH) -> Logarithm | None:
-    """Of one more than an expression; None if that is nothing special."""
+    """The logarithm of one plus an expression; None if there is no special form."""
     if isinstance(expression.node, ast.UnaryOp) and isinstance(expression.node.op, ast.USub):
         return _of_one_minus(parts, expression.at(expression.node.operand))
     special = _in_form(_OF_ONE_PLUS, parts, parts.spelled_out(expression))
@@ -226,7 +226,7 @@ def of_one_plus(parts: Parts, expression: Expression, depth: int = DEPTH) -> Log
 
 
 def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
-    """Of one less an expression; None if that is nothing special."""
+    """The logarithm of one minus an expression; None if there is no special form."""
     written = parts.spelled_out(expression)
     x = written.text(0, "input") if written is not None else None
     if written is None or x is None:
@@ -383,7 +383,7 @@ def _matmul(parts: Parts, expression: Expression, written: Written, depth: int) 
 
 
 def _sum_of_list(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """Of what Python's own ``sum`` adds up."""
+    """The logarithm of what Python's own ``sum`` adds up."""
     summed = _list(parts, expression.at(written.arguments[0]), depth) if len(written.arguments) == 1 else None
     if summed is None:
         return None
@@ -398,7 +398,7 @@ def _stack(parts: Parts, expression: Expression, written: Written, depth: int) -
 
 
 def _cat(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """Of tensors that are joined, those of ones among them."""
+    """The logarithm of joined tensors, which may include tensors of ones."""
     joined = written.argument(0, "tensors")
     items = list(joined.elts) if isinstance(joined, (ast.List, ast.Tuple)) else []
     edits: dict[ast.AST, str] = {}
@@ -465,4 +465,4 @@ RULES: Mapping[str, Rule] = {
     "cat": _cat,
     "where": _where,
 }
-"""By the operation; what has none is taken as a whole."""
+"""By the operation; the logarithm of any other is taken of the whole."""

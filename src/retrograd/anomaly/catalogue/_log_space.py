@@ -19,7 +19,7 @@ from retrograd.anomaly.surroundings import Operation
 
 
 def in_log_space(scene: Scene, log: Operation) -> str | None:
-    """The line of a logarithm with that of each part in its place; None where no part of it gains by that."""
+    """The line of a logarithm with it taken part by part; None if no part gains by that."""
     site = scene.site(log)
     known = _of(scene, log, site)
     if site is None or known is None:

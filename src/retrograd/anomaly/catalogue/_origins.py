@@ -1,4 +1,4 @@
-"""What names stand for: the expressions that the lines have given them which led to an operation."""
+"""What names stand for: the expressions assigned to them in the lines that led to an operation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Origins:
                 self._made.setdefault(name, []).append(Expression(node, line, operation.place))
 
     def made(self, name: str) -> list[Expression]:
-        """All that a name has been given, whether or not it means the same at the site."""
+        """All expressions assigned to a name, whether or not they mean the same at the site."""
         return self._made.get(name, [])
 
     def of(self, expression: Expression) -> Expression | None:

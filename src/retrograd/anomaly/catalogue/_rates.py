@@ -1,7 +1,7 @@
 """Which learning rate to try next, by how a training diverged.
 
-Where a loss is about a parabola of curvature c, an update with the rate r multiplies its gradient by 1 - r * c: one
-that grows by a factor tells c, and with it the rate from which on updates grow.
+If a loss is about a parabola of curvature c, an update with the rate r multiplies its gradient by 1 - r * c: the
+factor by which a gradient grows gives c, and with it the rate from which on updates grow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from retrograd.anomaly.catalogue._expression import number
 
-_FAR = 1e3  # factors beyond are of no parabola, but of layers that grow together
+_FAR = 1e3  # larger factors do not come from a parabola, but from layers that grow together
 _LEAST = 1e-3  # of a rate, in one round, where nothing tells by how much it is too high
 _KEPT = 32  # steps of a history
 _GREW = 1.5  # so many times as large: not by the noise of batches alone
@@ -32,9 +32,9 @@ def smaller_rate(written: float, now: float, context: Mapping[str, Any], *, is_s
     Parameters
     ----------
     written
-        The one that stands in the program: of a schedule, the one that it begins with or rises to.
+        The rate written in the program; for a schedule, the one that it begins with or rises to.
     now
-        The one that the last update had.
+        The rate of the last update.
     context
         Of the event.
     is_scaled

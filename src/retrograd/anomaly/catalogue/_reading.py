@@ -1,6 +1,6 @@
-"""What the user's line tells where the adapter does not: constants, names, and operations written in one expression.
+"""What the user's line reveals if the adapter does not: constants, names, and operations written in one expression.
 
-An engine that saves little for backward knows little afterwards; ``1 - torch.sigmoid(x)`` says all the same what was
+An engine that saves little for backward knows little afterwards; but ``1 - torch.sigmoid(x)`` still shows what was
 subtracted from what.
 """
 
@@ -28,7 +28,7 @@ _CHOOSING = ("where", "masked_fill")
 
 
 def completed(operation: Operation, written: Written | None = None, depth: int = _DEPTH) -> Operation:
-    """The operation with what its line tells added to what is known."""
+    """The operation with what its line reveals added to what is known."""
     if written is None:
         site = find(operation)
         written = site.written if site is not None else None
@@ -64,7 +64,7 @@ def _operands(operation: Operation, written: Written) -> tuple[ast.expr, ...]:
 
 
 def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: int) -> Operand:
-    """An operand with what its expression tells."""
+    """An operand with what its expression reveals."""
     number = number_written(node)
     if number is not None:
         if not math.isfinite(number):  # written by one of its names, which a remedy repeats
@@ -84,7 +84,7 @@ def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: 
 
 
 def reunited(operation: Operation, known: Mapping[int | str, Operation], depth: int = _DEPTH) -> Operation:
-    """The operation with the producers that operands lack, where the same tensor was met elsewhere."""
+    """The operation with missing producers of operands filled in, if the same tensor occurs elsewhere."""
     args = []
     for operand in operation.args:
         made = operand.producer
@@ -157,7 +157,7 @@ def logarithm_written(text: str | None, user: Operation) -> Operation | None:
 
 
 def logarithm_behind(operand: Operand, depth: int = _DEPTH) -> Operation | None:
-    """The logarithm because of which an operand is infinite, where nothing but its line tells of it."""
+    """The logarithm because of which an operand is infinite, if only its line shows it."""
     made = operand.producer
     for each in () if made is None or not depth else made.args:
         known = each.value if isinstance(each.value, float) else 0.0
@@ -168,5 +168,5 @@ def logarithm_behind(operand: Operand, depth: int = _DEPTH) -> Operation | None:
 
 
 def _unmade(operand: Operand) -> bool:
-    """Whether an operand may be the result of an operation that the adapter does not tell."""
+    """Whether an operand may be the result of an operation that the adapter does not report."""
     return operand.value is None or not operand.constant

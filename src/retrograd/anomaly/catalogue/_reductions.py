@@ -24,5 +24,5 @@ def dims(site: Site, operand: Operand | None, *, numpy: bool = False) -> str:
 
 
 def without_keepdim(where: str) -> str:
-    """The arguments of :func:`dims`, without what is said of the dimensions of the result."""
+    """The arguments of :func:`dims`, without ``keepdim``."""
     return ", ".join(each for each in where.split(", ") if not each.startswith("keepdim"))

@@ -1,4 +1,4 @@
-"""What a recogniser looks at, and what it answers."""
+"""The input and output of a recogniser: the scene and the finding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place, Surroundings
 
-# Operations on single elements: a guard on what goes in is a guard on what comes out at the same place.
+# Elementwise operations: a guard on the input also guards the output at the same position.
 _NOT_ELEMENTWISE = frozenset(
     ("sum", "mean", "prod", "matmul", "linear", "norm", "softmax", "log_softmax", "std", "var", "dot", "einsum")
 )
@@ -38,8 +38,8 @@ _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam"
 class Finding:
     """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form, if there is one.
 
-    ``place`` is that of the line, where it is another than the birth's. ``birth`` names an earlier operation whose
-    backward gave birth and whose remedy is the one to show.
+    ``place`` is that of the line, if it differs from the birth's. ``birth`` names an earlier operation whose backward
+    gave birth and whose remedy is the one to show.
     """
 
     cause: str
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Cause:
-    """A row of the catalogue: its number (None for what has none), what it is called, and how it is recognised."""
+    """A row of the catalogue: its number, if it has one, its title, and how it is recognised."""
 
     number: int | None
     title: str
@@ -100,7 +100,7 @@ class Scene:
     def chain(self) -> tuple[Operation, ...]:
         """The birth and the operations between it and the harm, each linked to the one before it.
 
-        Those that merely hand values on are left out.
+        Those that merely pass on values are left out.
         """
         consumers = [
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
@@ -121,7 +121,7 @@ class Scene:
         return None if event.lineno is None else Place(event.lineno, event.filename, event.function)
 
     def line_of(self, operation: Operation) -> str | None:
-        """Where an operation is written, in words: ``"line 12"``, ``"line 12 of model.py"``; None if not known."""
+        """Where an operation is written, in words: ``"line 12"``, ``"line 12 of model.py"``; None if unknown."""
         place = operation.place
         if place is None:
             return None
@@ -144,7 +144,7 @@ class Scene:
                 return
 
     def gave(self, op: str, *more: str) -> str:
-        """What an operation gave for what numbers, the event's and more: ``"log gave -Inf for input=0.0"``."""
+        """What an operation gave for which numbers, the event's and more: ``"log gave -Inf for input=0.0"``."""
         given = ", ".join((*(f"{name}={value}" for name, value in self.event.operands.items()), *more))
         return f"{op} gave {self.event.born}{f' for {given}' if given else ''}"
 
@@ -186,7 +186,7 @@ class Scene:
 
     @property
     def complex(self) -> bool:
-        """Whether it was born of a complex number, which is neither negative nor out of an interval."""
+        """Whether it was born from a complex number, which can be neither negative nor outside an interval."""
         return isinstance(first(self.birth).value, complex) or "complex" in (first(self.birth).dtype or self.dtype)
 
     @cached_property
@@ -209,7 +209,7 @@ class Scene:
     def allowed(self) -> float:
         """The natural logarithm of the largest result of the birth that what follows can take.
 
-        What follows is also the square of the gradient, which is about as large as the loss and a bit more.
+        This includes the square of the gradient, which is about as large as the loss or somewhat larger.
         """
         most = allowed(self.chain, self.largest)
         return min(most, most / 2 - _MARGIN) if self.squares_gradients and not self.half else most

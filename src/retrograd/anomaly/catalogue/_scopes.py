@@ -1,7 +1,7 @@
-"""What names mean in the lines of a program, as its file tells.
+"""What names mean in the lines of a program, according to its file.
 
-What one line has written may mean something else in another one, as its names may have been given other values since;
-and a remedy may name only what has a value where it stands.
+Code from one line may mean something else in another one, as its names may have been reassigned in between; and a
+remedy may use only names that have a value where it is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Scopes:
-    """What gives names their values in a program: the names, with the first and last line of each statement."""
+    """The statements that bind names in a program: the names, with the first and last line of each statement."""
 
     written: tuple[tuple[str, int, int], ...] = ()
     functions: tuple[tuple[int, int], ...] = ()
@@ -38,7 +38,7 @@ class Scopes:
         return not any(name in names and made < start and end < used for name, start, end in self.written)
 
     def _around(self, lineno: int) -> set[tuple[int, int]]:
-        """The functions that a line stands in."""
+        """The functions that contain a line."""
         return {(start, end) for start, end in self.functions if start < lineno <= end}
 
 

@@ -1,4 +1,4 @@
-"""Several births of one step, told together: their remedies are to be pasted at once."""
+"""Several births of one step, explained together: their remedies are to be pasted at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Explain = Callable[[NaNEvent], NaNEvent]
 def explained_together(first: NaNEvent, explain: Explain) -> NaNEvent:
     """An event, which is explained already, with the further births of its step explained.
 
-    One in an operation of which another is told already is left out: what mends that mends it as well. A remedy that
-    rewrites a line which has been rewritten for another birth begins from there.
+    A birth in an operation with another reported birth is left out: the same fix mends both. A remedy for a line that
+    has been rewritten for another birth starts from the rewritten line.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def explained_together(first: NaNEvent, explain: Explain) -> NaNEvent:
 
 
 def _tell(birth: NaNEvent, told: list[NaNEvent], explain: Explain) -> None:
-    """Add a birth to those that are told, unless what is to be written for these mends it as well."""
+    """Add a birth to those reported, unless their remedies mend it as well."""
     rewritten = {place: each.remedy for each in told if (place := _mended_place(each)) is not None}
     own, place = Place(birth.lineno or 0, birth.filename), _mended_place(birth)
     shown = rewritten.get(own)

@@ -1,4 +1,4 @@
-"""Several faults of one line, at one element: a remedy for one of them would leave the others for the next run."""
+"""Several faults in one line, at one element: a remedy for only one would leave the others for the next run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _EDGES = ("acos", "asin", "atanh")
 def mended_together(scene: Scene, rewritten: str, rows: Iterable[Cause]) -> str:
     """A line that was rewritten for a birth, with the other operations of it mended as well that meet a pole there.
 
-    What counts is what is known of them, the numbers at the element of the birth, and that the rewriting has left them
-    as they were. ``rows`` are the causes that may be found in them.
+    It relies on the known numbers at the element of the birth, and on the rewriting having left these operations
+    unchanged. ``rows`` are the causes to try for them.
     """
     rows = tuple(rows)
     for operation, is_backward in _faults(scene):

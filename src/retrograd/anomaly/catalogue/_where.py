@@ -1,4 +1,4 @@
-"""Where on the user's line an operation is written, by its name and by how the arguments there fit its operands."""
+"""Where in the user's line an operation is written, by its name and by how the arguments there fit its operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrograd.anomaly.names import KNOWN, TRANSPARENT
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
-# What an operation may be written as: torch runs `1 / x` as a reciprocal times 1, `cross_entropy` as `nll_loss`.
+# Other ways to write an operation: torch runs `1 / x` as a reciprocal times 1, `cross_entropy` as `nll_loss`.
 WRITTEN_AS: dict[str, tuple[str, ...]] = {
     "reciprocal": ("div",),
     "mul": ("div",),

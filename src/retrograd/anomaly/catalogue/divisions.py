@@ -1,4 +1,4 @@
-"""Divisions by zero by themselves, and what stands in for the 0: row 32."""
+"""Divisions by zero without a more specific cause, and what to put in place of the 0: row 32."""
 
 from __future__ import annotations
 

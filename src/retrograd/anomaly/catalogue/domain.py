@@ -1,4 +1,4 @@
-"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10 and 21 to 26."""
+"""Single functions at the edge of their domain or beyond: rows 1, 2, 10 and 21 to 26."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operand, Place
 
-_EDGE = 1e-3  # this close outside a domain it is rounding
+_EDGE = 1e-3  # this close outside a domain, the cause is rounding
 
 
 def clamped(scene: Scene, low: str | None, high: str | None = None) -> str | None:
@@ -36,7 +36,7 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
 
 
 def least_of_root(scene: Scene) -> str:
-    """A bound for what a root is taken of that no value feels."""
+    """A bound for the argument of a root that is too small to affect any value."""
     return scene.floor if scene.half else "1e-30"
 
 

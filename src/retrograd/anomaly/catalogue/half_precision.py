@@ -181,7 +181,7 @@ def _is_no_number(constant: ast.Constant) -> bool:
 
 
 def _goes_back(scene: Scene) -> bool:
-    """Whether autocast would make float16 again of the birth's operands, or of its result further on."""
+    """Whether autocast would convert the birth's operands, or later its result, back to float16."""
     if not scene.context.get("autocast"):
         return False
     further = next((op for op in (scene.op, *scene.later) if op not in _LEFT_BY_AUTOCAST), None)

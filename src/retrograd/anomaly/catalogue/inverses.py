@@ -1,4 +1,4 @@
-"""Functions and their inverses, one after the other, which pass through numbers out of range: ``logit(sigmoid(x))``."""
+"""A function followed by its inverse, with an intermediate result out of range: ``logit(sigmoid(x))``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came in so, and no operation made: data, weights, arguments, learning rates: rows 48 to 50."""
+"""Values that no operation made but that came in non-finite: data, weights, arguments, rates: rows 48 to 50."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def bad_weight(scene: Scene) -> Finding | None:
     returned = scene.context.get("returned")  # gradients, which are steps as well where nothing else is
     updates = scene.context.get("updates") or 0
     if updates or not returned:
-        updates = max(updates, (scene.event.step or 1) - 1)  # those by hand ask nobody
+        updates = max(updates, (scene.event.step or 1) - 1)  # updates by hand go unnoticed
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if returned and not updates:
         when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"

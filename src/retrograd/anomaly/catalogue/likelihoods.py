@@ -1,4 +1,4 @@
-"""Likelihoods that are computed themselves, and then their logarithm: densities and determinants out of range."""
+"""Likelihoods whose logarithm is taken only after computing them: densities and determinants out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that a mask discards, and whose gradients it does not: rows 11, 12 and 30."""
+"""Values that a mask discards without discarding their gradients: rows 11, 12 and 30."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", 
 
 _SUMS = ("add", "sub", "rsub")
 _POLES = (*LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
-_ROOTS = ("sqrt", "pow", "norm")  # whose value at 0 is one to be kept
+_ROOTS = ("sqrt", "pow", "norm")  # their value at 0 is to be kept
 
 
 @dataclass(frozen=True)

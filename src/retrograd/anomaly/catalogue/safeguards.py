@@ -1,4 +1,4 @@
-"""What is there to keep a denominator, a root or a logarithm away from zero, and does not: an eps of zero, a relu."""
+"""Code meant to keep a denominator, a root or a logarithm away from zero that fails to: an eps of zero, a relu."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _is_of_large_numbers(scene: Scene) -> bool:
 def runaway(scene: Scene) -> Finding | None:
     if scene.half or not _is_of_large_numbers(scene) or not (evidence := _evidence(scene)):
         return None
-    if scene.context.get("searched_by"):  # which goes far to find out that it is too far
+    if scene.context.get("searched_by"):  # a line search goes too far on purpose
         return None
     optimizer = scene.optimizer
     settings = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
@@ -195,7 +195,7 @@ def _grown(grown: Mapping[str, Any]) -> str:
 
 
 def aside(scene: Scene, found: Finding) -> str:
-    """What is to be said of the learning rate besides a cause in a single operation; empty if there is nothing."""
+    """What to say about the learning rate in addition to a cause in a single operation; empty if nothing."""
     grown = scene.context.get("grown")
     if grown is None or scene.backward or scene.event.kind == "leaf" or _grown(grown) in found.cause:
         return ""

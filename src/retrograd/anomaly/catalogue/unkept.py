@@ -1,4 +1,4 @@
-"""What can be said where nothing has kept what would tell more: an operand, or whose derivative it was."""
+"""What can be said if some information was not kept: an operand, or whose derivative it was."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def unkept_operand(scene: Scene) -> Finding | None:
 
 
 def is_unkept(operand: Operand) -> bool:
-    """Whether nothing is known of an operand that is no plain argument."""
+    """Whether nothing is known of an operand, which is not a plain argument."""
     return value(operand) is None and operand.shape is None and not operand.constant
 
 

@@ -1,4 +1,4 @@
-"""All that one run has found: in memory, and in a directory if one is wanted."""
+"""All findings of one run: in memory, and in a directory if one is wanted."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Report:
     Parameters
     ----------
     directory : path-like, optional
-        Made if it is not there. None keeps the findings in memory only.
+        Created if it does not exist. None keeps the findings in memory only.
     max_events : int
         How many events to keep; see :class:`Recorder`.
     rank : int, optional
-        Of the process, where ``RANK`` does not say it.
+        The rank of the process, if ``RANK`` is not set.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Report:
         rank: int | None = None,
     ) -> None:
         self.files: tuple[Path, ...] = ()
-        self._page: Path | None = None  # wherever the program may have gone to when it is written
+        self._page: Path | None = None  # absolute: the program may have changed its working directory by then
         if directory is not None:
             own = rank_of(rank)
             recording = Path(directory, "events.jsonl" if own is None else f"events-rank{own}.jsonl")

@@ -32,15 +32,15 @@ def remembered(event: NaNEvent) -> History:
 
 
 def quantities(history: History) -> list[str]:
-    """What a history follows besides the step, in the order in which it turns up."""
+    """The quantities in a history besides the step, in order of first appearance."""
     return list(dict.fromkeys(name for row in history for name in row if name != "step"))
 
 
 def table(history: History, width: int) -> dict[str, str]:
     """A line of ``step``, if known, and of each quantity, aligned, for as many of the last steps as fit into ``width``.
 
-    A quantity of which these steps have one value, where another has several, shows no development and is left out:
-    gradient norms, which are known of the steps that were looked at.
+    A quantity with a single value in these steps, where another has several, shows no development and is left out, such
+    as gradient norms, which are known only for steps that were checked.
     """
     names = [*(["step"] if any("step" in row for row in history) else []), *quantities(history)]
     cells = _cells(history, names, width)

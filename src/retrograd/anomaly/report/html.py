@@ -50,7 +50,7 @@ def format_html(run: Run) -> str:
 
 def write_html(path: str | Path, run: Run) -> None:
     """Write the page of one run to a file."""
-    # a name of a file need not be text
+    # a file name need not be valid text
     Path(path).write_text(format_html(run), encoding="utf-8", errors="backslashreplace")
 
 
@@ -63,7 +63,7 @@ def _heading(run: Run) -> str:
 
 
 def _folded(entry: Entry, number: int) -> str:
-    """A later birth, to be opened."""
+    """A later birth, collapsed until it is opened."""
     summary = escape(verdict(entry.event))
     return f'<details id="birth{number}">\n<summary>{summary}</summary>\n{_event(entry)}\n</details>'
 

@@ -22,7 +22,7 @@ from retrograd.anomaly.report.source import SourceLine, excerpt
 from retrograd.anomaly.report.summary import birthplace, step_of
 
 MAX_EVENTS = 1000
-MANY = 10  # updates in a row, after which leaving them out is no way to go on
+MANY = 10  # updates skipped in a row, from which on skipping them is no solution
 
 
 class ReportError(ValueError):
@@ -41,7 +41,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One event and what was known beside it.
+    """One event and what was known in addition.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Run:
         return remarks
 
     def _stalled(self) -> list[str]:
-        """That training stood still, if many updates in a row were left out and the recording ends with them."""
+        """The remark that training stalled, if many updates in a row were skipped and the recording ends with them."""
         first = last = None
         for entry in self.entries:
             step = step_of(entry.event)
@@ -141,18 +141,18 @@ class Run:
 class Recorder:
     """Append events to a file, one line of JSON each, which is on disk when ``write`` returns.
 
-    A file that is there already is continued, below a line that starts the new run. Several threads, and processes
-    forked from this one, may write. Where the disk is full, a warning says so once, and events are kept in memory: a
-    program is not ended for want of its report.
+    An existing file is continued, below a line that starts the new run. Several threads, and processes forked from
+    this one, may write. If the disk is full, there is one warning, and events are kept in memory: a program is not
+    ended because its report cannot be written.
 
     Parameters
     ----------
     path : path-like, optional
-        The file; its directory is made if need be. None keeps the events in memory only.
+        The file; its directory is created if necessary. None keeps the events in memory only.
     max_events : int
-        How many events to keep. The first ones tell the births; later ones are only counted.
+        How many events to keep. The first ones show the births; later ones are only counted.
     rank : int, optional
-        Of the process, where ``RANK`` does not say it.
+        The rank of the process, if ``RANK`` is not set.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Recorder:
         self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=rank_of(rank)))
         self._lock = threading.RLock()
         self._has_failed = False
-        self._is_torn = False  # whether what is written next stands below a line that may not be whole
+        self._is_torn = False  # whether the next write follows a possibly incomplete line
         self._file = None if self.path is None else _open(self.path)
         self._append(self.run.start)
 
@@ -343,7 +343,7 @@ def read_latest(path: str | os.PathLike[str]) -> Run:
 
 
 def _parse(line: bytes) -> Start | Entry | Note | None:
-    """The record of one line; None if it is torn or none of ours."""
+    """The record of one line; None if it is torn or not one of ours."""
     try:
         record = _json.loads(line, _RECORDS)
     except ValueError:
@@ -352,7 +352,7 @@ def _parse(line: bytes) -> Start | Entry | Note | None:
 
 
 def _is_whole(record: Any) -> bool:
-    """Whether what a record is made of is what can be shown, which damage or a later version may have changed."""
+    """Whether a record's fields have types that can be shown; damage or a later version may have changed them."""
     if isinstance(record, Entry):
         lines = record.lines
         return (
@@ -366,7 +366,7 @@ def _is_whole(record: Any) -> bool:
 
 
 def rank_of(rank: int | None) -> str | None:
-    """The rank of this process among several, as it is given or as the environment says it; None if it is alone."""
+    """The rank of this process among several, as given or from the environment; None if it is alone."""
     return os.environ.get("RANK") if rank is None else str(rank)
 
 

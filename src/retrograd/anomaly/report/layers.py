@@ -1,4 +1,4 @@
-"""How large what the layers put out was, in a table."""
+"""A table of the magnitudes that the layers put out."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def table(rows: Rows, width: int) -> list[str]:
             columns[-1] = numbers[-1]
         line = "  ".join((shown.ljust(sizes[0]), *columns))
         if len(line) > width:
-            line = line[: width + 1].rpartition(" ")[0]  # no number without its end
+            line = line[: width + 1].rpartition(" ")[0]  # never cut a number
         lines.append(line.rstrip(" ,"))
     return lines

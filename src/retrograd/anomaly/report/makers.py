@@ -1,4 +1,4 @@
-"""What made the operands of an event and what used its result, in other functions than the one that is shown."""
+"""What made the operands of an event and what used its result, in functions other than the one shown."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST = 2
 
 
 def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
-    """Operands, by name, and the operations of the program's other functions that made them, the first ones.
+    """The first few operands, by name, that other functions of the program made, with the operations that did.
 
-    What merely hands values on within the event's function is passed over.
+    Operations within the event's function that merely pass on values are skipped.
     """
     operation = event.surroundings.operation if event.surroundings is not None else None
     if operation is None or event.lineno is None or event.function is None:
@@ -28,7 +28,7 @@ def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
 def users(event: NaNEvent) -> tuple[Operation, ...]:
     """The operations of the program's other functions that took the result of an operation whose derivative gave birth.
 
-    They tell which call of the function it was, where nobody has noted its callers.
+    They show which call of the function it was, if its callers were not recorded.
     """
     if not event.is_backward or event.callers or event.surroundings is None or event.lineno is None:
         return ()
@@ -51,7 +51,7 @@ def _made(operation: Operation, here: Place) -> Iterator[tuple[str, Operation]]:
 
 
 def _is_near(made: Operation, here: Place) -> bool:
-    """Whether it is in the same function, in one of which nothing is known, or in that of a package."""
+    """Whether it is in the same function, in an unknown one, or in one of a package."""
     place = made.place
     if place is None or place.filename is None or place.function is None or not is_own_file(place.filename):
         return True

@@ -22,9 +22,9 @@ class SourceLine:
 
 
 def excerpt(event: NaNEvent, before: int = 1) -> tuple[SourceLine, ...]:
-    """Return the user's statement with the line before it, or alone where the file is gone or has changed since.
+    """Return the user's statement with the line before it, or alone if the file is gone or has changed since.
 
-    Nothing where the event does not know it: what the file has there may be something else.
+    Nothing if the event does not have the statement: the file may have different code there by now.
     """
     if event.lineno is None or not event.code_line:
         return ()
@@ -40,12 +40,12 @@ def excerpt(event: NaNEvent, before: int = 1) -> tuple[SourceLine, ...]:
 
 
 def lines_of(filename: str | None, lineno: int, statement: str | None) -> str:
-    """The numbers of the lines of a statement that an event has as one: ``"line 8"``, ``"lines 8 to 10"``."""
+    """The line numbers of a statement that an event holds as a single line: ``"line 8"``, ``"lines 8 to 10"``."""
     rest, last = "".join((statement or "").split()), lineno
     for number, line in enumerate(linecache.getlines(filename)[lineno - 1 :] if filename else (), lineno):
         there = "".join(line.split())
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(there, rest, strict=False)))
-        if common < len(there) and there[common] not in "#\\":  # which are left out between lines
+        if common < len(there) and there[common] not in "#\\":  # comments and continuations are left out between lines
             break
         rest = rest[common:]
         if not rest:
@@ -57,10 +57,10 @@ def lines_of(filename: str | None, lineno: int, statement: str | None) -> str:
 def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
     """Return which characters of ``text``, the user's line, are guilty.
 
-    Where the event does not say, it is the only call of the operation, or the only operator; None if there are several.
+    If the event does not say, it is the only call of the operation, or the only operator; None if there are several.
     """
     if event.col is not None and event.code_line is not None:
-        # The event counts from the start of its own copy of the line, which may be indented otherwise.
+        # The event's columns refer to its own copy of the line, which may be indented differently.
         shift = indentation_of(text) - indentation_of(event.code_line)
         end = len(event.code_line) if event.end_col is None or event.end_col <= event.col else event.end_col
         span = event.col + shift, min(end + shift, len(text))
@@ -91,5 +91,5 @@ def fitting(text: str, width: int) -> int:
 def _columns(character: str) -> int:
     if unicodedata.east_asian_width(character) in "WF":
         return 2
-    # marks above and below, many of which count as no combining ones, and joiners; but the soft hyphen is shown
+    # marks above and below, many without a combining class, and joiners; but the soft hyphen is shown
     return character == "\xad" or unicodedata.category(character) not in ("Mn", "Me", "Cf")

@@ -1,4 +1,4 @@
-"""What a report says, before it matters whether a terminal or a browser shows it."""
+"""The contents of a report, independent of whether a terminal or a browser shows it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from retrograd.anomaly.surroundings import Operation
 
 TAB = 4
 _DECLARED = '`with retrograd.anomaly.expect_nonfinite("why"):`'
-_SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
+_SAME_LINE = 4  # leading characters that a rewritten line shares with the original
 _MEMBER_CHANGED = re.compile(r"[\w.]+\.get_(?:parameter|buffer|submodule)\(")
 _OPTION_SET = re.compile(r"[\w.]+\.get_submodule\([^()]*\)\.\w+ = ")
 _LAYER_MADE = re.compile(r"[\w.]+ = (?:\w+\.)*nn\.[A-Z]\w*\(")
@@ -46,8 +46,8 @@ PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 class Further:
     """A further birth of the step: what and where, and the code to write instead, or else the line as it is.
 
-    ``code`` is empty where a line that is shown above mends it. ``why`` is what explains a form, whose letters stand
-    for what the program has other names for; empty where the code is a line of the program's.
+    ``code`` is empty if a line shown above fixes this birth as well. ``why`` explains code that is a general form, with
+    placeholders for the program's own names; it is empty if the code is a line of the program's.
     """
 
     birth: str
@@ -60,8 +60,8 @@ class Further:
 class Story:
     """One event in words: everything that a report shows of it, in the order in which it does.
 
-    Empty strings and tuples stand for what is not known. ``span`` is the guilty part of that of the ``lines`` whose
-    number is ``lineno``.
+    Empty strings and tuples stand for what is not known. ``span`` is the guilty part of the one of the ``lines`` that
+    has the number ``lineno``.
     """
 
     verdict: str
@@ -146,7 +146,7 @@ def _flush_left(
 
 
 def _telling(history: History) -> History:
-    """The history, unless it has but the bad step itself."""
+    """The history, unless it holds only the bad step itself."""
     values = [value for row in history for name, value in row.items() if name != "step"]
     return history if len(history) > 1 or any(map(math.isfinite, values)) else ()
 
@@ -211,12 +211,12 @@ def callers(event: NaNEvent) -> tuple[str, ...]:
 
 
 def _line(filename: str | None, lineno: int | None, event: NaNEvent) -> str:
-    """Another line than the event's, with its file where that is another one."""
+    """A line other than the event's, with its file if that differs."""
     return f"line {lineno}" if filename == event.filename else f"{_shortened(filename or '')}:{lineno}"
 
 
 def _calling(own: Mapping[str, Any]) -> str:
-    """A caller's line; of one that calls the same function several times, the call that is meant."""
+    """A caller's line; if it calls the same function several times, only the relevant call."""
     line = own.get("code_line", "")
     call = line[own["col"] : own["end_col"]] if own.get("col") is not None else ""
     function = call.partition("(")[0]
@@ -227,7 +227,7 @@ _MOST_CALLERS = 3
 
 
 def _written(made: Operation, operand: str, event: NaNEvent) -> str:
-    """An operation, its line, and of several operands which: "softmax, model.py:12  p = torch.softmax(x, dim=1)"."""
+    """An operation and its line, and which of several operands: "softmax, model.py:12  p = torch.softmax(x, dim=1)"."""
     text = " ".join((made.code_line or "").split())
     of = f"{operand}: " if operand else ""
     return f"{of}{canonical(made.op)}, {_line(made.filename, made.lineno, event)}  {text}"
@@ -252,7 +252,7 @@ def _further(event: NaNEvent, other: NaNEvent) -> Further:
 
 
 def _replaced(event: NaNEvent) -> tuple[str | None, int | None]:
-    """Where the line stands that the remedy of an event is written in the place of."""
+    """The place of the line that the remedy of an event replaces."""
     return event.remedy_filename or event.filename, event.remedy_lineno
 
 
@@ -279,7 +279,7 @@ def layer(event: NaNEvent) -> str:
 
 
 def path(event: NaNEvent) -> tuple[str, ...]:
-    """From the birth to the harm, without the middle of a long way."""
+    """The nodes from the birth to the harm, without the middle of a long path."""
     nodes = list(event.path) if event.is_backward else [canonical(node) for node in event.path]
     if event.kind == "leaf" and nodes and nodes[0] in ("leaf", "accumulate_grad"):
         nodes[0] = came_in_with(event)
@@ -299,7 +299,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
         change = _what_to_change(event, event.remedy)
-        if event.rerun:  # which is a line above, too
+        if event.rerun:  # the command is also on a line above
             change = change.replace("line above", 'line at "instead"')
         yield f"{_with_others(event, change)}, then run again."
     elif _is_state(event):
@@ -321,7 +321,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
 
 
 def _with_others(event: NaNEvent, change: str) -> str:
-    """What is to become of the remedy, and of those of further births."""
+    """What to do with the remedy, and with those of further births."""
     remedies = [each for each in event.also[:_MOST_FURTHER] if each.remedy]
     change = _with_replaced(event, change, remedies)
     forms = [each for each in remedies if each.remedy_lineno is None and _tells_a_form(each, each.remedy or "")]
@@ -334,7 +334,7 @@ def _with_others(event: NaNEvent, change: str) -> str:
 
 
 def _with_replaced(event: NaNEvent, change: str, remedies: Iterable[NaNEvent]) -> str:
-    """What is to become of the remedy, and the lines that some others replace."""
+    """What to do with the remedy, and the lines that some other remedies replace."""
     others = [(file, line) for file, line in dict.fromkeys(map(_replaced, remedies)) if line is not None]
     others = [each for each in others if each != _replaced(event)]
     if not others:
@@ -351,12 +351,12 @@ _FORM = "Write what "
 
 
 def _tells_a_form(event: NaNEvent, remedy: str) -> bool:
-    """Whether a remedy is no line to be pasted, but one to write with the names of the program."""
+    """Whether a remedy is a general form to be written with the program's names, not a line to be pasted."""
     return event.kind != "leaf" and _what_to_change(event, remedy).startswith(_FORM)
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:
-    """What is to become of the remedy, which need not be the user's own line rewritten."""
+    """What to do with the remedy, which need not be the user's own line rewritten."""
     line = event.remedy_lineno or event.lineno
     if event.kind == "leaf" and event.remedy_lineno is not None:
         return f"Change line {line} as above"
@@ -368,7 +368,7 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
 
 
 def _put_before(event: NaNEvent, line: int) -> str:
-    """Where to write what is done with data before it is used."""
+    """Where to write code that handles data before it is used."""
     taken = context_of(event).get("taken")
     if taken is None:
         return f"Put the line above before line {line}, where the value is used"
@@ -377,7 +377,7 @@ def _put_before(event: NaNEvent, line: int) -> str:
 
 
 def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
-    """Where to write what stands elsewhere than at the line of the event; None for what stands there."""
+    """Where to write a remedy that belongs elsewhere than at the line of the event; None if it belongs there."""
     if event.remedy_lineno is None and _LAYER_MADE.match(remedy):
         return "Make the layer as above, where it is made"
     if _OPTION_SET.match(remedy):
@@ -398,7 +398,7 @@ _RATE_DIVIDED = re.compile(r"([\w.]+) = \1 / 10$")
 
 
 def _change_line(event: NaNEvent, remedy: str) -> str:
-    """How to change a line: the program's own, or what it gives to that of an installed package."""
+    """How to change a line: the program's own, or the arguments that it passes to an installed package's."""
     number = event.remedy_lineno or event.lineno or 0
     file = "" if event.remedy_filename is None else f" of {_shortened(event.remedy_filename)}"
     line = f"{lines_of(event.remedy_filename or event.filename, number, _text_at(event, number))}{file}"
@@ -422,7 +422,7 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
 
 
 def _text_at(event: NaNEvent, lineno: int) -> str | None:
-    """The statement that begins in a line, as the event or an operation of it has it."""
+    """The statement that begins in a line, as recorded by the event or one of its operations."""
     if lineno == event.lineno and event.remedy_filename is None:
         return event.code_line
     around = event.surroundings
@@ -437,7 +437,7 @@ def _text_at(event: NaNEvent, lineno: int) -> str | None:
 
 
 def _is_state(event: NaNEvent) -> bool:
-    """Whether a parameter or a buffer came in so."""
+    """Whether a parameter or a buffer came in non-finite."""
     return event.kind == "leaf" and context_of(event).get("leaf") in ("parameter", "buffer")
 
 
@@ -455,5 +455,5 @@ def number(value: object) -> str:
         return str(value)
     text = f"{value:.6g}"
     if float(text).is_integer() and float(text) != value and abs(value) < 1e6:
-        text = f"{value:.9g}"  # a number beside a whole one is often the point: a cosine of 1.0000001
+        text = f"{value:.9g}"  # a number close to an integer is often the point: a cosine of 1.0000001
     return f"{text}.0" if text.lstrip("-").isdigit() else text

@@ -1,4 +1,4 @@
-"""What the stream at hand can show: colours, box drawing, how many columns."""
+"""What a stream can show: colours, box drawing, how many columns."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Style:
 def style_of(stream: IO[str]) -> Style:
     """Return what ``stream`` can show: plain ASCII unless it is a terminal, and with ``NO_COLOR`` or ``TERM=dumb``.
 
-    ``FORCE_COLOR`` asks for colours where there is no terminal. https://no-color.org, https://force-color.org
+    ``FORCE_COLOR`` asks for colours even without a terminal. https://no-color.org, https://force-color.org
     """
-    terminal = bool(getattr(stream, "isatty", bool)())  # what has no more than write() may stand for a stream
+    terminal = bool(getattr(stream, "isatty", bool)())  # an object with nothing but write() may serve as a stream
     shows = terminal and os.environ.get("TERM") != "dumb" and _reads_escapes(stream)
     color = (shows or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
     return Style(color, color and _can_encode(stream, "─→│▁█"), _width(stream, terminal))
 
 
 def _reads_escapes(stream: IO[str]) -> bool:
-    """Whether a terminal acts on escape sequences; a console of Windows does once it has been asked to."""
+    """Whether a terminal interprets escape sequences; a Windows console does once it has been asked to."""
     if sys.platform != "win32":
         return True
     import ctypes

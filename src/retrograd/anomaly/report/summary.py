@@ -10,7 +10,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent
 
 @dataclass
 class Group:
-    """Events of one birthplace: the first of them, the last, and how many there were."""
+    """The events of one birthplace: the first, the last, and how many there were."""
 
     first: NaNEvent | GradEvent
     last: NaNEvent | GradEvent
@@ -31,12 +31,12 @@ def group(events: Iterable[NaNEvent | GradEvent]) -> list[Group]:
 
 
 def birthplace(event: NaNEvent | GradEvent) -> Hashable:
-    """What events have in common that are counted as one: operation and line, or the parameter of a gradient."""
+    """The key by which events are counted together: operation and line, or the parameter of a gradient."""
     if isinstance(event, GradEvent):
         return event.layer_name, event.param_name
     return event.kind, event.op, event.is_backward, event.filename, event.lineno, event.layer_name
 
 
 def step_of(event: NaNEvent | GradEvent) -> int | None:
-    """The step of an event, or the batch where nobody counted steps."""
+    """The step of an event, or the batch if steps were not counted."""
     return event.batch_idx if isinstance(event, GradEvent) or event.step is None else event.step

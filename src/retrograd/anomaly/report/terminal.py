@@ -18,7 +18,7 @@ from retrograd.anomaly.report.style import UNKNOWN, Style, style_of
 from retrograd.anomaly.report.summary import Group, group, step_of
 from retrograd.anomaly.shell import command_line
 
-LABEL = 9  # columns for "operands" and its like
+LABEL = 9  # columns for "operands" and other labels
 LISTED = 10  # birthplaces below the first one, so that it stays in sight
 
 
@@ -141,7 +141,7 @@ def print_run(run: Run, *, files: Sequence[Path] = (), everything: bool = False,
 
 
 def _print(text_in: Callable[[Style], str], file: IO[str] | None) -> None:
-    """Write a text in one piece, on a line of its own, with escapes for what the stream's encoding does not know."""
+    """Write a text in one piece, on a line of its own, with escapes for characters that the encoding lacks."""
     file = sys.stderr if file is None else file
     if file is None:  # a program without a console, such as pythonw.exe runs: print() says nothing there either
         return
@@ -267,7 +267,7 @@ def _labelled(label: str, lines: Iterable[str], style: Style) -> list[str]:
 
 
 def _code(label: str, code: str, style: Style) -> list[str]:
-    """Code is not wrapped, because it is there to be copied; what is too wide to stand beside the label goes below."""
+    """Lines of code, not wrapped because it is there to be copied; code too wide to fit beside the label goes below."""
     lines = textwrap.dedent(code).split("\n") if code else []
     painted = [style.paint(line, "good") for line in lines]
     if max(map(display_width, lines), default=0) <= style.width - LABEL - 1:
