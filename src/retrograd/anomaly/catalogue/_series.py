@@ -1,4 +1,4 @@
-"""How expressions behave near 0: the first terms of their series, by which quotients of two that are 0 have limits."""
+"""How expressions behave near 0: the leading terms of their series, which give the limits of quotients 0 / 0."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Series:
         return (None if expression.text == self._x else self._known(expression)) or Leading(expression.text)
 
     def _spelled_out(self, expression: Expression) -> Expression:
-        """What a name stands for, as far as that is known and is not ``x``."""
+        """What a name stands for, if that is known and is not ``x``."""
         if self._origins is None or self._x is None:
             return expression
         while isinstance(expression.node, ast.Name) and expression.text != self._x:

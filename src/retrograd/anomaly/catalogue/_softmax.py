@@ -1,4 +1,4 @@
-"""Exponentials over a sum of exponentials: softmax and the like as users write them out."""
+"""Exponentials over a sum of exponentials: softmax and similar functions as users write them out."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Quotient:
             return None
         exponent = exp.text(0, "input")
         if exponent is None or not (exp.node is exp.written.node or is_name(exponent)):
-            return None  # it would be computed a second time, in another line
+            return None  # it would be computed twice, in different lines
         where = without_keepdim(dims(total, first(self.below)))
         if "(" in where:
             return None
@@ -106,7 +106,7 @@ def _dim(where: str) -> str:
 
 
 def are_of_same(one: Operation, other: Operation) -> bool:
-    """Whether two functions are taken of the same, which a line may compute twice, in the same words."""
+    """Whether two functions have the same argument, which a line may compute twice with the same code."""
     a, b = first(one), first(other)
     return same(a, b) or (a.text is not None and a.text == b.text and one.place == other.place)
 

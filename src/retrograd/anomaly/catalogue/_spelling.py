@@ -16,7 +16,7 @@ _ROOTS = ("torch", "retrograd", *_NUMPY)
 class Spelling:
     """How to write a call: from which module, by which library's names, and whether as a method.
 
-    ``complex`` says whether what is written of is complex numbers.
+    ``complex`` says whether the code is about complex numbers.
     """
 
     module: str = "torch"
@@ -52,7 +52,7 @@ class Spelling:
         return module_called(self.module) in _NUMPY
 
     def clamp(self, text: str, low: str | None = None, high: str | None = None) -> str:
-        """The expression, kept between two bounds; a complex one apart from 0, or its real part below a bound."""
+        """The expression, kept between two bounds; if complex, kept away from 0, or its real part below a bound."""
         if self.complex and low:
             return self.where(f"{atom(text)} == 0", low, text)
         if self.complex:

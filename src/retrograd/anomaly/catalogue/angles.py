@@ -1,4 +1,4 @@
-"""Angles on a sphere, which are taken by a function that has no derivative where two points are the same."""
+"""Angles on a sphere, computed by a function that has no derivative where two points coincide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import least_of_root
 
-_ROUNDING = 0.05  # this close to 1 a cosine is that of two points that are one, or opposite
+_ROUNDING = 0.05  # a cosine this close to 1 belongs to two points that coincide, or are opposite
 
 
 class _Points(NamedTuple):

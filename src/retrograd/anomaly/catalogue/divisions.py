@@ -66,7 +66,7 @@ def _stand_in(scene: Scene, below: Operand) -> tuple[str, str | None]:
 
 
 def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling: Spelling) -> str:
-    """A denominator, with a number in the place of its 0, or a bound of 1 where there is none."""
+    """A denominator with its 0 replaced by a number, or bounded below by 1 if there is no such number."""
     if low is None:
         return spelling.clamp(text, "1")
     if is_number(below):
@@ -105,7 +105,7 @@ def _counts(operand: Operand) -> bool:
 
 
 def _only_zeros(scene: Scene) -> bool:
-    """Whether 0 is divided by 0 wherever something is divided by 0, as far as the quotients tell."""
+    """Whether every division by 0 is one of 0 by 0, as far as the quotients show."""
     event = scene.event
     above = value(first(scene.birth))  # of what is NaN for a quotient by 0, it is 0 where it has not been kept
     both = scene.op == "div" and scene.kind == "invalid" and not scene.backward
@@ -121,7 +121,7 @@ def _only_zeros(scene: Scene) -> bool:
 def _of_like_size(scene: Scene) -> str | None:
     """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
 
-    None where its logarithm is taken, of which another size changes little: there it is to be beyond all others.
+    None if its logarithm is taken, which hardly depends on the size: there the quotient should exceed all others.
     """
     power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
     above = value(first(scene.birth)) if scene.op == "div" else 1.0

@@ -73,7 +73,7 @@ def _difference(scene: Scene) -> Operation | None:
 
 
 def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Finding:
-    """Two infinities of which it is not known how they came to be; a bound would make 0 of them, and no gradient."""
+    """Two infinities of unknown origin; a bound would turn their difference into 0, without a gradient."""
     a, b = site.written.text(0) or "the first", site.written.text(1, "other") or "the second"
     largest_one = operation.op == "sub" and maker(second(operation), "maximum", "max", "amax", "fmax")
     if largest_one and [value(each) for each in operation.args[:2]] == [-math.inf, -math.inf]:
@@ -141,7 +141,7 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
 
 
 def _overflowed(operand: Operand) -> bool:
-    """Whether an operand is infinite as far as can be known: its number is, or it was made by an exponential."""
+    """Whether an operand is infinite, as far as is known: its value is, or an exponential made it."""
     return number(operand.value) in (math.inf, -math.inf) or made_from(operand, "exp") is not None
 
 
@@ -158,12 +158,12 @@ def _is_factor(scene: Scene) -> bool:
     return bool(others) and not any(each.constant for each in others)
 
 
-_NUMBERS = frozenset(("sum", "mean", "norm", "mse_loss", "nll_loss", "cross_entropy"))  # the end of a way that is known
-_SUFFICIENT = 1.0  # below, a bound would leave nothing of an exponential
+_NUMBERS = frozenset(("sum", "mean", "norm", "mse_loss", "nll_loss", "cross_entropy"))  # the end of a known path
+_SUFFICIENT = 1.0  # a smaller limit would leave nothing of an exponential
 
 
 def _exponent_limit(scene: Scene) -> float:
-    """The largest exponent with which what follows stays in range."""
+    """The largest exponent for which the following operations stay in range."""
     usual = _LARGEST[scene.op][scene.precision]
     if _is_factor(scene) and not scene.half:
         return 0.125 * usual
@@ -276,7 +276,7 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
 
 
 def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | None, float]:
-    """The exponential because of which a number is 0, and the power of it that the number is."""
+    """The exponential because of which a number is 0, and the power to which it occurs in the number."""
     made = maker(operand, "exp", "mul", "pow", "square", "sqrt")
     if made is None or depth == 0:
         return None, 1.0

@@ -39,7 +39,7 @@ def ctc(scene: Scene) -> Finding | None:
 
 
 def _ctc_layer(scene: Scene) -> str | None:
-    """The layer made anew, where the line calls one."""
+    """The code that makes a new layer, if the line calls one."""
     name = scene.called_there
     if name is None or scene.event.module_type not in ("CTCLoss", None, ""):
         return None
@@ -249,7 +249,7 @@ def _may_be_given_bad(scene: Scene) -> bool:
 
 
 def _is_singular(scene: Scene) -> bool:
-    """Whether the operation failed for want of an inverse, and not because a determinant is too large or negative."""
+    """Whether the operation failed because there is no inverse, not because a determinant is too large or negative."""
     if scene.context.get("error") or scene.backward:
         return True
     if scene.op == "det":

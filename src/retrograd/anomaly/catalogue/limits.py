@@ -1,4 +1,4 @@
-"""Quotients of two that are zero together and tend to a number there: ``sin(x) / x``, ``(x ** p - 1) / p``."""
+"""Quotients with a limit where both sides are zero together: ``sin(x) / x``, ``(x ** p - 1) / p``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def direction_with_limit(scene: Scene) -> Finding | None:
 
 
 def _is_undone(scene: Scene, norm: Operation, x: Operand) -> bool:
-    """Whether a vector over its norm is multiplied by what is 0 with the norm, as an axis by the sine of an angle."""
+    """Whether a vector over its norm is multiplied by a number that is 0 with the norm, as in axis times sin(angle)."""
     site = scene.site(scene.birth)
     name = None if site is None else site.written.argument(1, "other")
     is_direction = same(unscaled(first(scene.birth)), unscaled(x))
@@ -161,7 +161,7 @@ _CHOOSING = ("where", "masked_fill", "nan_to_num")  # which may discard what has
 
 @dataclass(frozen=True)
 class _Pole:
-    """A number because of which a denominator is 0: its expression, when it is, and one close by."""
+    """A number at which a denominator is 0: its expression, the condition for it, and a nearby number."""
 
     node: ast.expr
     test: str
@@ -287,7 +287,7 @@ def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole 
 
 
 def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
-    """What an expression is 0 with: a variable, or a difference of two; None if it is not known."""
+    """The variable, or difference of two, with which an expression is 0; None if unknown."""
     while not _is_variable(node):
         written = line.operation_at(node)
         if written is None or not written.arguments:
@@ -306,7 +306,7 @@ def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
 
 
 def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
-    """What an expression is 1 with where that is 0: of ``exp(x)``, ``cos(x)`` and ``(1 + x) ** n``."""
+    """The ``x`` at whose zero an expression is 1: that of ``exp(x)``, ``cos(x)`` and ``(1 + x) ** n``."""
     written = line.operation_at(node)
     if written is None or not written.arguments:
         return None
@@ -319,7 +319,7 @@ def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
 
 
 def _pair(line: Line, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """The two that are equal where an expression is 0: of ``a - b`` and of ``log(a / b)``."""
+    """The two expressions that are equal where this one is 0: ``a`` and ``b`` for ``a - b`` and ``log(a / b)``."""
     written = line.operation_at(node)
     if written is not None and written.op == "log" and written.arguments:
         written = line.operation_at(written.arguments[0])

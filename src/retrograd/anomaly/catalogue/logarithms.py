@@ -1,4 +1,4 @@
-"""Logarithms of what has already been rounded to zero or grown to infinity: rows 3, 4, 6 to 9, 34, 35, 38 and 39."""
+"""Logarithms of numbers already rounded to zero or grown to infinity: rows 3, 4, 6 to 9, 34, 35, 38 and 39."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
 
 
 def _too_large(scene: Scene) -> str:
-    """What of exponentials that are added up is beyond the type's range."""
+    """Which part of a sum of exponentials is beyond the type's range."""
     return f"exp({scene.at(first(scene.birth), 'x')})" if scene.op == "exp" else "the sum of the exponentials"
 
 
@@ -296,7 +296,7 @@ def _differences_of_logs(
 
 
 def _both(quotient: Site | None) -> tuple[str, str] | None:
-    """What is divided and by what, as written."""
+    """The dividend and the divisor, as written."""
     if quotient is None or quotient.written.op != "div":
         return None
     above, below = quotient.text(0), quotient.text(1, "other")

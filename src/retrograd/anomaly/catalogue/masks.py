@@ -57,7 +57,7 @@ class Mask:
     position: int
 
     def guard(self, site: Site | None, spelling: Spelling, x: str, safe: str) -> str | None:
-        """``x`` where the mask keeps it and a safe value elsewhere, as the user would write it."""
+        """Code for ``x`` where the mask keeps it and a safe value elsewhere, in the user's spelling."""
         if site is None:
             return None
         written = site.written
@@ -483,7 +483,7 @@ def _written_value(site: Site | None, infinity: float) -> ast.expr | None:
 
 
 def _large(scene: Scene) -> str:
-    """A large number whose way through what follows stays in range."""
+    """A large number for which the following operations stay in range."""
     decades = math.floor((scene.allowed - 0.7) / math.log(10))
     return f"1e{max(min(decades, 4 if scene.half else 30), 1)}"
 
@@ -500,7 +500,7 @@ def _named(mask: Operand) -> str:
 
 
 def is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
-    """Whether a factor says where something counts: by its type, its name, or a comparison that made it."""
+    """Whether a factor selects elements: judging by its type, its name, or a comparison that made it."""
     if "bool" in (factor.dtype or "") or "mask" in (text or _named(factor)).lower():
         return True
     written = [] if text is None else [expression_of(f"({text})")]

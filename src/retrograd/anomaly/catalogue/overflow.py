@@ -169,9 +169,9 @@ def _grows_steadily(sizes: Sequence[float | None]) -> TypeGuard[Sequence[float]]
     return all(before < after for before, after in itertools.pairwise(known))
 
 
-_MANY = 4  # numbers that tell of steps
+_MANY = 4  # numbers needed to judge a series of steps
 _CALCULATED = ("input", "other", "exponent", "value")  # other plain arguments are options, such as the end of a slice
-_AS_LARGE = 0.01  # relative to what was made of it
+_AS_LARGE = 0.01  # relative to its result
 
 
 @cause(None, "infinity that was added up")

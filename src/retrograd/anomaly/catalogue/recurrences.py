@@ -1,4 +1,4 @@
-"""Products of many factors, and lines that run on their own result, step after step: row 51."""
+"""Products of many factors, and lines that take their own result as input, step after step: row 51."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _inside(operation: Operation) -> int:
 
 
 def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
-    """Whether so many runs are more than are written in the line; elsewhere, whether they share a weight."""
+    """Whether there are more runs than the line has such operations; for other lines, whether they share a weight."""
     line = Line.parse(last.code_line)
     written = sum(each.op == last.op for each in line.operations) if line else 0
     if written and before is not None and None not in (last.col, before.col):
@@ -308,7 +308,7 @@ def _has_underflowed(product: Operation) -> bool:
 
 
 def _factors(product: Operation) -> Iterator[Operand]:
-    """What has been multiplied by one another to give a product, as far back as is known."""
+    """The factors of a product, as far back as is known."""
     for operand in product.args[:2]:
         inner = maker(operand, "mul", "div", "matmul")
         yield from (operand,) if inner is None else _factors(inner)

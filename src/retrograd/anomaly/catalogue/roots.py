@@ -200,7 +200,7 @@ _WITHOUT_SQUARE = {"float16": 1.7e-4, "bfloat16": 6.7e-21, "float32": 2.6e-23, "
 
 
 def underflowed_squares(scene: Scene, x: Operand, other: Operand | None = None) -> str | None:
-    """What is to be said where the squares of numbers underflow that are not 0; None if they may be.
+    """What to say if the squares of non-zero numbers underflow; None if the numbers may be 0.
 
     ``other`` may be the same tensor, of which more is known.
     """
@@ -259,7 +259,7 @@ def written_out_norm(scene: Scene) -> Finding | None:
             general,
         )
     zero = f"All of {scene.called(x, 'the vector')} is 0"
-    if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
+    if scene.event.harmed == "loss":  # not a gradient: the derivative's result is used further
         return Finding(
             f"{zero}, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
             "the loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be "

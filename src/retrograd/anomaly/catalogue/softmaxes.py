@@ -1,4 +1,4 @@
-"""Softmax written out, and of rows that are masked or infinite: rows 5 and 19."""
+"""Softmax written out, and softmax of rows that are masked or infinite: rows 5 and 19."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def infinite_score(scene: Scene) -> Finding | None:
 
 @cause(None, "log_softmax of scores that lie too far apart")
 def distant_scores(scene: Scene) -> Finding | None:
-    """Not of a score of -inf, which the mask that has written it is told for."""
+    """Distant scores, but not one of -inf, for which the mask that wrote it is reported."""
     event = scene.event
     if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
         return None

@@ -115,7 +115,7 @@ def _rising(history: object, factor: float) -> bool:
 
 
 def _age(history: Sequence[float | None]) -> int:
-    """How many steps ago the last number is from that is known and finite."""
+    """How many steps ago the last known finite number was recorded."""
     is_known = [value is not None and math.isfinite(value) for value in reversed(history)]
     return is_known.index(True) if True in is_known else len(is_known)
 
