@@ -34,7 +34,7 @@ from retrograd.ops._single import expm1_to_zero, log1p_to_one
 from retrograd.ops.copying import fill_value
 from retrograd.ops.special import SQRT_2PI, erf
 
-_LARGE = 1 << 12  # elements, from which on a way that has more overhead takes less time
+_LARGE = 1 << 12  # elements from which on a method with more overhead takes less time
 
 # --- what they share --------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ def relu6(input):
 
 
 def _is_larger(input: Any, slope: Any) -> bool:
-    """Whether ``input`` where it is positive, and ``slope * input`` elsewhere, is the larger one of both.
+    """Whether ``max(input, slope * input)`` is ``input`` where it is positive, and ``slope * input`` elsewhere.
 
     A slope of zero makes a NaN of infinity.
     """
@@ -226,7 +226,7 @@ def hardswish(input):
 
 
 def _left_of_zero(input: Any) -> Any:
-    """``minimum(input, 0)``, whose derivative at 0 is 0, as the second derivatives of torch want it."""
+    """``minimum(input, 0)``, whose derivative at 0 is 0, as torch's second derivatives require."""
     return zeroed(input, ~(input < 0))
 
 

@@ -430,7 +430,7 @@ def sgn(input):
 
 @elementwise(np.sign, public=False, method=False, name="sign", input=_sgn_rule)
 def _numpy_sign(input):
-    """As NumPy has it: complex numbers are normalised, and NaN stays NaN."""
+    """NumPy's definition: complex numbers are normalised, and NaN stays NaN."""
 
 
 @elementwise(inplace=False, numpy=(np.signbit,))

@@ -201,7 +201,7 @@ def _check_channels(name: str, channels: int, **parameters: Any) -> None:
 
 
 def _update(running: Any, batch: Any, momentum: float) -> None:
-    """Move running statistics towards those of a batch, in place."""
+    """Move running statistics towards the statistics of a batch, in place."""
     recorded = set_grad_enabled(False)
     try:
         running.mul_(1 - momentum).add_(batch.to(running.dtype) * momentum)

@@ -31,7 +31,7 @@ def _check_tensors(name: str, input: Any, weight: Any, bias: Any) -> None:
 
 
 def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, n: int, transposed: bool) -> None:
-    """Raise unless numbers of dimensions and channels fit; torch's sentences."""
+    """Raise, in torch's words, unless the numbers of dimensions and channels fit."""
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: "

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @linear(input=lambda g: g)
 def clone(input, memory_format: Any = None):
     """Return a copy, through which gradients flow, with the order of the elements in memory kept."""
-    # of the formats there are, one asks for something else
+    # only one of the existing formats asks for another layout
     return input.copy(order="C") if getattr(memory_format, "name", "") == "contiguous_format" else dense_copy(input)
 
 
@@ -351,7 +351,7 @@ def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
 
 
 def _written_everywhere(op: Op, name: str) -> Callable[..., Any]:
-    """The in-place form of an operation that writes one value: elements may be the same, if nothing is recorded."""
+    """The in-place form of an operation that writes one value: elements may share memory if nothing is recorded."""
     write = calls.inplace(op, name)
 
     @functools.wraps(write)

@@ -31,7 +31,7 @@ def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, dim: int) -> Any:
-    """Running results as torch computes them: integers in int64, others with twice the precision on the way."""
+    """Running results as torch computes them: integers in int64, others with intermediates of twice the precision."""
     kind = x.dtype.char
     if kind in _WIDE:
         return _run(ufunc, x, dim, np.dtype(_WIDE[kind]), x.dtype)
@@ -68,12 +68,12 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
     return x.astype(narrow, copy=False)
 
 
-_LONG = 128  # elements of a slice, from which on whole slices take a fifth to a half of the time (measured)
-_SHORT = 32  # of them, so many are neighbours (measured)
+_LONG = 128  # elements of a slice from which on whole slices take a fifth to a half of the time (measured)
+_SHORT = 32  # of which this many are adjacent (measured)
 _MANY = 1 << 14  # elements of all rows
-_CACHED = 1 << 17  # as many are worked on in the cache (measured)
+_CACHED = 1 << 17  # this many are processed in the cache (measured)
 _PART = 8  # elements of a row that wait for one another
-_SEVERAL = 1 << 12  # elements, from which on runs of equal indices are written at once
+_SEVERAL = 1 << 12  # elements from which on runs of equal indices are written at once
 
 
 def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
@@ -82,7 +82,7 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
 
 
 def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, before: Any, result: Any) -> Any:
-    """Accumulate along the rows of a matrix, from the results ``before`` it on, and return the last ones.
+    """Accumulate along the rows of a matrix, continuing the results ``before`` it, and return the last ones.
 
     All parts of all rows are accumulated side by side, and go on from the last result of the part before.
     """

@@ -25,7 +25,7 @@ def _no(self: Tensor) -> bool:
 
 add_method("is_cpu", property(_is_cpu))
 
-# Kinds of tensors that torch has, and that there are none of here.
+# Kinds of tensors that exist in torch only.
 for _kind in ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla", "xpu"):
     add_method(f"is_{_kind}", property(_no))
 
@@ -131,7 +131,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def _computed(self: Tensor, name: str, function: Callable[..., Any], *others: Tensor) -> Tensor:
-    """Write what a Python function of the elements returns over them."""
+    """Overwrite the elements with what a Python function of them returns."""
     for tensor in (self, *others):
         if tensor.requires_grad:
             raise RuntimeError(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _hermitian(lower: Any) -> Any:
-    """The Hermitian matrix whose lower triangle is that of ``lower``."""
+    """The Hermitian matrix with the lower triangle of ``lower``."""
     half = (lower_triangle(lower) + lower_triangle(lower, -1)) / 2
     return half + adjoint(half)
 
@@ -48,7 +48,7 @@ def _skew(matrix: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """``a / b``, and 0 where both are 0: what nobody asks for needs no derivative."""
+    """``a / b``, and 0 where both are 0: vectors that have no gradient need no derivative."""
     return a / np.where((a == 0) & (b == 0), 1, b)
 
 
