@@ -51,7 +51,7 @@ class Windows(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def each_element(axes: tuple[Windows, ...]) -> tuple[tuple[Slices, Slices], ...]:
-    """For each element of a window, the last dimension fastest: the windows whose element is in range, and its positions."""
+    """For each element of a window, the last dimension fastest: the windows where it is in range, and its positions."""
     return tuple(
         (tuple(windows for windows, _ in pairs), tuple(places for _, places in pairs))
         for pairs in itertools.product(*([axis.reached(k) for k in range(axis.kernel)] for axis in axes))

@@ -53,7 +53,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _asked(*gradients: Any) -> Any:
-    """Which of the vectors, in the columns, have a gradient; the others may belong to repeated values."""
+    """Which of the column vectors have a gradient; the others may belong to repeated values."""
     asked: Any = False
     for gradient in gradients:
         asked = np.any(gradient != 0, axis=-2) | asked
@@ -61,12 +61,12 @@ def _asked(*gradients: Any) -> Any:
 
 
 def _pairs(asked: Any) -> Any:
-    """For i, j: whether one of the two is asked for."""
+    """For i, j: whether one of the two has a gradient."""
     return asked[..., None, :] | asked[..., :, None]
 
 
 def _over_gaps(a: Any, gaps: Any, asked: Any) -> Any:
-    """``a / gaps``, which is 0 where a gap is 0 and no vector asked for: linear in ``a`` wherever all gaps are open."""
+    """``a / gaps``, but 0 where a gap is 0 and no vector has a gradient; linear in ``a`` where no gap is 0."""
     return a / np.where((gaps == 0) & ~asked, 1, gaps)
 
 
@@ -76,7 +76,7 @@ def _differences(values: Any) -> Any:
 
 
 def _with_diagonal(matrix: Any, diagonal: Any) -> Any:
-    """``matrix`` with another diagonal."""
+    """``matrix`` with its diagonal replaced."""
     return np.where(np.eye(matrix.shape[-1], dtype=bool), diagonal[..., None, :], matrix)
 
 

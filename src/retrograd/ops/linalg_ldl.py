@@ -100,7 +100,7 @@ def _solution_gradient(g: Any, LD: Any, pivots: Any, hermitian: bool) -> Any:
 
 
 def _check_pivots(pivots: list[int]) -> None:
-    """Raise unless they are rows, from 1, and for the two rows of a block negative: LAPACK writes wherever they say."""
+    """Raise unless pivots are rows, from 1, and negative for the two rows of a block: LAPACK writes there unchecked."""
     row, n = 0, len(pivots)
     while row < n:
         block = pivots[row : row + 1 + (pivots[row] < 0)]

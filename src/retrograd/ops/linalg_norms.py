@@ -107,7 +107,7 @@ def matrix_norm(
 
 
 def _extreme(values: Any, dim: int, largest: bool) -> Any:
-    """The largest or smallest value; the largest of none is 0, because these values are not negative."""
+    """The largest or smallest value; the largest of no values is 0, because these are never negative."""
     if not largest:
         return values.amin(dim, True)
     return values.amax(dim, True) if values.shape[dim] else np.sum(values, axis=dim, keepdims=True)

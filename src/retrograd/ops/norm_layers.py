@@ -96,7 +96,7 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
 
 @one_kernel("(slope * (scale * scale / -length) * out + incoming - sums / length) * scale")
 def _combine_rows(scale: Any, incoming: Any, slope: Any, sums: Any, length: float, out: Any) -> None:
-    """The gradient of rows from the sums of what arrives at them, and of its products with deviations, in ``out``."""
+    """The gradient of rows, in ``out``, from the sums of the incoming gradient and of its products with deviations."""
     out *= slope * (scale * scale / -length)
     out += incoming
     if not isinstance(sums, float):
@@ -199,7 +199,7 @@ def _layer_norm_weight(g, input, normalized_shape, weight, eps, mean, scale):
 
 
 def _rows(input: Any, shape: Sequence[int]) -> tuple[int, int]:
-    """How many rows of which length there are to be normalised."""
+    """The number and the length of the rows to normalise."""
     return math.prod(input.shape[: input.ndim - len(shape)]), math.prod(shape)
 
 
@@ -340,7 +340,7 @@ def _per_channel(parameter: Any, ndim: int) -> Any:
 
 
 def _groups(input: Any, num_groups: int) -> tuple[int, int]:
-    """How many groups of how many elements there are."""
+    """The number of groups, and of the elements in each."""
     return input.shape[0] * num_groups, math.prod(input.shape[1:]) // num_groups
 
 

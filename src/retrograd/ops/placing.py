@@ -135,7 +135,7 @@ def index_fill(input, dim: int, index, value):
 
 
 def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str) -> tuple[Any, Any]:
-    """A vector of positions of ``dim`` as the index that :func:`gather` takes, and the source to go there."""
+    """A vector of positions along ``dim`` as an index for :func:`gather`, and the source to write there."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if input.ndim:
@@ -220,7 +220,7 @@ def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> 
     if type(mask) is not BatchedArray:
         picked = index_(g, (mask,))
         return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
-    # samples pick different numbers of elements: the others, too, give theirs to a place, which is behind the end
+    # samples pick different numbers of elements: the elements not picked are sent to a place behind the end
     mask = mask.reshape(-1)
     places = np.where(mask, np.cumsum(mask) - 1, size)
     return add_at(g.reshape(-1), (size + 1,), [places])[:size].reshape(source_shape)

@@ -195,7 +195,7 @@ def istft(
 
     norm = "ortho" if normalized else None
     frames = spectra.mT
-    # of the whole spectrum of a real signal, too, only the first half is looked at
+    # of the full spectrum of a real signal, too, only the first half is used
     frames = ifft(frames, n_fft, -1, norm) if return_complex else irfft(frames[..., : n_fft // 2 + 1], n_fft, -1, norm)
     if frame_window is None:
         frame_window = wrap(np.ones(n_fft, frames.dtype.numpy))
