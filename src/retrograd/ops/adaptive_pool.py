@@ -1,4 +1,4 @@
-"""Pooling to a given size, and putting maxima back to where they were."""
+"""Pooling to a given output size, and putting maxima back to their positions."""
 
 from __future__ import annotations
 

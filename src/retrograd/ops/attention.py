@@ -32,7 +32,7 @@ LARGE = 1 << 19
 
 
 class Options(NamedTuple):
-    """What is the same for all scores.
+    """The options shared by all scores.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     causal
         Whether query i attends to the keys up to i only.
     dropout, seed
-        The probability of a weight to be dropped, and what the random numbers follow from.
+        The probability that a weight is dropped, and the seed of the random numbers.
     """
 
     scale: float
@@ -62,9 +62,9 @@ class _Part(NamedTuple):
     keys
         How many of the first keys these attend to.
     number
-        The how manyth part it is.
+        The index of the part.
     is_whole
-        Whether it is all that there is.
+        Whether it is the only part.
     """
 
     samples: tuple[slice, ...]
@@ -172,7 +172,7 @@ def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], x: _Op
 
 
 def attention_weights(query: Any, key: Any, mask: Any, allowed: Any, options: Options) -> Any:
-    """What the values are multiplied with, before dropout, in ordinary operations and all at once."""
+    """The factors of the values, before dropout, in ordinary operations and all at once."""
     scores = (query * options.scale) @ key.mT
     if mask is not None:
         scores = scores + mask
@@ -334,7 +334,7 @@ def attend(tensors, allowed, options: Options):
 
 
 def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:
-    """Raise for what attention cannot be computed of.
+    """Raise for arguments that attention cannot be computed from.
 
     Raises
     ------

@@ -310,7 +310,7 @@ def difference_adjoint(g, shape, dim):
 def diff(
     input, n: int = 1, dim: int = -1, prepend: TensorOrArray | None = None, append: TensorOrArray | None = None
 ) -> Tensor:
-    """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
+    """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` attached first.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])

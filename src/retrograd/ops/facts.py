@@ -1,4 +1,4 @@
-"""What else programs ask tensors: where and how they are kept. There are dense tensors on the CPU and on GPUs."""
+"""Further queries of tensors: where and how they are stored. There are dense tensors on the CPU and on GPUs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
+    """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it nevertheless."""
     return self
 
 
@@ -163,7 +163,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace every element by what a Python function returns for it and that of ``other``, one by one and slowly."""
+    """Replace every element by what a Python function returns for it and the element of ``other``, slowly."""
     check_tensors("map_", other=other)
     return _computed(self, "map_", callable, other)
 

@@ -1,4 +1,4 @@
-"""Images sampled at given places, and grids of places that an affine map gives.
+"""Images sampled at given places, and grids of places made by affine maps.
 
 Every element of the result is a sum of a few elements of the input, its taps, with weights. Where the taps are and what
 they weigh follows from the place. The sum is linear in the elements and in the weights, and so are its derivatives.

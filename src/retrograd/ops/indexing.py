@@ -190,7 +190,7 @@ def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fal
     values=lambda g, indices, values_shape: _picked_as(g, _with_slices(indices), values_shape),
 )
 def index_put(input, indices: Sequence[Any], values, accumulate: bool = False):
-    """Return ``input`` with ``values`` at the indices, or added to what is there.
+    """Return ``input`` with ``values`` at the indices, or added to the values there.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _consumed(item: Any) -> int:
 
 
 def parse(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """Read an index as the view to take first and the elements to pick of it; None where there is nothing to do."""
+    """Read an index as the view to take first and the elements to pick of it; None where a step is not needed."""
     items = [_read_item(item) for item in index] if _several(index) else [_read_item(index)]
     consumed = sum(map(_consumed, items))
     if consumed > len(shape):

@@ -265,7 +265,7 @@ def _check_hermitian(name: str, A: Any, UPLO: str) -> None:
 
 
 def decomposed(name: str, function: Callable[..., Any], A: Any, *arguments: Any) -> Any:
-    """``function(A, *arguments)``, one of NumPy's decompositions that iterate.
+    """``function(A, *arguments)``, one of NumPy's iterative decompositions.
 
     Raises
     ------

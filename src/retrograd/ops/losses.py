@@ -501,7 +501,7 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6,
     full
         Add the constant term.
     eps
-        The least variance; below, the gradient is that at ``eps``.
+        The least variance; below it, the gradient is the one at ``eps``.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 

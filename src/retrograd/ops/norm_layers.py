@@ -32,7 +32,7 @@ from retrograd.ops.reductions import vector_norm
 
 
 def in_single(*arrays: Any) -> list[Any]:
-    """Half-precision arrays as single precision, which is what is computed in; others, and None, as they are."""
+    """Half-precision arrays in single precision, which computations use; others, and None, as they are."""
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
 
 
@@ -119,14 +119,14 @@ def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
 
 
 def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:
-    """Tensors minus their mean, divided by their standard deviation, over dimensions, in operations."""
+    """Tensors minus their mean, divided by their standard deviation, over dimensions, in ordinary operations."""
     if centred:
         x = x - np.mean(x, axis=dims, keepdims=True)
     return x / np.sqrt(np.mean(x * x, axis=dims, keepdims=True) + eps)
 
 
 def scaled(x: Any, weight: Any, bias: Any) -> Any:
-    """``x * weight + bias``, in operations, where either may be missing."""
+    """``x * weight + bias``, in ordinary operations, where either may be missing."""
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
 
@@ -307,7 +307,7 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
 
     Notes
     -----
-    As in torch, the mean of complex numbers is that of their squares, not of those of their absolute values.
+    As in torch, the mean of complex numbers is the mean of their squares, not of those of their absolute values.
 
     Raises
     ------

@@ -86,7 +86,7 @@ def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) 
     source=lambda g, dim, index, source_shape, alpha: rows_at(g, dim, index).reshape(source_shape) * alpha,
 )
 def index_add(input, dim: int, index, source, alpha: float = 1):
-    """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
+    """Add ``alpha`` times each position of ``source`` to the position of ``dim`` given by ``index``."""
     result = input.copy()
     _index_add(result, dim, index, source, alpha)
     return result
@@ -104,7 +104,7 @@ def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
     source=lambda g, dim, index, source_shape: rows_at(g, dim, index).reshape(source_shape),
 )
 def index_copy(input, dim: int, index, source):
-    """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
+    """Put each position of ``source`` at the position of ``dim`` given by ``index``."""
     result = input.copy()
     _index_copy(result, dim, index, source)
     return result
@@ -150,7 +150,7 @@ def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str)
 
 @composite(out=True)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True) -> Tensor:
-    """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
+    """Reduce each position of ``source`` into the position of ``dim`` given by ``index``, by :func:`scatter_reduce`."""
     return reduced_at(input, dim, *_each("index_reduce", input, dim, index, source, reduce), reduce, include_self)
 
 

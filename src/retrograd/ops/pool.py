@@ -94,7 +94,7 @@ def _count(size: int, kernel: int, stride: int, dilation: int, padding: int, cei
 
 
 def to_places(g: Any, input_shape: tuple[int, ...], indices: Any, n: int) -> Any:
-    """The gradient of maxima, where they came from; ``indices`` are flat ones in the last ``n`` dimensions."""
+    """The gradient of maxima at their positions; ``indices`` are flat ones in the last ``n`` dimensions."""
     lead = input_shape[:-n]
     flat, maxima = (*lead, math.prod(input_shape[-n:])), (*lead, math.prod(indices.shape[-n:]))
     placed = scatter_zeros(g.reshape(maxima), flat, len(lead), indices.reshape(maxima))
@@ -135,7 +135,7 @@ _FEW = 1 << 15
 
 
 def max_of_rows(rows: Any, axes: tuple[Windows | Spans, ...]) -> tuple[Any, Any]:
-    """The maxima over the windows of images, one in each row, and their places in it."""
+    """The maxima over the windows of images, one image per row, and their places in it."""
     elements = np.asarray(_elements(axes), like=rows)
     windows, length = elements.shape
     is_row = length == rows.shape[1] and all(map(is_whole, axes))  # all elements of an image, one after the other
@@ -408,7 +408,7 @@ def avg_pool2d(
     count_include_pad
         Whether the padding counts, as zeros.
     divisor_override
-        What to divide by instead of the number of elements that count.
+        The divisor to use instead of the number of elements that count.
 
     Raises
     ------

@@ -200,7 +200,7 @@ def _raise(message: str) -> Any:
 
 @kernel(public=False, method=False, input=lambda g, message: _raise(message))
 def only_once(input, message: str):
-    """``input`` itself, with a derivative that is known not to be right and so raises."""
+    """``input`` itself, with a derivative that raises, as it would be wrong."""
     return input
 
 
@@ -213,7 +213,7 @@ def reduced_at(input, dim: int, index, src, reduce: str, include_self: bool = Tr
     reduce
         ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``, whose gradient is shared by elements that tie.
     include_self
-        Whether what is in ``input`` takes part.
+        Whether the elements of ``input`` take part.
     """
     result = input.copy()
     _reduce_into(result, dim, index, src, reduce, include_self)
@@ -257,7 +257,7 @@ def scatter(
     Parameters
     ----------
     reduce
-        ``"add"`` or ``"multiply"`` to combine with what is there.
+        ``"add"`` or ``"multiply"`` to combine with the elements there.
     """
     return _dispatch(False, input, dim, index, src, value, reduce)
 

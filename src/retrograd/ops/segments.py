@@ -1,4 +1,4 @@
-"""Reductions of the segments of a dimension, which lie one behind the other and need not be equally long."""
+"""Reductions of the segments of a dimension, which are consecutive and may differ in length."""
 
 from __future__ import annotations
 

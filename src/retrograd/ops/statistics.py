@@ -119,7 +119,7 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
+    """Return the standard deviation over ``dim``, the root of :func:`var`. Where it is 0, its derivative is 0."""
     dim, correction = _spread("std", dim, unbiased, correction)
     return _with_freedom("std", _std(input, dim, correction, keepdim, out=out), input, correction)
 
@@ -342,7 +342,7 @@ def find_quantile(
     interpolation: str,
     rank_of: Callable[[Any, Any], Any] = lambda q, count: q * (count - 1),
 ) -> Any:
-    """A quantile, where ``rank_of(q, count)`` says how far from the first of so many elements it lies, in ranks."""
+    """A quantile, where ``rank_of(q, count)`` is its distance, in ranks, from the first of ``count`` elements."""
     _check_quantile(name, input, q, interpolation)
     ranked: Any
     if dim is None or input.ndim == 0:

@@ -1,4 +1,4 @@
-"""Views with strides of their own: sliding windows, and memory read in any pattern."""
+"""Views with arbitrary strides: sliding windows, and memory read in any pattern."""
 
 from __future__ import annotations
 
