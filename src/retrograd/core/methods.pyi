@@ -611,8 +611,8 @@ class Methods(ArrayFace):
         Parameters
         ----------
         ambiguity_check
-            Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
-            be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+            Whether to raise if another order would be just as valid: dimensions of length 1, expanded or of equal strides
+            can be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
 
         Raises
         ------
@@ -1591,7 +1591,7 @@ class Methods(ArrayFace):
     def pow(self, exponent: Operand) -> Tensor:
         """Return ``input ** exponent``. Either may be a number.
 
-        The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
+        The derivative by ``input`` is 0 where ``exponent`` is 0, and the one by ``exponent`` is 0 where ``input`` is 0.
 
         Raises
         ------
@@ -2049,7 +2049,7 @@ class Methods(ArrayFace):
         win_length
             The length of the window, ``n_fft`` by default. A shorter one is in the middle of the frame.
         window
-            What every frame is multiplied by, such as :func:`retrograd.hann_window`.
+            The factors of every frame, such as :func:`retrograd.hann_window`.
         center
             Whether frame k is around position ``k * hop_length``, for which the signal is padded at both ends as
             ``pad_mode`` says; otherwise it begins there.

@@ -44,7 +44,7 @@ _WIDE = {"e": "f", "f": "d", "F": "D", "d": "d", "D": "D"}
 def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) -> Any:
     """``ufunc.accumulate``, computed in one dtype and returned in another.
 
-    Slice by slice where that pays: their elements need not wait for others.
+    Slice by slice where that is faster: the elements of a slice do not depend on each other.
     """
     length = x.shape[normalize_axis_index(dim, x.ndim)]  # which raises as NumPy's own functions do
     if type(x) is not np.ndarray or x.size < min(_MANY, _LONG * length):
@@ -84,7 +84,7 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
 def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, before: Any, result: Any) -> Any:
     """Accumulate along the rows of a matrix, continuing the results ``before`` it, and return the last ones.
 
-    All parts of all rows are accumulated side by side, and go on from the last result of the part before.
+    All parts of all rows are accumulated in parallel, then continued from the last result of the part before.
     """
     length = x.shape[1]
     part = _PART if length >= 2 * _PART else length

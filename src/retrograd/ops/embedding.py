@@ -125,7 +125,7 @@ def embedding(
     norm_type
         The order of that norm.
     scale_grad_by_freq
-        Divide the gradient of a row by how often its index is there.
+        Divide the gradient of a row by the number of times its index occurs.
     sparse
         Accepted for compatibility; gradients are dense.
 
@@ -289,7 +289,7 @@ def embedding_bag(
     mode
         ``"sum"``, ``"mean"`` or ``"max"``.
     per_sample_weights
-        What to multiply the rows with before they are summed up.
+        The factors of the rows before they are summed up.
     include_last_offset
         Whether the offsets end with the number of indices.
     padding_idx

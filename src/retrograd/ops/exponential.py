@@ -272,7 +272,7 @@ def _integer_power(input: Any, other: Any) -> Any:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return ``input ** exponent``. Either may be a number.
 
-    The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
+    The derivative by ``input`` is 0 where ``exponent`` is 0, and the one by ``exponent`` is 0 where ``input`` is 0.
 
     Raises
     ------

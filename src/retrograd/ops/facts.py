@@ -67,8 +67,8 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | Sequence[Any] = False) ->
     Parameters
     ----------
     ambiguity_check
-        Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
-        be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+        Whether to raise if another order would be just as valid: dimensions of length 1, expanded or of equal strides
+        can be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
 
     Raises
     ------

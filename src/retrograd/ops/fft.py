@@ -1,7 +1,7 @@
 """torch.fft: discrete Fourier transforms.
 
 A transform is linear, so its derivative is its adjoint: the inverse transform, with the normalisation moved to the
-other side. A half spectrum stands for a whole one in which all but the first entry (and, for an even length, the last)
+other side. A half spectrum represents a whole one in which all but the first entry (and, for an even length, the last)
 occur twice, as a number and its conjugate; :func:`mirrored` accounts for that.
 """
 

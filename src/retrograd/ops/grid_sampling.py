@@ -180,7 +180,7 @@ class _Taps(NamedTuple):
     fraction
         How far places are from the element before them, ``(N, 1, P)``.
     inside
-        Which taps are in the image, ``(N, K, P)``; others weigh nothing.
+        Which taps are in the image, ``(N, K, P)``; others have the weight 0.
     index
         Where taps are, ``(N, K, P)``.
     """
@@ -443,7 +443,7 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
     theta
         The maps, each as a matrix whose last column is the shift.
     size
-        That of the output, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        The size of the output, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
     align_corners
         As for :func:`grid_sample`.
 

@@ -116,7 +116,7 @@ def histogramdd(
         The first and the last edge along each dimension, one after the other; by default the least and the largest
         coordinate.
     weight
-        What each point counts, which is otherwise 1.
+        The weight of each point, 1 by default.
     density
         Whether to divide by the sum of the weights and the volume of the bin.
 

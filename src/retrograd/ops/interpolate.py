@@ -333,9 +333,9 @@ def interpolate(
     Parameters
     ----------
     size
-        That of the result; one number, or one for each dimension. Give it or ``scale_factor``.
+        The size of the result; one number, or one for each dimension. Give it or ``scale_factor``.
     scale_factor
-        How many times as large the result is to be; one number, or one for each dimension.
+        The factor by which the size grows; one number, or one for each dimension.
     mode
         ``"nearest"``, ``"nearest-exact"`` (which agrees with other libraries for images) or ``"area"`` (means) in any
         number of dimensions; ``"linear"`` in one, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"`` in two,

@@ -370,7 +370,7 @@ def eigvals(A):
 def _svd_gradient(g: Any, result: Any) -> Any:
     """G_A = U (diag(G_S) + (skew(Uᴴ G_U) S + S skew(Vᴴ G_V)) / E) Vᴴ, with Eᵢⱼ = σⱼ² - σᵢ² off the diagonal.
 
-    To this comes what G_U and G_V have outside the ranges of U and V. Vectors after the first min(m, n) do not count.
+    The parts of G_U and G_V outside the ranges of U and V are added. Vectors after the first min(m, n) do not count.
     """
     (GU, GS, GVh), (U, S, Vh) = g, result
     k = S.shape[-1]

@@ -25,7 +25,7 @@ _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's for NumPy's
 def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
     """LAPACK's routine for the dtype: ``dsytrf``, or ``zhetrf`` for Hermitian matrices.
 
-    It must be given nothing but NumPy's arrays: what it cannot convert costs a reference to the dtype, which in the end
+    Pass it NumPy's arrays only: every argument it cannot convert costs a reference to the dtype, which in the end
     is freed while in use.
     """
     try:

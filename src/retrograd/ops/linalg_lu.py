@@ -79,7 +79,7 @@ def permutation_matrix(pivots, m: int, dtype: Any):
 def _lu_gradient(g: Any, result: Any) -> Any:
     """G_A = P L⁻ᴴ (tril(Lᴴ G_L, -1) + triu(G_U Uᴴ)) U⁻ᴴ for square matrices.
 
-    Of a wide or tall matrix the rest follows from U₂ = L⁻¹ A₂ or L₂ = A₂ U⁻¹.
+    For a wide or tall matrix the rest follows from U₂ = L⁻¹ A₂ or L₂ = A₂ U⁻¹.
     """
     LU, pivots, _ = result
     G = g[0]

@@ -301,7 +301,7 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
     normalized_shape
         The lengths of these dimensions.
     weight
-        Of this shape; where it has another dtype, the result has that of the input.
+        Of this shape; where it has another dtype, the result has the input's.
     eps
         Added to the mean square; by default the epsilon of the dtype.
 

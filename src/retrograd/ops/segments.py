@@ -46,7 +46,7 @@ def segment_reduce(
     reduce
         ``"sum"``, ``"mean"``, ``"prod"``, ``"max"`` or ``"min"``, whose gradient is shared by elements that tie.
     lengths
-        How long the segments are: a vector; or, for segments of their own in every row, a matrix and so on, whose last
+        How long the segments are: a vector; or, for different segments in every row, a matrix and so on, whose last
         dimension goes along ``axis``.
     offsets
         In place of ``lengths``: where the segments begin, and at the end where the last one ends.
@@ -57,8 +57,8 @@ def segment_reduce(
     unsafe
         If True, the segments need not reach to the end of the dimension.
     initial
-        What every reduction begins with. Without it, an empty segment has the sum 0, the product 1, the mean NaN, and
-        an infinity for the extremum.
+        The value every reduction starts with. Without it, an empty segment has the sum 0, the product 1, the mean NaN,
+        and an infinity for the extremum.
 
     Raises
     ------

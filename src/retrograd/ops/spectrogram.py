@@ -74,7 +74,7 @@ def stft(
     win_length
         The length of the window, ``n_fft`` by default. A shorter one is in the middle of the frame.
     window
-        What every frame is multiplied by, such as :func:`retrograd.hann_window`.
+        The factors of every frame, such as :func:`retrograd.hann_window`.
     center
         Whether frame k is around position ``k * hop_length``, for which the signal is padded at both ends as
         ``pad_mode`` says; otherwise it begins there.
