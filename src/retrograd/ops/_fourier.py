@@ -14,7 +14,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.ops._scipy import installed
 
-# How many numbers SciPy's needs to take half of the time or less (measured); it is imported only for so many.
+# Numbers from which on SciPy's takes half of the time or less (measured); SciPy is imported only for so many.
 _MANY = 1 << 10
 
 

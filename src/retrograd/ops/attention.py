@@ -64,7 +64,7 @@ class _Part(NamedTuple):
     number
         The index of the part.
     is_whole
-        Whether it is the only part.
+        Whether it covers all samples, queries and keys.
     """
 
     samples: tuple[slice, ...]

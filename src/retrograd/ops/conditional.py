@@ -164,7 +164,7 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
 
 
 def _limited(input: Any, low: Any, high: Any) -> Any:
-    """``input`` clipped to two limits; None is none. With one number, NumPy takes three times as long as with two."""
+    """``input`` clipped to two limits; None is unlimited. With one number NumPy takes thrice as long as with two."""
     if type(input) is np.ndarray and input.dtype.kind == "f" and (high if low is None else low).ndim == 0:
         low, high = -np.inf if low is None else low, np.inf if high is None else high
     return input.clip(low, high)

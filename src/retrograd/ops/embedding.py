@@ -196,7 +196,7 @@ def _length_of_all(bag_of: Any, number: int) -> int:
     rows=lambda g, rows_shape, source, to: sums_of_rows(g, to, source, rows_shape[0]),
 )
 def sums_of_rows(rows, source, to, count: int):
-    """A matrix whose row ``to[k]`` is the sum of all ``rows[source[k]]``; its adjoint maps ``to`` to ``source``."""
+    """A matrix whose row ``to[k]`` is the sum of all ``rows[source[k]]``; its adjoint swaps ``source`` and ``to``."""
     shape = (count, rows.shape[1])
     if not type(rows) is type(source) is type(to) is np.ndarray or rows.dtype == HALF:
         return add_at(take_within(rows, source), shape, [to])

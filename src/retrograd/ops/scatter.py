@@ -125,7 +125,7 @@ def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
         check_ordered("scatter_reduce", input)
     same_dtype("scatter_reduce", input, src, "src")
     dim = check_gather("scatter_reduce", index, dim, input.shape, src.shape)
-    if not include_self:  # elements written first may be read afterwards
+    if not include_self:  # elements overwritten first may be read afterwards
         index, src = apart(index, input), apart(src, input)
     positions = along_dim(index, input.shape, dim)
     if not include_self:
