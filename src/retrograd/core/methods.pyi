@@ -89,7 +89,7 @@ class Methods(ArrayFace):
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __reversed__(self) -> Tensor:
-        """What ``reversed()`` gives: a copy in reverse order along dimension 0."""
+        """The result of ``reversed()``: a copy in reverse order along dimension 0."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: TensorOrArray) -> Tensor: ...
@@ -419,7 +419,7 @@ class Methods(ArrayFace):
     def cholesky_solve(self, L: TensorOrArray, upper: _bool = False) -> Tensor:
         """Return the solution X of ``L Lᴴ X = B`` (``Uᴴ U X = B`` for an ``upper`` factor in place of ``L``)."""
     def choose(self, choices: Any, mode: str = "raise") -> Tensor:
-        """Return at every index the element of that one of the ``choices`` which this tensor of integers names there."""
+        """Return at every index the element of the one of ``choices`` that this tensor of integers selects there."""
     @overload
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
@@ -474,15 +474,15 @@ class Methods(ArrayFace):
     def compress(self, condition: Any, axis: _int | None = None) -> Tensor:
         """Return the slices along ``axis`` for which ``condition`` is true."""
     def conj(self) -> Tensor:
-        """Return the complex conjugate, a view whose numbers are computed when they are wanted; a real tensor itself."""
+        """Return the complex conjugate, a view whose numbers are computed when they are needed; a real tensor itself."""
     def conj_physical(self) -> Tensor:
         """Return the complex conjugate; a real tensor is returned itself."""
     def conj_physical_(self) -> Tensor:
         """In-place form of :func:`retrograd.conj_physical`."""
     def conjugate(self) -> Tensor:
-        """Return the complex conjugate, a view whose numbers are computed when they are wanted; a real tensor itself."""
+        """Return the complex conjugate, a view whose numbers are computed when they are needed; a real tensor itself."""
     def contiguous(self, memory_format: memory_format | None = None) -> Tensor:
-        """Return ``input`` if its elements lie in memory in index order, a copy that does otherwise."""
+        """Return ``input`` if its elements lie in memory in index order, otherwise a copy whose elements do."""
     def copy(self, order: str = "C") -> Tensor:
         """Return a copy, through which gradients flow; NumPy's name for :meth:`clone`."""
     def copy_(self, other: Operand, non_blocking: _bool = False) -> Tensor:
@@ -592,7 +592,7 @@ class Methods(ArrayFace):
     def diff(
         self, n: _int = 1, dim: _int = -1, prepend: TensorOrArray | None = None, append: TensorOrArray | None = None
     ) -> Tensor:
-        """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
+        """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` attached first.
 
         >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
         tensor([3., 5.])
@@ -611,8 +611,8 @@ class Methods(ArrayFace):
         Parameters
         ----------
         ambiguity_check
-            Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
-            be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+            Whether to raise if another order would be just as valid: dimensions of length 1, expanded or of equal strides
+            can be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
 
         Raises
         ------
@@ -622,7 +622,7 @@ class Methods(ArrayFace):
     def dist(self, other: TensorOrArray, p: _float = 2) -> Tensor:
         """Return the p-norm of ``input - other``."""
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """Return ``input / other``, rounded if so wished.
+        """Return ``input / other``, rounded if ``rounding_mode`` is given.
 
         Parameters
         ----------
@@ -638,7 +638,7 @@ class Methods(ArrayFace):
     def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """In-place form of :func:`retrograd.div`."""
     def divide(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """Return ``input / other``, rounded if so wished.
+        """Return ``input / other``, rounded if ``rounding_mode`` is given.
 
         Parameters
         ----------
@@ -873,7 +873,7 @@ class Methods(ArrayFace):
     def hsplit(self, indices_or_sections: _int | Sequence[_int]) -> tuple[Tensor, ...]:
         """Cut a tensor into views along its second dimension (a vector along its only one)."""
     def hypot(self, other: Operand) -> Tensor:
-        """Return ``sqrt(input² + other²)`` without overflow on the way."""
+        """Return ``sqrt(input² + other²)`` without intermediate overflow."""
     def hypot_(self, other: Operand) -> Tensor:
         """In-place form of :func:`retrograd.hypot`."""
     def i0(self) -> Tensor:
@@ -901,7 +901,7 @@ class Methods(ArrayFace):
     def imag(self, value: Operand) -> None: ...
     @overload
     def index_add(self, dim: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor:
-        """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
+        """Add ``alpha`` times each position of ``source`` to the position of ``dim`` given by ``index``."""
     @overload
     def index_add(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor: ...
     @overload
@@ -911,7 +911,7 @@ class Methods(ArrayFace):
     def index_add_(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor: ...
     @overload
     def index_copy(self, dim: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor:
-        """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
+        """Put each position of ``source`` at the position of ``dim`` given by ``index``."""
     @overload
     def index_copy(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor: ...
     @overload
@@ -932,7 +932,7 @@ class Methods(ArrayFace):
     def index_put(
         self, indices: Sequence[TensorOrArray | None], values: TensorOrArray, accumulate: _bool = False
     ) -> Tensor:
-        """Return ``input`` with ``values`` at the indices, or added to what is there.
+        """Return ``input`` with ``values`` at the indices, or added to the values there.
 
         Parameters
         ----------
@@ -947,7 +947,7 @@ class Methods(ArrayFace):
     def index_reduce(
         self, dim: _int, index: TensorOrArray, source: TensorOrArray, reduce: str, *, include_self: _bool = True
     ) -> Tensor:
-        """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
+        """Reduce each position of ``source`` into the position of ``dim`` given by ``index``, by :func:`scatter_reduce`."""
     @overload
     def index_reduce(
         self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, reduce: str, include_self: _bool = True
@@ -1211,7 +1211,7 @@ class Methods(ArrayFace):
     def mT(self) -> Tensor:
         """The matrices transposed, as a view."""
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Replace every element by what a Python function returns for it and that of ``other``, one by one and slowly."""
+        """Replace every element by what a Python function returns for it and the element of ``other``, slowly."""
     def masked_fill(self, mask: TensorOrArray, value: Operand) -> Tensor:
         """Put ``value``, a number or a 0-d tensor, where ``mask`` (broadcast with ``input``) is true."""
     def masked_fill_(self, mask: TensorOrArray, value: Operand) -> Tensor:
@@ -1579,7 +1579,7 @@ class Methods(ArrayFace):
     @overload
     def permute(self, *dims: _int) -> Tensor: ...
     def pin_memory(self, device: device | str | _int | None = None) -> Tensor:
-        """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
+        """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it nevertheless."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """Return the Moore-Penrose pseudo-inverse; :func:`linalg.pinv` is newer and has a safer default."""
     def polygamma(self, n: _int) -> Tensor:
@@ -1591,7 +1591,7 @@ class Methods(ArrayFace):
     def pow(self, exponent: Operand) -> Tensor:
         """Return ``input ** exponent``. Either may be a number.
 
-        The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
+        The derivative by ``input`` is 0 where ``exponent`` is 0, and the one by ``exponent`` is 0 where ``input`` is 0.
 
         Raises
         ------
@@ -1799,7 +1799,7 @@ class Methods(ArrayFace):
         Parameters
         ----------
         reduce
-            ``"add"`` or ``"multiply"`` to combine with what is there.
+            ``"add"`` or ``"multiply"`` to combine with the elements there.
         """
     @overload
     def scatter(
@@ -1842,7 +1842,7 @@ class Methods(ArrayFace):
         reduce
             ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``, whose gradient is shared by elements that tie.
         include_self
-            Whether what is in ``input`` takes part.
+            Whether the elements of ``input`` take part.
         """
     @overload
     def scatter_reduce(
@@ -2003,7 +2003,7 @@ class Methods(ArrayFace):
         *,
         correction: _float | None = None,
     ) -> Tensor:
-        """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
+        """Return the standard deviation over ``dim``, the root of :func:`var`. Where it is 0, its derivative is 0."""
     @overload
     def std(
         self,
@@ -2049,7 +2049,7 @@ class Methods(ArrayFace):
         win_length
             The length of the window, ``n_fft`` by default. A shorter one is in the middle of the frame.
         window
-            What every frame is multiplied by, such as :func:`retrograd.hann_window`.
+            The factors of every frame, such as :func:`retrograd.hann_window`.
         center
             Whether frame k is around position ``k * hop_length``, for which the signal is padded at both ends as
             ``pad_mode`` says; otherwise it begins there.

@@ -12,7 +12,7 @@ from retrograd.array_methods import ArrayBefore
 
 
 class Answers(NamedTuple):
-    """What answers for arrays: functions of modules that know their class."""
+    """The functions that implement NumPy's protocols for arrays, from modules that import this one."""
 
     ufunc: Callable[..., Any]
     function: Callable[..., Any]
@@ -23,7 +23,7 @@ class Answers(NamedTuple):
 
 @functools.cache
 def _answers() -> Answers:
-    """Imported with the first array, as few have a GPU, and kept: an import in each call would take as long again."""
+    """Imported with the first array, as few users have a GPU, and cached: an import per call would double its time."""
     from retrograd.gpu.functions import device_function
     from retrograd.gpu.handing import method
     from retrograd.gpu.indexing import get, put
@@ -33,7 +33,7 @@ def _answers() -> Answers:
 
 
 class Flags(NamedTuple):
-    """What is asked of an array's memory layout."""
+    """The flags of an array's memory layout that callers read."""
 
     c_contiguous: bool
     f_contiguous: bool
@@ -199,7 +199,7 @@ class DeviceArray(ArrayBefore):
         import cupy
 
         made = cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides))
-        return DeviceArray(made.view())  # of which CuPy knows that its memory is another's
+        return DeviceArray(made.view())  # a view, so that CuPy knows the memory is shared
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802 (NumPy's name)

@@ -1,4 +1,4 @@
-"""``ufunc.at``: combining values into an array where places may be named twice, one value after the other."""
+"""``ufunc.at``: combining values into an array one after the other, where an index may be repeated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def combine_at(ufunc: Any, target: DeviceArray, index: Any, *values: Any) -> Non
 
 
 def _extremum_at(ufunc: Any, target: DeviceArray, index: Any, values: Any) -> None:
-    """By integers in the order of the floats: CuPy's kernels round float64 to float32, and pass over NaN."""
+    """Compare as integers in the order of the floats: CuPy's kernels round float64 to float32, and ignore NaN."""
     largest = ufunc is np.maximum
     keys = _keys(target, largest)
     combine_at(ufunc, keys, index, _keys(np.asarray(values, target.dtype, like=target), largest))

@@ -1,4 +1,4 @@
-"""Ufuncs whose kernels in CuPy compute other numbers than NumPy's."""
+"""Ufuncs for which CuPy's kernels give other results than NumPy's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrograd.gpu.fallback import computed_on_cpu
 
 
 def answer_for(ufunc: Any, inputs: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """What stands for a ufunc on these operands; None where CuPy's own is right."""
+    """The replacement for a ufunc on these operands; None where CuPy's own is right."""
     if ufunc.__name__ in _OVERFLOWING:
         return computed_on_cpu(ufunc)
     for kinds, answers in ((_FLOATS, _OF_FLOATS), (_INTEGERS, _OF_INTEGERS)):
@@ -32,7 +32,7 @@ def _xlog1py(input: Any, other: Any) -> Any:
 
 
 def _logaddexp2(input: Any, other: Any) -> Any:
-    """By way of log1p; CuPy's loses what is below the precision of 1."""
+    """Computed with log1p; CuPy's loses what is below the precision of 1."""
     larger, smaller = np.maximum(input, other), np.minimum(input, other)
     difference = np.where(larger == smaller, np.zeros_like(larger), smaller - larger)  # infinities are equal
     return larger + np.log1p(np.exp2(difference)) / math.log(2)
@@ -69,7 +69,7 @@ def _divmod(input: Any, other: Any) -> Any:
 
 
 def _fmod_of_integers(input: Any, other: Any) -> Any:
-    """CuPy's goes by way of float64, and is wrong beyond 2**53."""
+    """CuPy's converts to float64, and is wrong beyond 2**53."""
     rest = np.remainder(input, other)
     return np.where((rest != 0) & (np.less(input, 0) != np.less(other, 0)), rest - other, rest)
 
@@ -82,5 +82,5 @@ _OF_FLOATS: dict[Any, Callable[..., Any]] = {
     np.logaddexp2: _logaddexp2,
 }
 _OF_INTEGERS: dict[Any, Callable[..., Any]] = {np.fmod: _fmod_of_integers}
-# those of NumPy's ufuncs for which CuPy's own is not always right
+# the ufuncs of NumPy's for which CuPy's own is not always right
 ANSWERED = frozenset({*_OF_FLOATS, *_OF_INTEGERS})

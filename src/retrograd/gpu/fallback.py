@@ -13,7 +13,7 @@ from retrograd.gpu.handing import leaves
 
 
 def on_cpu(value: Any) -> Any:
-    """The value with NumPy's arrays for ours, also inside lists."""
+    """The value with our arrays replaced by NumPy's, also inside lists."""
     if type(value) is DeviceArray:
         return value.get()
     if isinstance(value, (list, tuple)):
@@ -36,7 +36,7 @@ def computed_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def back(made: Any, beside: DeviceArray) -> Any:
-    """What was computed on the CPU, on the GPU of ``beside``."""
+    """Move a result that was computed on the CPU to the GPU of ``beside``."""
     if isinstance(made, (tuple, list)):
         parts = [back(part, beside) for part in made]
         return type(made)(*parts) if hasattr(made, "_fields") else type(made)(parts)

@@ -1,4 +1,4 @@
-"""NEP 18: NumPy's functions on arrays on a GPU, and what stands for those that CuPy lacks or knows less of."""
+"""NEP 18: NumPy's functions on arrays on a GPU, and replacements for those that CuPy lacks or only partly supports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from retrograd.gpu.indexing import check, in_bounds
 
 Function = Callable[..., Any]
 
-# What answers for functions of NumPy's; all others go to CuPy's of the same name, as they are.
+# The implementations of NumPy's functions; all others are CuPy's of the same name, called as they are.
 ANSWERS: dict[Any, Function] = {}
-_UNSAID = np._NoValue  # NumPy's default for what a subclass may not know
+_UNSAID = np._NoValue  # NumPy's marker for an argument that was not given
 
 
 def device_function(self: DeviceArray, function: Any, types: Iterable[type], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -52,7 +52,7 @@ def _found(function: Any) -> Function | None:
 
 
 def _strict(function: Function) -> Function:
-    """One of CuPy's functions for matrices, which says so if a matrix is singular instead of returning anything.
+    """One of CuPy's functions for matrices, made to raise for a singular matrix instead of returning garbage.
 
     What it cannot do is left to LAPACK, whose answer for a matrix with NaN is another one: NaN for the solution of a
     system, no singular values at all.
@@ -78,7 +78,7 @@ def _strict(function: Function) -> Function:
 
 
 def answers(*functions: Any) -> Callable[[Function], Function]:
-    """Declare what answers for functions of NumPy's."""
+    """Declare the implementation of functions of NumPy's."""
 
     def register(answer: Function) -> Function:
         for function in functions:
@@ -89,7 +89,7 @@ def answers(*functions: Any) -> Callable[[Function], Function]:
 
 
 def _cupys(name: str) -> Function:
-    """CuPy's function of a name, with our arrays."""
+    """CuPy's function of this name, taking and returning our arrays."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         return call(_named(name), args, kwargs)
@@ -263,7 +263,7 @@ def _clip(
 
 @answers(np.shares_memory, np.may_share_memory)
 def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether the memory of both reaches over common addresses: CuPy's exact answer costs a sort of all addresses."""
+    """Whether the memory ranges of both overlap: CuPy's exact answer costs a sort of all addresses."""
     if type(a) is not DeviceArray or type(b) is not DeviceArray:
         return False
     import cupy
@@ -390,7 +390,7 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
 
 
 def _without_fft(name: str) -> Function:
-    """``np.convolve`` and its kind; CuPy's go by way of Fourier transforms, where one NaN makes everything NaN."""
+    """``np.convolve`` and its kind; CuPy's use Fourier transforms, where one NaN makes everything NaN."""
 
     def answer(a: Any, v: Any, mode: Any = "full") -> Any:
         numpy = getattr(np, name)

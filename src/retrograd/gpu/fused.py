@@ -43,7 +43,7 @@ def _kernel(inputs: str, outputs: str, operation: str, name: str) -> Any:
 
 
 def one_kernel(operation: str) -> Callable[[F], F]:
-    """Have a function that writes to its last parameter be one kernel where its first one is an array on a GPU.
+    """Run a function that writes to its last parameter as one kernel where its first one is an array on a GPU.
 
     Parameters
     ----------

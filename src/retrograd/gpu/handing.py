@@ -1,4 +1,4 @@
-"""Handing a call over to CuPy: operands into its arrays, on their GPU, and its results back."""
+"""Passing a call to CuPy: our arrays are unwrapped, the call runs on their GPU, and its results are wrapped."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-# CUDA's function that says which GPU is the current one, in the library that an array type is of.
+# CUDA's function that returns the current GPU, from the library that an array type belongs to.
 _current: dict[type, Callable[[], int]] = {}
 
 
 def current_gpu(array: Any) -> int:
-    """The number of the current GPU, as the library says that has made one of CuPy's arrays."""
+    """The number of the current GPU, according to the library that made one of CuPy's arrays."""
     asked = _current.get(type(array))
     if asked is None:
         import cupy
@@ -50,12 +50,12 @@ def run_on(gpu: int, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def plain(value: Any, asarray: Callable[[Any], Any]) -> Any:
-    """The value with CuPy's arrays for ours and for NumPy's, also inside lists; NumPy's 0-d arrays become scalars."""
+    """The value with our and NumPy's arrays as CuPy's, also inside lists; NumPy's 0-d arrays become scalars."""
     return _brought(_opened(value, []), asarray)
 
 
 def _opened(value: Any, found: list[Any]) -> Any:
-    """The value with CuPy's arrays for ours, also inside lists; ``found`` is told them, and NumPy's that are left."""
+    """The value with our arrays replaced by CuPy's, also inside lists; ``found`` collects these and any of NumPy's."""
     kind = type(value)
     if kind is DeviceArray:
         found.append(value.array)
@@ -73,7 +73,7 @@ def _opened(value: Any, found: list[Any]) -> Any:
 
 
 def _brought(value: Any, asarray: Callable[[Any], Any]) -> Any:
-    """The value with CuPy's arrays for NumPy's, also inside lists."""
+    """The value with NumPy's arrays replaced by CuPy's, also inside lists."""
     if isinstance(value, np.ndarray):
         return asarray(value)
     if isinstance(value, (list, tuple)):
@@ -83,7 +83,7 @@ def _brought(value: Any, asarray: Callable[[Any], Any]) -> Any:
 
 
 def wrapped(value: Any) -> Any:
-    """The value with our arrays for CuPy's, also inside lists and (named) tuples."""
+    """The value with CuPy's arrays replaced by ours, also inside lists and (named) tuples."""
     if hasattr(type(value), "__cuda_array_interface__"):
         return DeviceArray(value)
     if isinstance(value, (list, tuple)):
@@ -129,7 +129,7 @@ def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], beside
 
 
 def _with_copies(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function of CuPy's, with copies of what is in the computer's memory."""
+    """Call a function of CuPy's, with operands in the computer's memory copied to the GPU."""
     import cupy
 
     return function(
@@ -139,9 +139,9 @@ def _with_copies(function: Callable[..., Any], args: list[Any], kwargs: dict[str
 
 
 def call_simply(function: Callable[..., Any], operands: Sequence[Any], out: Any = None) -> Any:
-    """The same for a function that returns an array, of arrays and numbers; None if it is not as simple as that.
+    """A faster :func:`call` for a function of arrays and numbers that returns an array; None where it does not apply.
 
-    It is so if all arrays are on the current GPU. ``out`` is where the result is put.
+    It applies if all arrays are on the current GPU. The result is written to ``out``.
     """
     handed = []
     gpu = None
@@ -164,7 +164,7 @@ def call_simply(function: Callable[..., Any], operands: Sequence[Any], out: Any 
 
 
 def method(array: DeviceArray, name: str, *args: Any, **kwargs: Any) -> DeviceArray:
-    """What a method of CuPy's array returns, called with what is no array."""
+    """Call a method of CuPy's array with arguments that are not arrays."""
     own = array.array
     gpu = own.data.device_id
     if current_gpu(own) == gpu:
@@ -173,7 +173,7 @@ def method(array: DeviceArray, name: str, *args: Any, **kwargs: Any) -> DeviceAr
 
 
 def is_answered(types: Iterable[type]) -> bool:
-    """Whether all array types of a call are known here; a tensor or a batch answers for itself."""
+    """Whether all array types of a call are known here; a tensor or a batch handles the call itself."""
     return _ANSWERED.issuperset(types) or all(kind is DeviceArray or issubclass(kind, np.ndarray) for kind in types)
 
 

@@ -1,4 +1,4 @@
-"""Indices into arrays on a GPU, which must be in bounds: CuPy's kernels wrap what is not around, without a word."""
+"""Indices into arrays on a GPU, which must be in bounds: CuPy's kernels silently wrap indices that are not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _write(array: Any, index: Any, value: Any) -> None:
 
 
 def in_bounds(x: DeviceArray, index: Any) -> Any:
-    """The index, lists in it as arrays.
+    """The index, with lists in it converted to arrays; it is checked.
 
     Raises
     ------
@@ -43,14 +43,14 @@ def in_bounds(x: DeviceArray, index: Any) -> Any:
 
 
 def check(positions: Any, length: int, dim: int) -> None:
-    """Raise unless all positions lie within a dimension of some length."""
+    """Raise unless all positions lie within a dimension of the given length."""
     if positions.size and not _are_within(positions, length):
         low, high = int(positions.min()), int(positions.max())
         raise IndexError(f"index {low if low < -length else high} is out of bounds for axis {dim} with size {length}")
 
 
 def _are_within(positions: Any, length: int) -> bool:
-    """Whether positions are from -length on and below length; one number tells, for which one waits for the GPU."""
+    """Whether all positions are at least -length and below length; waits for the GPU to return one number."""
     if positions.dtype.kind == "u":
         return int(positions.max()) < length
     # negative numbers are too large as unsigned ones
@@ -58,14 +58,14 @@ def _are_within(positions: Any, length: int) -> bool:
 
 
 def take_within(x: Any, positions: Any) -> Any:
-    """``x.take(positions, 0)``, where it is known that all of them are within bounds: on a GPU they go unchecked."""
+    """``x.take(positions, 0)``, where all positions are known to be within bounds: on a GPU they are not checked."""
     if type(x) is DeviceArray:
         return call(_read, (x, positions), {})
     return x.take(positions, 0)
 
 
 def put_within(x: Any, positions: Any, values: Any) -> None:
-    """``x[positions] = values``, where it is known that all positions are within bounds."""
+    """``x[positions] = values``, where all positions are known to be within bounds."""
     if type(x) is DeviceArray:
         call(_write, (x, positions, values), {})
     else:
@@ -97,7 +97,7 @@ def _checked(x: DeviceArray, index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _consumed(part: Any) -> int:
-    """How many dimensions of an array a part of an index is for."""
+    """How many dimensions of an array one part of an index consumes."""
     if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
         return 0
     return part.ndim if isinstance(part, (DeviceArray, np.ndarray)) and part.dtype == bool else 1

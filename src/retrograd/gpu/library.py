@@ -1,4 +1,4 @@
-"""CuPy's modules, with our arrays for CuPy's: what makes arrays on a GPU."""
+"""CuPy's modules, with our arrays in place of CuPy's: these create arrays on a GPU."""
 
 from __future__ import annotations
 

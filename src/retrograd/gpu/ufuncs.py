@@ -16,7 +16,7 @@ from retrograd.gpu.fallback import computed_on_cpu, on_cpu
 from retrograd.gpu.functions import ANSWERS
 from retrograd.gpu.handing import call, call_simply
 
-# What CuPy has for reductions with a ufunc.
+# CuPy's functions for reductions with a ufunc.
 _REDUCTIONS: dict[Any, Any] = {
     np.add: ANSWERS[np.sum],
     np.multiply: ANSWERS[np.prod],
@@ -26,11 +26,11 @@ _REDUCTIONS: dict[Any, Any] = {
     np.logical_or: ANSWERS[np.any],
 }
 _vecdot: Any = np.linalg.vecdot
-# CuPy's names for what SciPy calls otherwise.
+# CuPy's names for functions that SciPy names differently.
 _CUPYS_NAMES = {"psi": "digamma", "_zeta": "zeta"}
 _LOGICAL = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _SCANS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
-# What needs more than to be handed to CuPy's ufunc of the same name.
+# Ufuncs that need more than a call of CuPy's ufunc of the same name.
 _NOT_SIMPLE = {np.vecdot, *ANSWERED, *_LOGICAL}
 
 
@@ -86,7 +86,7 @@ def _check_targets(ufunc: Any, out: tuple[Any, ...]) -> None:
 
 
 def _written(result: Any, out: tuple[Any, ...], where: Any = True) -> Any:
-    """The result, put into ``out`` if that was given: where ``where`` says so, which CuPy's ufuncs do not know."""
+    """The result, written to ``out`` if given, at the places of ``where``, which CuPy's ufuncs do not support."""
     if not out:
         return result
     for part, target in zip(result if isinstance(result, tuple) else (result,), out, strict=True):
@@ -99,7 +99,7 @@ def _written(result: Any, out: tuple[Any, ...], where: Any = True) -> Any:
 
 @functools.cache
 def _simple(ufunc: Any) -> Callable[..., Any] | None:
-    """CuPy's ufunc, if calling it is all there is to do."""
+    """CuPy's ufunc, if a plain call of it suffices; else None."""
     is_simple = ufunc.nout == 1 and ufunc not in _NOT_SIMPLE and getattr(np, ufunc.__name__, None) is ufunc
     return _found(ufunc) if is_simple else None
 
@@ -143,7 +143,7 @@ def _reduce(
 
 
 def _folded(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """A reduction by halves, for the ufuncs that CuPy does not reduce with."""
+    """A reduction by pairwise halving, for the ufuncs that CuPy cannot reduce with."""
     if axis is None:
         x = x.reshape(-1)
     moved = np.moveaxis(x, 0 if axis is None else axis, 0)
@@ -158,7 +158,7 @@ def _folded(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _accumulate(ufunc: Any, x: Any, axis: int = 0, dtype: Any = None) -> Any:
-    """A scan; where CuPy has none, by steps of 1, 2, 4 and so on."""
+    """A scan; where CuPy has none, in steps of 1, 2, 4 and so on."""
     function = _SCANS.get(ufunc)
     if function is not None:
         return function(x, axis, dtype)

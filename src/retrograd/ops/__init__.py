@@ -83,7 +83,7 @@ add_late_methods("retrograd.ops.linalg_functions", "matrix_exp", "matrix_power",
 add_late_methods("retrograd.ops.linalg_lu", "lu", "lu_solve")
 add_late_methods("retrograd.ops.linalg_triangular", "cholesky_inverse", "cholesky_solve", "triangular_solve")
 add_late_methods("retrograd.ops.spectrogram", "istft", "stft")
-with_sparse.update(  # a matrix of SciPy's older class multiplies as a matrix by * as well
+with_sparse.update(  # SciPy's older matrix classes treat * as matrix multiplication, too
     {
         "__matmul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").mm(tensor, matrix),
         "__rmatmul__": lambda tensor, matrix: importlib.import_module("retrograd.ops.sparse").mm(matrix, tensor),

@@ -1,4 +1,4 @@
-"""Sums over windows, one dimension after the other, and what is adjoint to them."""
+"""Sums over windows, one dimension after the other, and their adjoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrograd.ops._windows import Windows
 
 
 class Spans(NamedTuple):
-    """Windows along one dimension that need not be alike: from each of ``starts`` to the one of ``stops``."""
+    """Windows of possibly different lengths along one dimension, from each of ``starts`` to its entry in ``stops``."""
 
     size: int
     starts: tuple[int, ...]
@@ -27,13 +27,13 @@ class Spans(NamedTuple):
         return len(self.starts)
 
     def places(self) -> Any:
-        """Where the elements of each window are; the last one comes again in windows that are shorter than others."""
+        """The positions of each window's elements; shorter windows repeat their last one."""
         starts, stops = (np.array(ends, np.intp)[:, None] for ends in (self.starts, self.stops))
         return np.minimum(starts + np.arange(np.max(stops - starts, initial=1)), stops - 1)
 
 
 def _spans(axis: Windows | Spans) -> Spans | None:
-    """The windows one by one; None where it is faster to go through their elements."""
+    """The windows one by one; None where looping over their elements is faster."""
     if isinstance(axis, Spans):
         return axis
     if axis.number >= axis.kernel:
@@ -60,7 +60,7 @@ def _each_element(spans: Spans) -> tuple[tuple[Any, Any], ...] | None:
 
 @functools.lru_cache(maxsize=256)
 def _windows_of_elements(spans: Spans) -> Spans:
-    """For each element the windows that it is in: these lie side by side, too, as windows begin and end in order."""
+    """For each element the windows that contain it; these are consecutive, as windows begin and end in order."""
     elements = np.arange(spans.size)
     first = np.searchsorted(spans.stops, elements, "right")
     last = np.searchsorted(spans.starts, elements, "right")
@@ -68,7 +68,7 @@ def _windows_of_elements(spans: Spans) -> Spans:
 
 
 def is_whole(axis: Windows | Spans) -> bool:
-    """Whether there is one window, with everything in it."""
+    """Whether there is a single window that contains everything."""
     spans = _spans(axis) if axis.number == 1 else None
     return spans is not None and spans.starts[0] == 0 and spans.stops[0] == axis.size
 
@@ -128,7 +128,7 @@ def sum_windows(input, axes: tuple[Windows | Spans, ...]):
 @kernel(public=False, method=False, grad=lambda g, axes: sum_windows(g, axes), factors=("grad",))
 @sample_by_sample
 def spread_windows(grad, axes: tuple[Windows | Spans, ...]):
-    """The gradient of :func:`sum_windows`: every element gets those of the windows it is in."""
+    """The gradient of :func:`sum_windows`: every element gets those of the windows that contain it."""
     parts = list(enumerate(axes, start=grad.ndim - len(axes)))
     whole = [dim for dim, axis in parts if is_whole(axis)]
     for dim, axis in parts:

@@ -1,4 +1,4 @@
-"""What is said of arguments of the wrong kind, for functions composed of operations and for operations."""
+"""Checks of the kinds of arguments, for operations and for functions composed of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def check_tensor(name: str, input: Any) -> Tensor:
 
 
 def check_tensors(name: str, **operands: Any) -> None:
-    """Raise for operands that are no tensors; they are given by their names, from the first position on."""
+    """Raise for operands that are not tensors; they are passed under their names, in the order of the parameters."""
     for position, (argument, value) in enumerate(operands.items(), 1):
         if not isinstance(value, Tensor):
             raise no_tensor(name, f"argument '{argument}' (position {position})", value)
 
 
 def first_where(mask: Any, values: Any) -> Any:
-    """The first of the values, in a batch of any sample, at which a condition on them holds; None if at none."""
+    """The first value, in a batch that of any sample, for which a condition holds; None if there is none."""
     found = unbatched(np.where(mask, values, 0))[unbatched(mask)]
     return found.flat[0] if found.size else None
 
@@ -39,7 +39,7 @@ def check_number(name: str, argument: str, value: Any) -> Any:
     Raises
     ------
     TypeError
-        If that requires grad, because there is no derivative by it.
+        If that requires grad, because there is no derivative with respect to it.
     """
     if not isinstance(value, Tensor):
         return value
@@ -49,7 +49,7 @@ def check_number(name: str, argument: str, value: Any) -> Any:
 
 
 def check_constant(name: str, **constants: Any) -> None:
-    """Raise for tensors that require grad where there is no derivative, if one is recorded."""
+    """Raise for tensors that require grad but have no derivative here, if gradients are recorded."""
     if not local.grad_enabled:
         return
     for argument, value in constants.items():

@@ -13,7 +13,7 @@ are of better shape.
 Along one dimension, channels that each have a window of their own (depthwise) are shifted and added up, without
 products of matrices.
 
-On a GPU a block is as large as memory allows, and windows are unrolled whole: there, few calls count.
+On a GPU a block is as large as memory allows, and windows are unrolled whole: there, the number of calls matters most.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from retrograd.ops._windows import Windows, each_element
 # The bytes of an unrolled block on the CPU, and the columns that a product needs to be worth its call (both measured).
 _BLOCK_BYTES = 1 << 21
 _FEWEST_COLUMNS = 256
-# The products of numbers that a thread needs to be worth waking (measured).
+# The number of multiplications from which on it is worth waking a thread (measured).
 _FEWEST_PRODUCTS = 1 << 23
-# How many products of numbers take as long as unrolling an element, and as adding one up (measured).
+# How many multiplications take as long as unrolling one element, and as adding one up (measured).
 _WRITING, _ADDING = 24, 12
-# How many rows there must be in a block for each row that shifting computes in vain.
+# How many rows a block must have for each row that shifting computes needlessly.
 _ROWS_PER_LOST_ROW = 7
 
 
@@ -56,7 +56,7 @@ class _Unrolling:
     Attributes
     ----------
     shifts
-        How many rows of the window are products of their own; 1, if all of them are unrolled.
+        How many rows of the window get a separate product; 1, if all of them are unrolled.
     shift
         By how many rows these products are shifted against each other.
     at_once
@@ -109,7 +109,7 @@ class _Unrolling:
             self.rows_at_once = min(first.number, max(columns // max(width, 1) - lost, _ROWS_PER_LOST_ROW * lost, 1))
 
     def blocks(self) -> Iterator[_Block]:
-        """Blocks that make up the whole; those of the same rows follow each other."""
+        """The blocks that cover everything; those of the same rows are consecutive."""
         first, *others = self.axes
         for start in range(0, first.number, self.rows_at_once):
             stop = min(start + self.rows_at_once, first.number)
@@ -135,7 +135,7 @@ class _Unrolling:
         if self.at_once:
             unrolled = _windows_of(_padded(source, block.axes), block.axes)
             return unrolled.reshape(self.groups, self.elements * self.inner, source.shape[2] * math.prod(counts))
-        # the padding is never written to: blocks of the same shape and rows have it at the same place
+        # the padding is never overwritten: it is at the same place in blocks of the same shape and rows
         unrolled = _buffer(buffers, "columns", (shape, block.rows), shape, input)
         for element, (windows, places) in enumerate(each_element(block.axes)):
             unrolled[:, element][(..., *windows)] = source[(..., *places)]
@@ -167,7 +167,7 @@ class _Unrolling:
 
 
 def _padded(source: Any, axes: tuple[Windows, ...]) -> Any:
-    """What windows reach over of ``(groups, channels, images, ...)``, with zeros beyond the ends of the dimensions."""
+    """The part of ``(groups, channels, images, ...)`` that windows cover, with zeros beyond the ends of dimensions."""
     spans = [axis.span() for axis in axes]
     ((windows, places),) = each_element(tuple(spans))
     shape = (*source.shape[:3], *(span.number for span in spans))
@@ -180,7 +180,7 @@ def _padded(source: Any, axes: tuple[Windows, ...]) -> Any:
 
 
 def _windows_of(padded: Any, axes: tuple[Windows, ...]) -> Any:
-    """A view of what windows reach over as ``(groups, *kernel, channels, images, *windows)``."""
+    """A view of the elements that windows cover as ``(groups, *kernel, channels, images, *windows)``."""
     groups, channels, images, *lengths = padded.strides
     kernel = [(axis.kernel, axis.dilation * length) for axis, length in zip(axes, lengths, strict=True)]
     windows = [(axis.number, axis.stride * length) for axis, length in zip(axes, lengths, strict=True)]
@@ -191,14 +191,14 @@ def _windows_of(padded: Any, axes: tuple[Windows, ...]) -> Any:
 
 
 def _is_whole(axis: Windows) -> bool:
-    """Whether there is one window for each element of the dimension, and that is in it alone."""
+    """Whether every window is a single element of the dimension, and every element is in one window."""
     return axis.before == 0 and axis.stride == 1 and axis.number == axis.size
 
 
 def _buffer(
     buffers: dict[str, Any], name: str, key: Any, shape: tuple[int, ...], like: Any, make: Any = np.zeros_like
 ) -> Any:
-    """The buffer of a name, zeroed when it is first used for ``key``, unless ``make`` leaves anything in it."""
+    """The buffer of this name, zeroed when it is first used for ``key``, unless ``make`` leaves it uninitialised."""
     found = buffers.get(name)
     if found is None or found[0] != key:
         found = buffers[name] = (key, make(like, shape=shape, order="C"))
@@ -206,7 +206,7 @@ def _buffer(
 
 
 def _runs(blocks: Iterable[_Block], threads: int) -> list[tuple[list[_Block]]]:
-    """The blocks for each thread: those of some of the images, as many for each as can be."""
+    """The blocks for each thread, which are those of some of the images, divided as evenly as possible."""
     blocks = list(blocks)
     images = sorted({block.images.start for block in blocks})
     parts = min(threads, len(images))
@@ -231,7 +231,7 @@ def _planned(*sizes: Any) -> tuple[_Unrolling, list[tuple[list[_Block]]]]:
 
 # --- windows of one element -------------------------------------------------------------------------------------------
 #
-# Where there is one for each element, nothing is unrolled: images are matrices as they lie in memory.
+# Where every element is a window, nothing is unrolled: images already are matrices in memory.
 
 
 def _is_pointwise(axes: tuple[Windows, ...]) -> bool:
@@ -284,7 +284,7 @@ def _mix_weight(grad: Any, input: Any, groups: int) -> Any:
 
 # --- one channel for each group, along one dimension ------------------------------------------------------------------
 #
-# There each product would be that of a row with a matrix, and unrolling would write as much as is multiplied.
+# There each product would be of a row and a matrix, and unrolling would write as much as is multiplied.
 
 _BLOCK = 1 << 16  # elements, which stay in the cache
 
@@ -374,7 +374,7 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
 
 
 def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
-    """Add up the products of the rows of the window, each from where its first row is."""
+    """Add up the products of the rows of the window, each shifted to where its first row is."""
     _, _, images, rows, *others = target.shape
     products = products.reshape(plan.groups, plan.shifts, plan.outer, images, rows + plan.lost, *others)
     parts = [products[:, k, :, :, k * plan.shift : k * plan.shift + rows] for k in range(plan.shifts)]
@@ -387,9 +387,9 @@ def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
 
 
 def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: int) -> Any:
-    """The gradient of the weight for ``grad``, that of the result."""
+    """The gradient of the weight, given the gradient ``grad`` of the result."""
     inner, outer = input.shape[1] // groups, grad.shape[1] // groups
-    # else the products of each image are more than what is unrolled
+    # otherwise the products of each image would be larger than the unrolled input
     if _is_pointwise(axes) and inner * outer <= (inner + outer) * math.prod(input.shape[2:]):
         return _mix_weight(grad, input, groups).reshape(outer * groups, inner, *(1,) * len(axes))
     if _is_single(inner, outer, axes, input):
@@ -412,7 +412,7 @@ def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: i
 
 
 def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
-    """The gradient of the input for ``grad``, that of the result; ``bias`` is added to its channels."""
+    """The gradient of the input, given the gradient ``grad`` of the result; ``bias`` is added to its channels."""
     if all(axis.stride == 1 for axis in axes):
         flipped = tuple(
             axis._replace(size=axis.number, number=axis.size, before=axis.dilation * (axis.kernel - 1) - axis.before)
@@ -442,7 +442,7 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
 
 
 def _transposed(weight: Any, groups: int) -> Any:
-    """The weight with input and output channels exchanged and every window turned around."""
+    """The weight with input and output channels exchanged and every window reversed."""
     turned = weight[(..., *(slice(None, None, -1),) * (weight.ndim - 2))]
     grouped = turned.reshape(groups, len(weight) // groups, *turned.shape[1:]).swapaxes(1, 2)
     return grouped.reshape(groups * grouped.shape[1], *grouped.shape[2:])

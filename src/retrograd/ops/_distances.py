@@ -23,19 +23,19 @@ _BLOCK = 1 << 15  # pairs: their distances and differences stay in the cache
 
 
 def composed_distances(x1: Any, x2: Any, p: float) -> Any:
-    """The same, by the differences of all pairs."""
+    """The distances, computed from the differences of all pairs."""
     return norms(x1[..., :, None, :] - x2[..., None, :, :], p)
 
 
 def norms(differences: Any, p: float) -> Any:
-    """The ``p``-norms over the last dimension; of order 0, how many are not zero, which no difference changes."""
+    """The ``p``-norms over the last dimension; for order 0 the number of nonzero elements, whose derivative is zero."""
     if p == 0 or not differences.shape[-1]:
         return np.sum(np.abs(np.sign(differences)), axis=-1)
     return vector_norm(differences, p, -1, False, None)
 
 
 def goes_by_column(x: Tensor, p: float) -> bool:
-    """Whether operations on such a tensor may be those of this module."""
+    """Whether the operations of this module apply to such a tensor."""
     return type(x._data) is np.ndarray and x._data.dtype.char in "fd" and p >= 1 and x._data.shape[-1] > 1
 
 
@@ -51,7 +51,7 @@ def _columns(x: Any) -> Any:
 
 
 def _together(x1: Any, x2: Any) -> tuple[tuple[int, ...], Any, Any]:
-    """The dimensions in front, broadcast together, and both operands with all of these as one."""
+    """The leading dimensions, broadcast together, and both operands with these flattened into one."""
     front = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     x1, x2 = (np.broadcast_to(x, (*front, *x.shape[-2:])).reshape(math.prod(front), *x.shape[-2:]) for x in (x1, x2))
     return front, x1, x2
@@ -106,14 +106,14 @@ def _pull(g: Any, x1: Any, x2: Any, distance: Any, p: float) -> Any:
 
 
 def _signs(a: Any, b: Any) -> Any:
-    """Those of ``a - b``: -1, 0 or 1, and 0 for NaN, as in torch."""
+    """The signs of ``a - b``: -1, 0 or 1, and 0 for NaN, as in torch."""
     signs = (a > b).view(np.int8)  # bytes are subtracted in a fraction of the time
     signs -= (a < b).view(np.int8)
     return signs.astype(a.dtype)
 
 
 def _weights(g: Any, distance: Any, here: Any, there: Any, p: float) -> Any:
-    """The gradient of a distance over what its derivative is to be divided by; none for points that coincide."""
+    """The gradient of a distance over the divisor of its derivative; zero for points that coincide."""
     if p == 1:
         return g
     if p == math.inf:  # columns that tie share it
@@ -141,14 +141,14 @@ def distances_by_column(x1, x2, p: float):
 
 
 def composed_pairs(input: Any, p: float) -> Any:
-    """The distances of the pairs of rows, by all of their differences."""
+    """The distances of the pairs of rows, computed from all of their differences."""
     indices = np.triu_indices(input.shape[0], 1)
     first, second = (wrap(np.asarray(index, np.int64, like=input._data)) for index in indices)
     return norms(index_select(input, 0, first) - index_select(input, 0, second), p)
 
 
 def _in_matrix(pairs: Any, count: int) -> Any:
-    """What belongs to the pairs of rows in a symmetric matrix, whose diagonal is 0."""
+    """Values of the pairs of rows, arranged in a symmetric matrix whose diagonal is 0."""
     matrix = np.zeros((count, count), pairs.dtype)
     matrix[np.triu(np.ones((count, count), bool), 1)] = pairs
     return matrix + matrix.T

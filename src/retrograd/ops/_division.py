@@ -1,7 +1,7 @@
 """Quotients rounded down and remainders of float arrays, exact as NumPy's, whose loops divide bit by bit.
 
-The quotient is rounded once, so that it may end up at the next whole number; an exact product tells. Where numbers are
-so large, small or far apart that the product may not be exact, and where they are not finite, NumPy's loops are used.
+The quotient is rounded once, so that it may end up at the next whole number; an exact product tells if it did. Where
+numbers are so large, small or far apart that the product may not be exact, or not finite, NumPy's loops are used.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-_MANY = 1 << 12  # elements, from which on several passes take less time than NumPy's one
+_MANY = 1 << 12  # elements from which on several passes take less time than NumPy's single one
 _BLOCK = 1 << 15  # elements: the intermediate results stay in the cache
-_FEW = 1 / 16  # the part of all elements up to which they are better computed by themselves
+_FEW = 1 / 16  # the share of all elements up to which it is faster to compute them separately
 
 # Within these bounds the product of a whole quotient and a divisor is exact: of float32 numbers in float64, and of
 # float64 numbers as the sum of two, of which none overflows or underflows.
@@ -47,7 +47,7 @@ def floor_quotient(input: Any, other: Any) -> Any:
     rest = _rest(input, divisor)
     if rest is None:
         return np.floor_divide(input, other)
-    # rounded up, if nearly the whole divisor is left between zero and it, or a little of it beyond a negative one
+    # rounded up, if the rest is nearly the whole divisor, or, of the other sign, a small part of it
     is_much = np.abs(rest) > np.abs(divisor) / 2
     whole &= (rest != 0) & (is_much == ((rest < 0) == (divisor < 0)))
     whole &= np.abs(quotient, out=quotient) < _ALL_WHOLE[input.dtype.char]
@@ -100,7 +100,7 @@ def _rest_of_block(input: Any, other: Any) -> Any:
 
 
 def _rounded_off(x: Any, y: Any, product: Any) -> Any:
-    """What was rounded off a product, exactly: T. J. Dekker, Numer. Math. 18 (1971) 224-242, section 5."""
+    """The rounding error of a product, exactly: T. J. Dekker, Numer. Math. 18 (1971) 224-242, section 5."""
     (head_x, tail_x), (head_y, tail_y) = _halves(x), _halves(y)
     result = head_x * head_y
     result -= product
@@ -111,7 +111,7 @@ def _rounded_off(x: Any, y: Any, product: Any) -> Any:
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
-    """A number as the sum of two whose products are exact: of half as many digits each."""
+    """A number as the sum of two with half as many digits each, whose products are exact."""
     head = x * (2.0**27 + 1)
     head = head - (head - x)
     return head, x - head

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 # erf(x) / x as a quotient of polynomials in x**2, for |x| < BOUND; fitted by least squares at Chebyshev points, with
-# weights that made the largest relative error 1.8e-9. Evaluated in float64, it gives the next float32 or that beside.
+# weights that made the largest relative error 1.8e-9. Evaluated in float64, it gives the nearest float32 or the next.
 BOUND = 3.92  # beyond it float32 has 1
 NUMERATOR = (
     -1.279993848722708e-08,

@@ -14,7 +14,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.ops._scipy import installed
 
-# Numbers from which on it takes half of the time or less (measured); it is imported only for so many.
+# Numbers from which on SciPy's takes half of the time or less (measured); SciPy is imported only for so many.
 _MANY = 1 << 10
 
 
@@ -26,7 +26,7 @@ def _transform(name: str) -> Callable[..., Any]:
         if not many or (scipy := installed("scipy.fft")) is None:
             return getattr(np.fft, name)(x, *args, **kwargs)
         result = getattr(scipy, name)(x, *args, **kwargs)
-        if state.monitor is not None and not np.isfinite(result).all():  # it hears the flags of NumPy's
+        if state.monitor is not None and not np.isfinite(result).all():  # it observes the flags of NumPy's
             return getattr(np.fft, name)(x, *args, **kwargs)
         return result
 

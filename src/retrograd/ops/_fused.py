@@ -20,7 +20,7 @@ from retrograd.core.tensor import Tensor
 
 
 def sample_by_sample(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that writes into arrays of its own be called in a batch, too."""
+    """Make a function that writes into arrays it allocates work in a batch, too, one sample at a time."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
@@ -30,7 +30,7 @@ def sample_by_sample(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def samples_in_front(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function for which dimensions in front are a batch be called in one of hidden axes, too."""
+    """Make a function that takes leading dimensions for a batch work in a batch of hidden axes, too."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
@@ -40,7 +40,7 @@ def samples_in_front(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def all_samples_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of the rows of matrices be called in a batch, too, for the rows of all samples."""
+    """Make a function of the rows of matrices work in a batch, too, on the rows of all samples."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
@@ -51,7 +51,7 @@ def all_samples_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @linear(public=False, method=False, input=lambda g: g)
 def _apart(input):
-    """The same tensor in a place of its own in the graph."""
+    """The same tensor as a separate node of the graph."""
     return input
 
 
@@ -71,7 +71,7 @@ def gradients_of(composed: Callable[..., Any], g: Any, operands: list[Any], want
     """
     recorded = set_grad_enabled(True)
     try:
-        # so that the ways from the result to different operands do not meet
+        # so that the paths from the result to different operands stay separate
         apart = [_apart(operand) if isinstance(operand, Tensor) else operand for operand in operands]
         for position in wanted:
             alias = apart[position]

@@ -14,7 +14,7 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def check_reduction(reduction: Any, known: tuple[str, ...] = REDUCTIONS) -> None:
-    """Raise for what is no reduction."""
+    """Raise for an unknown reduction."""
     if reduction not in known:
         raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
@@ -36,7 +36,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 def checked_reduction(
     size_average: bool | None, reduce: bool | None, reduction: str, known: tuple[str, ...] = REDUCTIONS
 ) -> str:
-    """The same, which must be one of those ``known``; a module tells that only when it is called."""
+    """The same, which must be one of those ``known``; a module reports an unknown one only when it is called."""
     reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction, known)
     return reduction
@@ -52,7 +52,7 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 
 def spread(g: Any, reduction: str, x: Any) -> Any:
-    """The gradient of a reduced loss as that of the loss of every element of ``x``, up to broadcasting."""
+    """Turn the gradient of a reduced loss into that of the loss of every element of ``x``, up to broadcasting."""
     return g / math.prod(x.shape) if reduction == "mean" and math.prod(x.shape) else g
 
 

@@ -145,12 +145,12 @@ def check_info(name: str, info: Any, complaint: str) -> None:
 
 
 def numpys(function: Callable[..., Any], A: Any, *others: Any, **options: Any) -> Any:
-    """What one of NumPy's functions of matrices gives.
+    """Call one of NumPy's functions of matrices.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If LAPACK fails, of which NumPy hears by a floating-point flag. Without flags a matrix of NaN is all that tells.
+        If LAPACK fails, which NumPy learns from a floating-point flag; without flags, only a matrix of NaN shows it.
     """
     made = function(A, *others, **options)
     if not keeps_flags():

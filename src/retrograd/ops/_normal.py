@@ -22,7 +22,7 @@ COEFFICIENTS = (
     0.7978849414632756,
 )
 LARGEST_SQUARE = 36.0
-_BLOCK = 1 << 17  # elements: what is needed of a block stays in the cache, and threads seldom wait for each other
+_BLOCK = 1 << 17  # elements: the temporaries of a block stay in the cache, and threads seldom wait for each other
 
 
 def normal_single(x: np.ndarray[Any, Any]) -> Any:
@@ -49,5 +49,5 @@ def _evaluate(x: Any, square: Any, out: Any) -> None:
 
 @functools.cache
 def _limits(length: int) -> Any:
-    """The largest square, as an array: NumPy's minimum with a number takes three times as long."""
+    """The largest square, as an array, because NumPy's minimum with a number takes three times as long."""
     return np.full(length, LARGEST_SQUARE, np.float32)

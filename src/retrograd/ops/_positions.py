@@ -1,4 +1,4 @@
-"""Where elements lie: index tensors as positions in the flattened array, and what is done at such positions.
+"""Positions of elements: index tensors as positions in the flattened array, and writing and adding at these.
 
 NumPy's ``ufunc.at`` is fast for one flat index of a flat array, and slow for everything else.
 """
@@ -27,7 +27,7 @@ def along(dim: int, index: Any) -> tuple[Any, ...]:
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """How far one step along each dimension leads in the flattened array."""
+    """How far apart neighbours along each dimension are in the flattened array."""
     return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
 
 
@@ -76,7 +76,7 @@ def of_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     for dim in picking:
         index = each[dim].astype(np.intp, copy=False)
         positions = positions + np.where(index < 0, index + shape[dim], index) * steps[dim]
-    # the dimensions of the index stand where the picked ones stood, if those are neighbours, and come first otherwise
+    # the dimensions of the index replace the picked ones, if those are neighbours, and come first otherwise
     before = picking[0] if picking and picking[-1] - picking[0] == len(picking) - 1 else 0
     width = positions.ndim
     positions = np.reshape(positions, (*positions.shape, *(1,) * (len(rest) - before)))
@@ -95,12 +95,12 @@ def write_flat(target: Any, change: Callable[[Any], None]) -> None:
 
 
 def apart(values: Any, target: Any) -> Any:
-    """``values``, as a copy if they may lie where ``target`` is written to before all of them have been read."""
+    """``values``, copied if writing to ``target`` might overwrite some of them before they have been read."""
     return values.copy() if shares_memory(values, target) else values
 
 
 def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> None:
-    """Combine ``values`` into ``target`` at ``positions``, one after the other, in place; float16 by way of float32."""
+    """Combine ``values`` into ``target`` at ``positions``, one after the other, in place; float16 via float32."""
     if target.dtype == HALF:
         combined = single(target)
         combine_at(ufunc, combined, positions, single(values))
@@ -125,7 +125,7 @@ def add_along(target: Any, index: Any, dim: int, values: Any) -> None:
 
 
 def index_of_rows(index: Any, shape: Sequence[int], dim: int) -> Any:
-    """An index with an entry for each element as a vector, if it was expanded from one for each row; else None."""
+    """The vector from which an index was expanded that has one entry for each row; None if it was not."""
     if dim != 0 or type(index) is not np.ndarray or index.ndim < 2 or any(index.strides[1:]) or not index.size:
         return None
     first: Any = (ALL, *(0,) * (index.ndim - 1))
@@ -154,7 +154,7 @@ _GATHERED = 48  # elements of a row, if that is to be gathered
 def add_rows(target: Any, index: Any, rows: Any, source: Any = None) -> bool:
     """Add ``rows[k]``, or ``rows[source[k]]``, to ``target[index[k]]`` for every ``k``, in place.
 
-    First one row for every number, then a second one for those that are there twice, and so on. Returns whether this
+    Adds one row for every index, then a second one for indices that occur twice, and so on. Returns whether this
     was done: for few or short rows, :func:`combine_at` takes less time.
     """
     if not type(target) is type(index) is type(rows) is np.ndarray or not target.flags.c_contiguous:
@@ -210,5 +210,5 @@ def _sums_of_rows(count: int, numbers: Any, rows: Any) -> Any:
         return None
     ones, ends = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
     sums = sparse.csc_array((ones, numbers, ends), shape=(count, len(rows))) @ rows
-    # a monitor hears the flags of NumPy's sums
+    # a monitor observes the floating-point flags of NumPy's sums
     return None if state.monitor is not None and not np.isfinite(sums).all() else sums

@@ -45,7 +45,7 @@ def cast(input: Any, dtype: Any) -> Any:
 
 
 def as_cast(input: Any, result: Any) -> Any:
-    """An operand as a function saw it that computed in the dtype of its result: of complex numbers the real part."""
+    """An operand cast as by a function that computed in the dtype of its result: the real part of complex numbers."""
     return input.real if input.dtype.kind == "c" and result.dtype.kind != "c" else input
 
 
@@ -55,7 +55,7 @@ def count_reduced(shape: tuple[int, ...], result_shape: tuple[int, ...]) -> int:
 
 
 def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
-    """Sum as torch does: integers in int64, float16 by way of float32."""
+    """Sum as torch does: integers in int64, float16 in float32."""
     kind = x.dtype.char
     if kind in "fdFD":
         return reduce(np.add, x, axis, keepdims)
@@ -65,7 +65,7 @@ def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
 
 
 def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
-    """Multiply; in long rows several elements side by side, where NumPy multiplies one after another.
+    """Multiply; in long rows several elements at a time, where NumPy multiplies one after another.
 
     Products of some of the elements may overflow or underflow where those of all, in their order, do not: then, and
     where there are zeros, they are multiplied in their order.
@@ -73,7 +73,7 @@ def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None
     along_rows = x.ndim and (axis is None or axis in (-1, x.ndim - 1))
     length = x.shape[-1] if along_rows and axis is not None else x.size
     if type(x) is np.ndarray and along_rows and length >= _LONG and x.size and x.flags.c_contiguous:
-        with np.errstate(all="ignore"):  # what happens in other orders is no birth
+        with np.errstate(all="ignore"):  # anomalies that occur only in another order are not reported
             result = _multiplied_side_by_side(x.reshape(-1, length), dtype)
         if result.dtype.kind not in "fc" or (np.isfinite(result) & (result != 0)).all():
             shape = () if axis is None else x.shape[:-1]
@@ -92,7 +92,7 @@ def _multiplied_side_by_side(rows: Any, dtype: Any) -> Any:
     return np.multiply.reduce(result, 1)
 
 
-# elements of a row, from which on it is multiplied so (measured); how many of them side by side; how many at the end
+# elements of a row from which on this is done (measured); how many at a time; how many at the end
 # one after another
 _LONG, _FEW, _MANY, _LAST = 1 << 10, 1 << 7, 1 << 9, 8
 

@@ -44,7 +44,7 @@ def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
 
 
 def parts(count: int, step: int) -> Iterator[slice]:
-    """Slices of so many elements that make up the whole."""
+    """Consecutive slices of this many elements that cover everything."""
     step = max(step, 1)
     for start in range(0, count, step):
         yield slice(start, start + step)
@@ -93,7 +93,7 @@ def softmax_rows(x: Any) -> Any:
 def softmax_rows_derivative(g: Any, result: Any) -> Any:
     """The gradient of what :func:`softmax_rows` made ``result`` of.
 
-    Its sums are no products of matrices: these may run in threads, which tell no floating-point flags.
+    Its sums are not matrix products: these may run in threads, whose floating-point flags are lost.
     """
     gradient = np.empty_like(result)
     are_short = result.shape[1] <= LONGEST
@@ -139,7 +139,7 @@ def log_softmax_rows_derivative(g: Any, result: Any) -> Any:
 
 
 def largest(x: Any, dim: Any) -> Any:
-    """The maximum along a dimension, or several, which are kept; minus infinity of no elements."""
+    """The maximum along a dimension, or several, which are kept; minus infinity if there are no elements."""
     if type(dim) is int and x.ndim > 1 and -x.ndim <= dim < x.ndim and x.size and x.shape[dim] <= VERY_SHORT:
         return reduce(np.maximum, x, dim, True)
     return np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf)

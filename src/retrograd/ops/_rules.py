@@ -23,7 +23,7 @@ def conj(value: Any) -> Any:
 
 
 def in_floats(value: Any, like: Any) -> Any:
-    """``value``, but integers and truth values as numbers of the precision of ``like``, where they do not wrap around.
+    """``value``, with integers and booleans converted to the precision of ``like``, where they do not wrap around.
 
     NumPy would also compute functions of small ones in half precision.
     """
@@ -74,7 +74,7 @@ def keep_reduced(value: Any, shape: tuple[int, ...], dim: int | Sequence[int] | 
 
 
 def not_implemented(operation: str, argument: str) -> Callable[[Any], Any]:
-    """The rule of an argument that could have a derivative, but has none here; it raises where torch's does."""
+    """The rule for an argument whose derivative is not implemented; it raises where torch's does."""
 
     def rule(g: Any) -> Any:
         raise NotImplementedError(
@@ -96,7 +96,7 @@ def everywhere(condition: Any) -> bool:
 
 
 def somewhere(condition: Any) -> bool:
-    """Whether a condition holds for any element, in a batch of any sample."""
+    """Whether a condition holds for any element, in a batch for that of any sample."""
     return bool(np.any(unbatched(condition._data if isinstance(condition, Tensor) else condition)))
 
 
@@ -137,7 +137,7 @@ _LARGE = {"f": 1 << 13, "d": 1 << 15}
 
 
 def _bits_of_all(condition: Any, *values: Any) -> Any:
-    """What the bits are of arrays of so many floats as there are elements in a condition; None if they are not."""
+    """The integer dtype for the bits of floats; None if they do not have one element for each of a condition."""
     if type(condition) is not np.ndarray or condition.size < _LARGE["f"]:
         return None
     if any(type(value) is not np.ndarray or value.shape != condition.shape for value in values):
@@ -148,7 +148,7 @@ def _bits_of_all(condition: Any, *values: Any) -> Any:
 
 
 def tied(g: Any, to: Any) -> Any:
-    """``g``, which does not change as ``to`` does, but is to have a derivative by it: zero.
+    """``g``, which does not depend on ``to``, with a zero derivative with respect to it.
 
     Where a function is linear piece by piece, its gradient depends on the operand, as the piece does. Without a tie
     the second derivative would be an error and not zero.

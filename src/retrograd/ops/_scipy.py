@@ -47,8 +47,8 @@ class _Special:
             ) from None
         function = getattr(special, name)
         ufunc = inspect.unwrap(function)  # under SCIPY_ARRAY_API, the module has functions around its ufuncs
-        function = ufunc if isinstance(ufunc, np.ufunc) else computed_on_cpu(function)  # which is not dispatched
-        setattr(self, name, function)  # so that the next time it is found without coming here
+        function = ufunc if isinstance(ufunc, np.ufunc) else computed_on_cpu(function)  # these are not dispatched
+        setattr(self, name, function)  # cached, so that the next lookup does not get here
         return function
 
 
@@ -56,12 +56,12 @@ sc = _Special()
 
 scipy_elementwise = without_flags(elementwise)
 
-# What answers for SciPy's ufuncs on Tensors, by their names.
+# The operations that implement SciPy's ufuncs on Tensors, by name.
 answers: dict[str, Callable[..., Any]] = {}
 
 
 def answers_for(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let an operation answer for the functions of ``scipy.special`` with these names."""
+    """Make an operation implement the functions of ``scipy.special`` with these names on Tensors."""
 
     def register(operation: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -72,7 +72,7 @@ def answers_for(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def narrowed(result: Any, input: Any) -> Any:
-    """A floating result in the precision of a floating input: not all of SciPy's loops go down to float32."""
+    """Cast a floating result to the precision of a floating input: not all of SciPy's ufuncs have float32 loops."""
     same = result.dtype == input.dtype or result.dtype.kind != input.dtype.kind
     return result if same else result.astype(input.dtype)
 
@@ -105,7 +105,7 @@ special_ufunc = functools.partial(scipy_ufunc, namespace="special", method=False
 def hidden_ufunc(name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A ufunc that torch does not have, reached through SciPy's own name.
 
-    A parameter without a rule has no derivative in closed form: wanting one raises.
+    A parameter without a rule has no derivative in closed form: asking for one raises.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,7 +126,7 @@ def of_order(name: str, **options: Any) -> Callable[[Callable[..., Any]], Callab
 
 
 def _without_derivative(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What answers for a ufunc that has no rule: its values, where nobody wants a gradient."""
+    """The implementation of a ufunc that has no rule: its values, if no gradient is required."""
 
     def answer(*operands: Any, **kwargs: Any) -> Any:
         tensors = [operand for operand in operands if isinstance(operand, Tensor)]
@@ -144,7 +144,7 @@ def _without_derivative(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def _register(special: ModuleType) -> None:
-    """Answer for every ufunc of ``scipy.special``, once SciPy is imported."""
+    """Register an implementation of every ufunc of ``scipy.special``, once SciPy is imported."""
     for family in ("scipy_bessel", "scipy_polynomials", "scipy_special"):
         importlib.import_module(f"retrograd.ops.{family}")  # those that nobody can reach without SciPy
     found = {name: value for name, value in vars(special._ufuncs).items() if isinstance(value, np.ufunc)}

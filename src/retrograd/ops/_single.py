@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-_MANY = 1 << 10  # elements, from which on a detour takes less time
+_MANY = 1 << 10  # elements from which on a detour takes less time
 
 
 def log1p_to_one(x: Any) -> Any:
@@ -19,7 +19,7 @@ def log1p_to_one(x: Any) -> Any:
     if not _takes_detour(x, "log1p"):
         return np.log1p(x)
     near = x + 1
-    result = x - (near - 1)  # what rounding has taken away: log(near + rest) is log(near) + rest / near in this dtype
+    result = x - (near - 1)  # what rounding has lost: log(near + rest) is log(near) + rest / near in this dtype
     result /= near
     result += np.log(near, out=near)
     return result

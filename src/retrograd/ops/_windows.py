@@ -1,4 +1,4 @@
-"""Windows that slide over dimensions: where they lie. Convolutions, pooling and unfolding share this."""
+"""Positions of windows that slide over dimensions, shared by convolutions, pooling and unfolding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Windows(NamedTuple):
     number: int  # of windows
 
     def reached(self, k: int) -> tuple[slice, slice]:
-        """The windows whose element ``k`` is inside of the dimension, and where these elements are."""
+        """The windows whose element ``k`` is inside the dimension, and the positions of these elements."""
         offset = k * self.dilation - self.before
         low = max(0, -(offset // self.stride))
         high = min(self.number, (self.size - 1 - offset) // self.stride + 1)
@@ -40,7 +40,7 @@ class Windows(NamedTuple):
         return starts + np.arange(self.kernel).clip(first, last) * self.dilation
 
     def span(self) -> Windows:
-        """All that the windows reach over, as windows of one element that lie side by side."""
+        """Everything that the windows cover, as adjacent windows of one element."""
         reach = (self.number - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
         return self._replace(kernel=1, stride=1, dilation=1, number=reach if self.number else 0)
 
@@ -51,7 +51,7 @@ class Windows(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def each_element(axes: tuple[Windows, ...]) -> tuple[tuple[Slices, Slices], ...]:
-    """For each element of a window, the last dimension fastest: the windows that reach it, and where it is there."""
+    """For each element of a window, the last dimension fastest: the windows where it is in range, and its positions."""
     return tuple(
         (tuple(windows for windows, _ in pairs), tuple(places for _, places in pairs))
         for pairs in itertools.product(*([axis.reached(k) for k in range(axis.kernel)] for axis in axes))

@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.ops._scipy import sc
 
-_MANY = 1 << 9  # elements, from which on NumPy's passes take less time than SciPy's one
+_MANY = 1 << 9  # elements from which on NumPy's passes take less time than SciPy's single one
 _BLOCK = 1 << 13  # elements: a few temporaries of float64 stay in the cache
 _HIGHEST = 8  # the order up to which errors stay below 8 units in the last place
 

@@ -1,6 +1,6 @@
 """Activation functions, as in torch.nn.functional, and softmax.
 
-They are safe at both ends: nothing overflows on the way to a finite result.
+They are safe for large and small inputs: nothing overflows on the way to a finite result.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from retrograd.ops._single import expm1_to_zero, log1p_to_one
 from retrograd.ops.copying import fill_value
 from retrograd.ops.special import SQRT_2PI, erf
 
-_LARGE = 1 << 12  # elements, from which on a way that has more overhead takes less time
+_LARGE = 1 << 12  # elements from which on a method with more overhead takes less time
 
 # --- what they share --------------------------------------------------------------------------------------------------
 
 
 def zeroed(g: Any, where: Any) -> Any:
-    """``g`` with zeros where ``where`` says so, also in the place of NaN and infinities."""
+    """``g`` with zeros where ``where`` is true, even in place of NaN and infinities."""
     return np.where(where, 0, g) if type(g) is DeviceArray else keep(g, ~where)
 
 
 def zeroed_by(g: Any, where: Any, operand: Any) -> Any:
-    """The same of a gradient, where ``where`` goes by ``operand``."""
+    """The same for a gradient, where ``where`` depends on ``operand``."""
     return tied(zeroed(g, where), operand)
 
 
@@ -70,7 +70,7 @@ def negative_part(x: Any) -> Any:
 
 
 def larger(x: Any, fresh: Any) -> Any:
-    """The maximum of two arrays, of which the second may be written over."""
+    """The maximum of two arrays; the second may be overwritten."""
     return np.maximum(x, fresh, out=fresh if type(fresh) is np.ndarray and fresh.ndim else None)
 
 
@@ -110,7 +110,7 @@ def relu6(input):
 
 
 def _is_larger(input: Any, slope: Any) -> bool:
-    """Whether ``input`` where it is positive, and ``slope * input`` elsewhere, is the larger one of both.
+    """Whether ``max(input, slope * input)`` is ``input`` where it is positive, and ``slope * input`` elsewhere.
 
     A slope of zero makes a NaN of infinity.
     """
@@ -226,7 +226,7 @@ def hardswish(input):
 
 
 def _left_of_zero(input: Any) -> Any:
-    """``minimum(input, 0)``, whose derivative at 0 is 0, as the second derivatives of torch want it."""
+    """``minimum(input, 0)``, whose derivative at 0 is 0, as torch's second derivatives require."""
     return zeroed(input, ~(input < 0))
 
 
@@ -287,7 +287,7 @@ logistic = in_rules(sigmoid)
 
 
 def log1p_exp_below(x: Any) -> Any:
-    """``log(1 + exp(-abs(x)))``: what ``log(1 + exp(x))`` has beyond ``maximum(x, 0)``."""
+    """``log(1 + exp(-abs(x)))``: the excess of ``log(1 + exp(x))`` over ``maximum(x, 0)``."""
     return log1p_to_one(np.exp(-np.abs(x)))
 
 

@@ -1,4 +1,4 @@
-"""Pooling to a given size, and putting maxima back to where they were."""
+"""Pooling to a given output size, and putting maxima back to their positions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _check(name: str, input: Any, n: int) -> None:
 
 
 def _output_size(name: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """What is asked for, None standing for the size of the input."""
+    """The requested output size, with None replaced by the size of the input."""
     n = len(sizes)
     wanted = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * n
     if len(wanted) != n:
@@ -57,7 +57,7 @@ def _output_size(name: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[i
 
 
 def _spans(size: int, count: int) -> Spans:
-    """Windows of as equal sizes as may be, that overlap where they must."""
+    """Windows of sizes as equal as possible, which overlap where necessary."""
     starts = tuple(i * size // count for i in range(count))
     stops = tuple(-(-(i + 1) * size // count) for i in range(count))
     return Spans(size, starts, stops)

@@ -92,7 +92,7 @@ def _convert_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
 
 
 def as_alpha(name: str, alpha: Any, dtype: np.dtype, argument: str = "alpha") -> Any:
-    """``alpha`` in the dtype of what it is multiplied with; negative integers wrap around in unsigned types."""
+    """``alpha`` in the dtype of its factor; negative integers wrap around in unsigned types."""
     if not fits(alpha, dtype):
         raise RuntimeError(f"{name}: {argument} {alpha} cannot be converted to type {dtype} without overflow")
     return np.asarray(alpha).astype(dtype)[()]
@@ -222,7 +222,7 @@ def _by_rounding_mode(choices: dict[str | None, Any], mode: str | None) -> Any:
 
 @composite("divide", reported=False)
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return ``input / other``, rounded if so wished.
+    """Return ``input / other``, rounded if ``rounding_mode`` is given.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def sgn(input):
 
 @elementwise(np.sign, public=False, method=False, name="sign", input=_sgn_rule)
 def _numpy_sign(input):
-    """As NumPy has it: complex numbers are normalised, and NaN stays NaN."""
+    """NumPy's definition: complex numbers are normalised, and NaN stays NaN."""
 
 
 @elementwise(inplace=False, numpy=(np.signbit,))
@@ -458,6 +458,6 @@ def copysign(input, other):
     other=lambda g, other, result: g * (other / result),
 )
 def hypot(input, other):
-    """Return ``sqrt(input² + other²)`` without overflow on the way."""
+    """Return ``sqrt(input² + other²)`` without intermediate overflow."""
     check_kind("hypot", "f", input)
     return np.hypot(input, other)

@@ -25,14 +25,14 @@ from retrograd.ops._rows import largest, row_sums
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
 
-# Scores that are worked on at a time; they take half of the second-level cache (measured).
+# How many scores are processed at a time; they take half of the second-level cache (measured).
 BLOCK = 1 << 17
-# Scores from which on threads share the work (measured).
+# How many scores it takes for threads to share the work (measured).
 LARGE = 1 << 19
 
 
 class Options(NamedTuple):
-    """What is the same for all scores.
+    """The options shared by all scores.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     causal
         Whether query i attends to the keys up to i only.
     dropout, seed
-        The probability of a weight to be dropped, and what the random numbers follow from.
+        The probability that a weight is dropped, and the seed of the random numbers.
     """
 
     scale: float
@@ -51,7 +51,7 @@ class Options(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is worked on at a time: some queries of some samples.
+    """A unit of work: some queries of some samples.
 
     Attributes
     ----------
@@ -62,9 +62,9 @@ class _Part(NamedTuple):
     keys
         How many of the first keys these attend to.
     number
-        The how manyth part it is.
+        The index of the part.
     is_whole
-        Whether it is all that there is.
+        Whether it covers all samples, queries and keys.
     """
 
     samples: tuple[slice, ...]
@@ -119,7 +119,7 @@ def _ndim(tensors: Any, allowed: Any) -> int:
 
 
 def _parts(shape: Any, options: Options, like: Any) -> list[list[_Part]]:
-    """The parts, those of the same samples together; for dropout the same on every device, as they tell its numbers."""
+    """The parts, those of the same samples together; for dropout the same on every device, as they seed its numbers."""
     return _cut(*shape, options.causal, BLOCK if options.dropout else block_size(BLOCK, like))
 
 
@@ -139,7 +139,7 @@ def _cut(batch: tuple[int, ...], queries: int, keys: int, causal: bool, block: i
 
 
 def _samples(batch: tuple[int, ...], at_once: int) -> Iterator[tuple[slice, ...]]:
-    """Slices that cut the dimensions in front, the first ones first, to not more than ``at_once`` samples."""
+    """Slices that split the leading dimensions, the first ones first, into at most ``at_once`` samples each."""
     slices = []
     for position, size in enumerate(batch):
         inner = math.prod(batch[position + 1 :])
@@ -149,7 +149,7 @@ def _samples(batch: tuple[int, ...], at_once: int) -> Iterator[tuple[slice, ...]
 
 
 def _kept(part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
-    """What some weights are multiplied with for dropout."""
+    """The factors of some weights for dropout."""
     rng = np.random.default_rng((options.seed, part.number))
     keys = shape[2]
     some = (*(each.stop - each.start for each in (*part.samples, part.queries)), keys)
@@ -172,7 +172,7 @@ def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], x: _Op
 
 
 def attention_weights(query: Any, key: Any, mask: Any, allowed: Any, options: Options) -> Any:
-    """What the values are multiplied with, before dropout, in ordinary operations and all at once."""
+    """The factors of the values, before dropout, in ordinary operations and all at once."""
     scores = (query * options.scale) @ key.mT
     if mask is not None:
         scores = scores + mask
@@ -224,7 +224,7 @@ def _gradients(
     g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
     parts = _parts(x.shape, options, x.query)
     of_query = np.empty(x.query.shape, x.query.dtype, like=x.query)
-    # the parts of a sample add to its keys and values; one that has them all writes them
+    # the parts of a sample add to the gradients of its keys and values; a single part that has all keys writes them
     whole = all(len(each) == 1 and each[0].keys == x.shape[2] for each in parts)
     make = np.empty if whole else np.zeros
     of_key, of_value = (make(each.shape, each.dtype, like=each) for each in (x.key, x.value))
@@ -266,7 +266,7 @@ def _gradients(
 
 
 def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
-    """Add the gradient of some scores to that of the mask that was broadcast to them."""
+    """Add the gradient of some scores to the gradient of the mask that was broadcast to them."""
     whole = of_mask.reshape((1,) * (of_scores.ndim - of_mask.ndim) + of_mask.shape)
     index = (*part.samples, part.queries, slice(part.keys))
     target = whole[tuple(slice(None) if n == 1 else own for n, own in zip(whole.shape, index, strict=True))]
@@ -334,7 +334,7 @@ def attend(tensors, allowed, options: Options):
 
 
 def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:
-    """Raise for what attention cannot be computed of.
+    """Raise for arguments that attention cannot be computed from.
 
     Raises
     ------

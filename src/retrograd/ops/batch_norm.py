@@ -1,4 +1,4 @@
-"""Normalisation over a batch: every channel over all samples and places; and over every sample by itself."""
+"""Normalisation over a batch: every channel over all samples and places; and over each sample separately."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FEW = 1 << 12  # places
 def _by_place(x: Any) -> Any:
     """An array of shape (N, C, ...) with all places in one dimension, and without it where there is one place.
 
-    It lies in index order: sums over places that are not side by side would take longer, and round more.
+    It lies in index order: sums over places that are not adjacent would take longer, and round more.
     """
     places = math.prod(x.shape[2:])
     return row_major(x).reshape(x.shape[:2] if places == 1 else (*x.shape[:2], places))
@@ -201,7 +201,7 @@ def _check_channels(name: str, channels: int, **parameters: Any) -> None:
 
 
 def _update(running: Any, batch: Any, momentum: float) -> None:
-    """Move running statistics towards those of a batch, in place."""
+    """Move running statistics towards the statistics of a batch, in place."""
     recorded = set_grad_enabled(False)
     try:
         running.mul_(1 - momentum).add_(batch.to(running.dtype) * momentum)

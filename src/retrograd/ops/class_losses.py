@@ -98,23 +98,23 @@ def _read(target: Any, classes: int, weight: Any, ignore_index: int, dtype: Any)
 
 
 def _coefficient(weights: Any, reduction: str, count: int) -> Any:
-    """What a reduced loss has as the factor of every target's loss: a number, or one for each."""
+    """The factor of every target's loss in a reduced loss: one number, or one for each target."""
     if weights is None:
         return 1 / count if reduction == "mean" and count else 1.0
     if reduction != "mean":
         return weights
     total = np.add.reduce(weights)
-    return weights / np.where(total == 0, 1, total)  # the mean of no losses is NaN, and no logit changes it
+    return weights / np.where(total == 0, 1, total)  # the mean of no losses is NaN, and does not depend on the logits
 
 
 def _shares(g: Any, coefficient: Any) -> Any:
-    """The gradient of every target's loss: none of what weighs nothing, even if ``g`` is not finite."""
+    """The gradient of every target's loss; zero for targets of weight 0, even if ``g`` is not finite."""
     shares = g.reshape((-1,)) * coefficient
     return keep(shares, coefficient != 0) if np.ndim(coefficient) else shares
 
 
 def _reduced(loss: Any, weights: Any, reduction: str, target: Any, input: Any) -> Any:
-    """The losses of all targets as ``reduction`` says; what weighs nothing does not count."""
+    """The losses of all targets, reduced as ``reduction`` says; targets of weight 0 do not count."""
     if weights is not None:
         loss = keep(loss, weights != 0) * weights
     if reduction == "none":
@@ -281,7 +281,7 @@ def _cross_entropy(input, target, weight=None, ignore_index: int = -100, reducti
     sums = np.add.reduce(slopes, 0)
     loss = np.log(sums)
     loss -= chosen
-    # of softmax minus 1 at the target, what is to be divided by the sum
+    # softmax minus 1 at the target, before the division by the sum
     np.exp(chosen, out=chosen)
     chosen -= sums
     put_within(flat, at, chosen)

@@ -145,7 +145,7 @@ def _conj_physical(input):
 
 @composite("conjugate", reported=False)
 def conj(input: Tensor) -> Tensor:
-    """Return the complex conjugate, a view whose numbers are computed when they are wanted; a real tensor itself."""
+    """Return the complex conjugate, a view whose numbers are computed when they are needed; a real tensor itself."""
     return _conj(input) if check_tensor("conj", input).is_complex() else input
 
 

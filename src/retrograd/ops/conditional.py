@@ -93,7 +93,7 @@ def _numpy_where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> A
 
 
 def _share(g: Any, wins: Any, ties: Any) -> Any:
-    """The gradient of the operand that ``wins``; of equal ones each gets half."""
+    """The gradient of the operand that ``wins``; equal operands get half each."""
     return keep(g, wins) + keep(g / 2, ties)
 
 
@@ -164,7 +164,7 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
 
 
 def _limited(input: Any, low: Any, high: Any) -> Any:
-    """``input`` between two limits; None is no limit. With one number, NumPy takes three times as long as with two."""
+    """``input`` clipped to two limits; None is unlimited. With one number NumPy takes thrice as long as with two."""
     if type(input) is np.ndarray and input.dtype.kind == "f" and (high if low is None else low).ndim == 0:
         low, high = -np.inf if low is None else low, np.inf if high is None else high
     return input.clip(low, high)
@@ -291,7 +291,7 @@ def heaviside(input, values):
     values=not_implemented("heaviside", "values"),
 )
 def _numpy_heaviside(input, values):
-    """As NumPy has it: NaN stays NaN."""
+    """NumPy's definition: NaN stays NaN."""
 
 
 @implements(np.heaviside)

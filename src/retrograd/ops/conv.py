@@ -31,7 +31,7 @@ def _check_tensors(name: str, input: Any, weight: Any, bias: Any) -> None:
 
 
 def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, n: int, transposed: bool) -> None:
-    """Raise unless numbers of dimensions and channels fit; torch's sentences."""
+    """Raise, in torch's words, unless the numbers of dimensions and channels fit."""
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: "
@@ -78,7 +78,7 @@ def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, 
 
 
 def check_numbers(name: str, stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes = ()) -> None:
-    """Raise for numbers with which there is no convolution."""
+    """Raise for numbers that no convolution can have."""
     if min(stride) <= 0:
         raise RuntimeError(f"{name}(): non-positive stride is not supported, but got stride={list(stride)}")
     if min(padding) < 0:
@@ -175,7 +175,7 @@ def conv2d(
         One number, or one for each dimension. ``padding="same"`` gives a result of the size of the input (with a
         stride of 1), ``"valid"`` is no padding.
     groups
-        In how many groups of channels to work; each sees its own inputs only.
+        The number of groups of channels; each sees its own inputs only.
 
     Raises
     ------

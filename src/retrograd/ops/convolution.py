@@ -1,4 +1,4 @@
-"""Convolution and its two gradients: one trilinear form, each of whose parts is differentiated by the other two."""
+"""Convolution and its two gradients: one trilinear form; the derivatives of each of the three are the other two."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _in_single_precision(compute: Callable[..., Any], first: Any, second: Any, b
 )
 @sample_by_sample
 def convolution(input, weight, bias, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int):
-    """Convolve ``input`` with ``weight``, to a result of ``size``; ``padding`` is what stands before the input."""
+    """Convolve ``input`` with ``weight``, to a result of ``size``; ``padding`` is the padding before the input."""
     windows = _windows(input.shape[2:], weight.shape[2:], size, stride, padding, dilation)
     return _in_single_precision(_convolve.correlate, input, weight, bias, windows, groups)
 
@@ -65,7 +65,7 @@ def convolution(input, weight, bias, size: Sizes, stride: Sizes, padding: Sizes,
 )
 @sample_by_sample
 def convolution_input(grad, weight, bias, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int):
-    """The gradient of the input, which is of ``size``, for that of the result; also the transposed convolution."""
+    """The gradient of the input, of ``size``, given that of the result; also the transposed convolution."""
     windows = _windows(size, weight.shape[2:], grad.shape[2:], stride, padding, dilation)
     return _in_single_precision(_convolve.correlate_input, grad, weight, bias, windows, groups)
 
@@ -83,7 +83,7 @@ def convolution_input(grad, weight, bias, size: Sizes, stride: Sizes, padding: S
 )
 @sample_by_sample
 def convolution_weight(grad, input, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int):
-    """The gradient of the weight, whose windows are of size ``kernel``, for that of the result."""
+    """The gradient of the weight, with windows of size ``kernel``, given that of the result."""
     windows = _windows(input.shape[2:], kernel, grad.shape[2:], stride, padding, dilation)
     return row_major(_in_single_precision(_without_bias, grad, input, None, windows, groups))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @linear(input=lambda g: g)
 def clone(input, memory_format: Any = None):
     """Return a copy, through which gradients flow, with the order of the elements in memory kept."""
-    # of the formats there are, one asks for something else
+    # only one of the existing formats asks for another layout
     return input.copy(order="C") if getattr(memory_format, "name", "") == "contiguous_format" else dense_copy(input)
 
 
@@ -45,7 +45,7 @@ def _to_contiguous(input):
 
 @method
 def contiguous(input: Any, memory_format: Any = None) -> Tensor:
-    """Return ``input`` if its elements lie in memory in index order, a copy that does otherwise."""
+    """Return ``input`` if its elements lie in memory in index order, otherwise a copy whose elements do."""
     return input if input.is_contiguous() else _to_contiguous(input)
 
 
@@ -70,7 +70,7 @@ def _np_copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
 
 
 def cast(array: Any, dtype: np.dtype) -> Any:
-    """A copy of an array in another dtype, as torch converts: of complex values the real part, of NaN anything."""
+    """A copy of an array in another dtype, as torch converts: complex values to their real part, NaN to anything."""
     kind = array.dtype.kind
     if kind == "c" and dtype.kind not in "cb":
         warn_user("Casting complex values to real discards the imaginary part")
@@ -324,7 +324,7 @@ def copy_(self: Tensor, other: Operand, non_blocking: bool = False) -> Tensor:
 
 
 def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
-    """What to fill elements of ``dtype`` with: a number, which must fit into that, or a 0-d array."""
+    """The value to fill elements of ``dtype`` with: a number, which must fit into the dtype, or a 0-d array."""
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype"):
         raise TypeError(f"{name}(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
     if np.ndim(value):
@@ -351,7 +351,7 @@ def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
 
 
 def _written_everywhere(op: Op, name: str) -> Callable[..., Any]:
-    """The in-place form of an operation that writes one value: elements may be the same, if nothing is recorded."""
+    """The in-place form of an operation that writes one value: elements may share memory if nothing is recorded."""
     write = calls.inplace(op, name)
 
     @functools.wraps(write)

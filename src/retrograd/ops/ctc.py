@@ -21,14 +21,14 @@ from retrograd.ops._losses import check_reduction, reduce_losses
 from retrograd.ops.indexing import index_
 from retrograd.ops.reductions import logsumexp
 
-# The logarithm of the probability of what cannot be; minus infinity would have no derivative.
+# The logarithm of the probability of the impossible; minus infinity would have no derivative.
 NEVER = -1e30
 
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
 class _States(NamedTuple):
-    """What the states of every sample are.
+    """The states of every sample.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def _states(targets: Any, target_lengths: Any, blank: int) -> _States:
 
 
 def _gap(x: Any) -> Any:
-    """Two states that cannot be, to be put beside those of every sample."""
+    """Two impossible states, to be concatenated with the states of every sample."""
     return np.full((len(x), 2), NEVER, x.dtype)
 
 
@@ -74,12 +74,12 @@ def _any_of(*parts: Any) -> Any:
 
 
 def _forward_step(behind: Any, jumps: Any) -> Any:
-    """The logarithm of the probability to arrive at every state, from that to have been in one, with a gap in front."""
+    """Log probabilities of arriving at every state, from those of having been in one, with a gap in front."""
     return _any_of(behind[:, 2:], behind[:, 1:-1], behind[:, :-2] + jumps)
 
 
 def _backward_step(ahead: Any, jumps: Any) -> Any:
-    """The same of everything after every state; ``jumps`` says from which states one leads to the next but one."""
+    """The same for everything after every state; ``jumps`` says which states lead to the next but one."""
     return _any_of(ahead[:, :-2], ahead[:, 1:-1], ahead[:, 2:] + jumps)
 
 
@@ -103,7 +103,7 @@ def _alphas(emissions: Any, states: _States) -> Any:
 
 
 def _ends(at_end: Any, states: _States) -> Any:
-    """The logarithm of the probability to be in the last blank or the last label."""
+    """The logarithm of the probability of being in the last blank or the last label."""
     samples = np.arange(len(states.last))
     in_label = np.where(states.last > 0, index_(at_end, [samples, np.maximum(states.last - 1, 0)]), NEVER)
     return _any_of(index_(at_end, [samples, states.last]), in_label)
@@ -153,7 +153,7 @@ def _losses(alphas: Any, states: _States, input_lengths: Any) -> Any:
 
 
 def _ctc_gradient(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity, losses, alphas):
-    """As in torch, what log_softmax makes a gradient of: the probabilities minus those given the labels."""
+    """As in torch, the gradient for the input of log_softmax: the probabilities minus those given the labels."""
     states = _states(targets, target_lengths, blank)
     recorded = losses is None
     if recorded:

@@ -31,7 +31,7 @@ def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, dim: int) -> Any:
-    """Running results as torch computes them: integers in int64, others with twice the precision on the way."""
+    """Running results as torch computes them: integers in int64, others with intermediates of twice the precision."""
     kind = x.dtype.char
     if kind in _WIDE:
         return _run(ufunc, x, dim, np.dtype(_WIDE[kind]), x.dtype)
@@ -44,7 +44,7 @@ _WIDE = {"e": "f", "f": "d", "F": "D", "d": "d", "D": "D"}
 def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) -> Any:
     """``ufunc.accumulate``, computed in one dtype and returned in another.
 
-    Slice by slice where that pays: their elements need not wait for others.
+    Slice by slice where that is faster: the elements of a slice do not depend on each other.
     """
     length = x.shape[normalize_axis_index(dim, x.ndim)]  # which raises as NumPy's own functions do
     if type(x) is not np.ndarray or x.size < min(_MANY, _LONG * length):
@@ -68,12 +68,12 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
     return x.astype(narrow, copy=False)
 
 
-_LONG = 128  # elements of a slice, from which on whole slices take a fifth to a half of the time (measured)
-_SHORT = 32  # of them, so many are neighbours (measured)
+_LONG = 128  # elements of a slice from which on whole slices take a fifth to a half of the time (measured)
+_SHORT = 32  # of which this many are adjacent (measured)
 _MANY = 1 << 14  # elements of all rows
-_CACHED = 1 << 17  # as many are worked on in the cache (measured)
+_CACHED = 1 << 17  # this many are processed in the cache (measured)
 _PART = 8  # elements of a row that wait for one another
-_SEVERAL = 1 << 12  # elements, from which on runs of equal indices are written at once
+_SEVERAL = 1 << 12  # elements from which on runs of equal indices are written at once
 
 
 def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
@@ -82,9 +82,9 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
 
 
 def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, before: Any, result: Any) -> Any:
-    """Accumulate along the rows of a matrix, from the results ``before`` it on, and return the last ones.
+    """Accumulate along the rows of a matrix, continuing the results ``before`` it, and return the last ones.
 
-    All parts of all rows are accumulated side by side, and go on from the last result of the part before.
+    All parts of all rows are accumulated in parallel, then continued from the last result of the part before.
     """
     length = x.shape[1]
     part = _PART if length >= 2 * _PART else length
@@ -310,7 +310,7 @@ def difference_adjoint(g, shape, dim):
 def diff(
     input, n: int = 1, dim: int = -1, prepend: TensorOrArray | None = None, append: TensorOrArray | None = None
 ) -> Tensor:
-    """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
+    """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` attached first.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])

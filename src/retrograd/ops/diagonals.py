@@ -17,7 +17,7 @@ from retrograd.unresolved import UnresolvedArray
 
 
 def _diagonal_of(input: Any, offset: int, dim1: int, dim2: int) -> Any:
-    """The diagonal as a view; unlike NumPy's one that may be written to."""
+    """The diagonal as a view that, unlike NumPy's, may be written to."""
     if normalize_dim(dim1, input.ndim) == normalize_dim(dim2, input.ndim):
         raise RuntimeError(f"diagonal: dimensions cannot be identical {dim1}, {dim2}")
     result = np.diagonal(input, offset, dim1, dim2)

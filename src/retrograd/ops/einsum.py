@@ -31,8 +31,8 @@ class _Layout(NamedTuple):
     batch: int  # how many of each there are
     own_left: int
     contracted: int
-    out: tuple[int, ...]  # from the order batch, left's own, right's own to the one wanted
-    swapped: bool  # whether the one wanted begins with right's own: then it is the product the other way round
+    out: tuple[int, ...]  # from the order batch, left's own, right's own to the requested one
+    swapped: bool  # whether the requested order begins with right's own: then the product is the other way round
 
 
 @functools.lru_cache(maxsize=1024)
@@ -163,7 +163,7 @@ def inner(input, other) -> Tensor:
 
 @functools.lru_cache(maxsize=1024)
 def _parse(equation: str, ndims: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
-    """The letters of every operand and of the result; what an ellipsis covers gets capital Greek ones."""
+    """The letters of every operand and of the result; the dimensions of an ellipsis get capital Greek ones."""
     text = equation.replace(" ", "")
     lhs, arrow, rhs = text.partition("->")
     terms = lhs.split(",")
@@ -244,7 +244,7 @@ class _Plan(NamedTuple):
 def _plan(terms: tuple[str, ...], out: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     """Work out a contraction for operands of these shapes."""
     sizes = _sizes(terms, shapes)
-    # an operand that is broadcast along an index does without it
+    # an operand that is broadcast along an index drops it
     own = [
         {letter for letter, n in zip(term, shape, strict=True) if n == sizes[letter]}
         for term, shape in zip(terms, shapes, strict=True)

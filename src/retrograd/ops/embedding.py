@@ -74,7 +74,7 @@ _scale_rows_in_place = inplace(_rows_scaled.op, "embedding_renorm_")
 
 
 def _renormalize(weight: Tensor, indices: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are looked up down to a norm, in place; the history knows nothing of it."""
+    """Scale the rows that are looked up down to a norm, in place; this is not recorded in the history."""
     recorded = set_grad_enabled(False)
     try:
         _scale_rows_in_place(weight, indices, max_norm, norm_type)
@@ -125,7 +125,7 @@ def embedding(
     norm_type
         The order of that norm.
     scale_grad_by_freq
-        Divide the gradient of a row by how often its index is there.
+        Divide the gradient of a row by the number of times its index occurs.
     sparse
         Accepted for compatibility; gradients are dense.
 
@@ -177,13 +177,13 @@ def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int
             "sort them"
         )
     starts = offsets[:-1] if include_last_offset else offsets  # what lies behind the last one belongs to the bag before
-    # of several bags with one start, all but the last are empty; of no bags, nobody sees bag 0
+    # of bags with the same start, all but the last are empty; if there are no bags, bag 0 is never read
     bag_of = np.searchsorted(starts, np.arange(count, like=offsets), side="right") - 1
     return np.maximum(bag_of, 0), len(starts)
 
 
 def _length_of_all(bag_of: Any, number: int) -> int:
-    """How many elements every bag has, one bag behind the other; 0 if they are not alike."""
+    """How many elements every bag has if the bags are consecutive and of equal length; else 0."""
     length = bag_of.size // max(number, 1)
     alike = length * number == bag_of.size and np.array_equal(bag_of, np.repeat(np.arange(number), length))
     return length if alike else 0
@@ -196,7 +196,7 @@ def _length_of_all(bag_of: Any, number: int) -> int:
     rows=lambda g, rows_shape, source, to: sums_of_rows(g, to, source, rows_shape[0]),
 )
 def sums_of_rows(rows, source, to, count: int):
-    """A matrix whose row ``to[k]`` is the sum of all ``rows[source[k]]``; the adjoint goes the other way."""
+    """A matrix whose row ``to[k]`` is the sum of all ``rows[source[k]]``; its adjoint swaps ``source`` and ``to``."""
     shape = (count, rows.shape[1])
     if not type(rows) is type(source) is type(to) is np.ndarray or rows.dtype == HALF:
         return add_at(take_within(rows, source), shape, [to])
@@ -289,7 +289,7 @@ def embedding_bag(
     mode
         ``"sum"``, ``"mean"`` or ``"max"``.
     per_sample_weights
-        What to multiply the rows with before they are summed up.
+        The factors of the rows before they are summed up.
     include_last_offset
         Whether the offsets end with the number of indices.
     padding_idx
@@ -331,7 +331,7 @@ def embedding_bag(
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
     counted = None
-    if padding_idx is not None:  # padding is in a bag of its own, which nobody sees
+    if padding_idx is not None:  # padding is in a separate bag, which is never read
         counted = indices != padding_idx
         bag_of = np.where(counted, bag_of, number)
     if mode == "max":

@@ -123,13 +123,13 @@ def _complex_log1p(input: Any) -> Any:
 
 
 def _by_passes(input: Any, other: Any) -> bool:
-    """Whether several passes with NumPy's vector instructions take less time than its one without."""
+    """Whether several passes with NumPy's vector instructions take less time than its single one without."""
     are_alike = type(input) is type(other) is np.ndarray and input.dtype == other.dtype
     return are_alike and input.dtype.char in "fd" and input.size >= _MANY
 
 
 def _larger_and_added(input: Any, other: Any, exp: Any) -> tuple[Any, Any]:
-    """The larger operand, and the power of the smaller one over that of the larger one, at most 1."""
+    """The larger operand, and the power of the smaller one divided by the power of the larger one, at most 1."""
     larger, added = np.maximum(input, other), np.minimum(input, other)
     largest = np.finfo(larger.dtype).max
     added -= larger.clip(-largest, largest)  # so that no infinity is subtracted from itself
@@ -137,7 +137,7 @@ def _larger_and_added(input: Any, other: Any, exp: Any) -> tuple[Any, Any]:
     return larger, exp(added, out=added)
 
 
-_MANY = 1 << 10  # elements, from which on several passes take less time than NumPy's one
+_MANY = 1 << 10  # elements from which on several passes take less time than NumPy's single one
 
 
 @elementwise(
@@ -192,7 +192,7 @@ def logaddexp2(input, other):
 
 
 def _raised(base: Any, exponent: Any) -> Any:
-    """``base ** exponent``; for negative bases NumPy's own loop takes a hundred times as long as for their moduli."""
+    """``base ** exponent``; for negative bases NumPy's loop takes a hundred times as long as for positive ones."""
     is_number = isinstance(exponent, (int, float, np.generic)) or (type(exponent) is np.ndarray and not exponent.ndim)
     if type(base) is not np.ndarray or base.dtype.kind != "f" or not is_number:
         return base**exponent
@@ -272,7 +272,7 @@ def _integer_power(input: Any, other: Any) -> Any:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return ``input ** exponent``. Either may be a number.
 
-    The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
+    The derivative by ``input`` is 0 where ``exponent`` is 0, and the one by ``exponent`` is 0 where ``input`` is 0.
 
     Raises
     ------

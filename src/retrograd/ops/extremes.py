@@ -36,7 +36,7 @@ def check_ordered(name: str, x: Any) -> None:
 
 
 def check_reducible(name: str, x: Any, axis: Any) -> None:
-    """Raise if there is an element of the result for which ``x`` has none."""
+    """Raise if an element of the result would be a reduction of no elements."""
     if x.size:
         return
     if axis is None:

@@ -1,4 +1,4 @@
-"""What else programs ask tensors: where and how they are kept. There are dense tensors on the CPU and on GPUs."""
+"""Further queries of tensors: where and how they are stored. There are dense tensors on the CPU and on GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _no(self: Tensor) -> bool:
 
 add_method("is_cpu", property(_is_cpu))
 
-# Kinds of tensors that torch has, and that there are none of here.
+# Kinds of tensors that exist in torch only.
 for _kind in ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla", "xpu"):
     add_method(f"is_{_kind}", property(_no))
 
@@ -67,8 +67,8 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | Sequence[Any] = False) ->
     Parameters
     ----------
     ambiguity_check
-        Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
-        be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+        Whether to raise if another order would be just as valid: dimensions of length 1, expanded or of equal strides
+        can be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
+    """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it nevertheless."""
     return self
 
 
@@ -131,7 +131,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def _computed(self: Tensor, name: str, function: Callable[..., Any], *others: Tensor) -> Tensor:
-    """Write what a Python function of the elements returns over them."""
+    """Overwrite the elements with what a Python function of them returns."""
     for tensor in (self, *others):
         if tensor.requires_grad:
             raise RuntimeError(
@@ -163,7 +163,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @method
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace every element by what a Python function returns for it and that of ``other``, one by one and slowly."""
+    """Replace every element by what a Python function returns for it and the element of ``other``, slowly."""
     check_tensors("map_", other=other)
     return _computed(self, "map_", callable, other)
 

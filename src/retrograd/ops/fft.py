@@ -1,7 +1,7 @@
 """torch.fft: discrete Fourier transforms.
 
 A transform is linear, so its derivative is its adjoint: the inverse transform, with the normalisation moved to the
-other side. A half spectrum stands for a whole one in which all but the first entry (and, for an even length, the last)
+other side. A half spectrum represents a whole one in which all but the first entry (and, for an even length, the last)
 occur twice, as a number and its conjugate; :func:`mirrored` accounts for that.
 """
 
@@ -47,7 +47,7 @@ def resized(input, shape):
 
 @kernel(public=False, method=False, spectrum=lambda g, n, dim, factor: mirrored(g, n, dim, factor))
 def mirrored(spectrum, n, dim, factor):
-    """Scale those entries of the half spectrum of ``n`` real numbers that stand for two. It is its own adjoint."""
+    """Scale the entries of the half spectrum of ``n`` real numbers that represent two. It is its own adjoint."""
     result = spectrum * factor
     step = n // 2 if n % 2 == 0 else n  # the others are the first and, for an even length, the last
     np.moveaxis(result, dim, 0)[::step] = np.moveaxis(spectrum, dim, 0)[::step]

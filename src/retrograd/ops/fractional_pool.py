@@ -25,7 +25,7 @@ def _starts(samples: Any, size: int, kernel: int, count: int) -> Any:
 
 
 def _largest(input: Any, samples: Any, kernels: tuple[int, ...], counts: tuple[int, ...]) -> tuple[Any, Any]:
-    """The largest element of every window, and its flat position; every channel has windows of its own."""
+    """The largest element of every window, and its flat position; every channel has its own windows."""
     n = len(kernels)
     sizes = input.shape[-n:]
     lead = input.shape[:-n]

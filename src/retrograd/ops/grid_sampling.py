@@ -1,4 +1,4 @@
-"""Images sampled at given places, and grids of places that an affine map gives.
+"""Images sampled at given places, and grids of places made by affine maps.
 
 Every element of the result is a sum of a few elements of the input, its taps, with weights. Where the taps are and what
 they weigh follows from the place. The sum is linear in the elements and in the weights, and so are its derivatives.
@@ -30,7 +30,7 @@ from retrograd.ops.norm_layers import in_single
 # n numbers images, k the taps, p places; the input is flat, (N, C, S), and has its taps at index (N, K, P). All three
 # functions are parts of one form: the sum over all of g[n, c, p] * weights[n, k, p] * input[n, c, index[n, k, p]].
 
-_BLOCK = 1 << 16  # elements of all taps that are worked on at a time, if not those of one image are more
+_BLOCK = 1 << 16  # elements of all taps that are processed at a time, unless a single image has more
 
 
 def _blocks(like: Any, index: Any) -> Iterator[slice]:
@@ -114,7 +114,7 @@ def weigh_taps(grad, input, index):
 
 
 def _reflected(places: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
-    """Places as mirrors at both ends show them, and whether they move the other way there."""
+    """Places reflected at both ends, and whether they move in the opposite direction there."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if span == 0:
         return places * 0, places < low
@@ -125,8 +125,8 @@ def _reflected(places: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
 
 
 def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
-    """Places as ``padding_mode`` has them."""
-    if padding_mode == "zeros":  # not further away than from where no tap reaches the image
+    """Places confined as ``padding_mode`` says."""
+    if padding_mode == "zeros":  # clipped to the distance beyond which no tap reaches the image
         return np.minimum(np.maximum(places, -4), size + 3)
     if padding_mode == "reflection":
         places, _ = _reflected(places, size, align_corners)
@@ -134,7 +134,7 @@ def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) ->
 
 
 def _slopes(places: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
-    """How fast places follow those given, which are not confined yet."""
+    """The derivative of the confined places with respect to the given ones."""
     if padding_mode == "zeros":
         return (places > -4) & (places < size + 3)
     reversing: Any = False
@@ -151,7 +151,7 @@ def _slopes(places: Any, size: int, padding_mode: str, align_corners: bool) -> A
     input=lambda g, slopes: g[0] * slopes,
 )
 def _move(input, size: int, padding_mode: str, align_corners: bool):
-    """Places as ``padding_mode`` has them, and how fast they follow those given."""
+    """Places confined as ``padding_mode`` says, and their derivative with respect to the given ones."""
     functions = (_confined, _slopes)
     return tuple(of(input, size, padding_mode, align_corners).astype(input.dtype, copy=False) for of in functions)
 
@@ -180,7 +180,7 @@ class _Taps(NamedTuple):
     fraction
         How far places are from the element before them, ``(N, 1, P)``.
     inside
-        Which taps are in the image, ``(N, K, P)``; others weigh nothing.
+        Which taps are in the image, ``(N, K, P)``; others have the weight 0.
     index
         Where taps are, ``(N, K, P)``.
     """
@@ -194,12 +194,12 @@ _A = -0.75  # the parameter of cubic convolution (Keys, 1981)
 
 
 def _near(x: Any) -> Any:
-    """What a tap weighs at a distance below 1."""
+    """The weight of a tap at a distance below 1."""
     return ((_A + 2) * x - (_A + 3)) * x * x + 1
 
 
 def _far(x: Any) -> Any:
-    """What a tap weighs at a distance from 1 to 2."""
+    """The weight of a tap at a distance from 1 to 2."""
     return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A
 
 
@@ -212,7 +212,7 @@ def _far_slope(x: Any) -> Any:
 
 
 def _weights(taps: _Taps, mode: str) -> Any:
-    """What taps weigh, ``(N, K, P)``."""
+    """The weights of taps, ``(N, K, P)``."""
     t = taps.fraction
     if mode == "bicubic":
         weights = [_far(t + 1), _near(t), _near(1 - t), _far(2 - t)]
@@ -222,7 +222,7 @@ def _weights(taps: _Taps, mode: str) -> Any:
 
 
 def _weights_slopes(taps: _Taps, mode: str) -> Any:
-    """How fast the weights follow the places, ``(N, K, P)``."""
+    """The derivative of the weights with respect to the places, ``(N, K, P)``."""
     t = taps.fraction
     if mode == "bicubic":
         slopes = [_far_slope(t + 1), _near_slope(t), -_near_slope(1 - t), -_far_slope(2 - t)]
@@ -232,7 +232,7 @@ def _weights_slopes(taps: _Taps, mode: str) -> Any:
 
 
 def _padding_of_places(options: _Options) -> str | None:
-    """What confines places; None if the taps are confined, each by itself."""
+    """The padding mode that confines places; None if each tap is confined separately."""
     mode, padding_mode, _ = options
     if mode != "bicubic":
         return padding_mode
@@ -261,7 +261,7 @@ def _taps(coordinate: Any, size: int, options: _Options) -> _Taps:
 
 
 def _combined(each: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """What belongs to each combination of a tap of every dimension, from what belongs to the taps, ``(N, K, P)``."""
+    """Values for each combination of one tap per dimension, from the values of the taps, ``(N, K, P)``."""
 
     def pair(a: Any, b: Any) -> Any:
         both = combine(a[:, :, None], b[:, None])
@@ -290,7 +290,7 @@ def _flat(x: Any) -> Any:
 
 
 def _weights_and_index(grid: Any, sizes: tuple[int, ...], options: _Options) -> tuple[Any, Any]:
-    """What all combinations of taps weigh, and where they lie in a flattened image."""
+    """The weights of all combinations of taps, and their positions in a flattened image."""
     taps = _taps_of_grid(grid, sizes, options)
     weights = _combined([_weights(each, options.mode) for each in taps], np.multiply)
     steps = [each.index * math.prod(sizes[dim + 1 :]) for dim, each in enumerate(taps)]
@@ -443,7 +443,7 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
     theta
         The maps, each as a matrix whose last column is the shift.
     size
-        That of the output, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        The size of the output, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
     align_corners
         As for :func:`grid_sample`.
 

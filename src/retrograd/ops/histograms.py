@@ -116,7 +116,7 @@ def histogramdd(
         The first and the last edge along each dimension, one after the other; by default the least and the largest
         coordinate.
     weight
-        What each point counts, which is otherwise 1.
+        The weight of each point, 1 by default.
     density
         Whether to divide by the sum of the weights and the volume of the bin.
 
@@ -190,7 +190,7 @@ def _grid_counts(points: Any, bins: list[Any], limits: Any, weight: Any, density
 
 
 def _edges_of(x: Any, bins: Any, limits: Any, dim: int) -> Any:
-    """The edges of bins along one dimension: those that are given, or as many of equal width."""
+    """The edges of bins along one dimension: the given ones, or those of the given number of bins of equal width."""
     if not isinstance(bins, int):
         return np.asarray(bins)
     low, high = limits if limits is not None else (x.min(), x.max()) if x.size else (0.0, 1.0)

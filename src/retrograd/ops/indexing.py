@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrograd.core.annotations import Index, Operand
 
 
-# The dtypes of what picks elements.
+# The dtypes of indices that pick elements.
 _PICKING = frozenset(map(np.dtype, ("int64", "int32", "bool")))
 
 # Other integers: of arrays, and of tensors that are one number.
@@ -97,7 +97,7 @@ def index_(input, indices: Sequence[Any]):
     """The elements at indices; each is an array of integers, a mask, or the slice of everything."""
     dim = _only_dimension(indices)
     plain = type(input) is np.ndarray
-    # of nothing, NumPy's take would not say which index is out of bounds
+    # for an empty array, NumPy's take would not say which index is out of bounds
     if dim is not None and input.shape[dim] and (input.flags.c_contiguous if plain else not dim):
         return input.take(indices[dim], dim)
     result = input[tuple(indices)]
@@ -105,7 +105,7 @@ def index_(input, indices: Sequence[Any]):
 
 
 def _only_dimension(indices: Sequence[Any]) -> int | None:
-    """The dimension along which alone integers pick elements, if that is what the indices do."""
+    """The only dimension along which integers pick elements; None if the indices do more."""
     dim = len(indices) - 1
     if dim < 0 or _is_slice(indices[dim]) or indices[dim].dtype.kind == "b" or not all(map(_is_slice, indices[:dim])):
         return None
@@ -190,7 +190,7 @@ def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fal
     values=lambda g, indices, values_shape: _picked_as(g, _with_slices(indices), values_shape),
 )
 def index_put(input, indices: Sequence[Any], values, accumulate: bool = False):
-    """Return ``input`` with ``values`` at the indices, or added to what is there.
+    """Return ``input`` with ``values`` at the indices, or added to the values there.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def _several(index: Any) -> bool:
 
 
 def _as_picking(item: Any) -> Any:
-    """A tensor, array or sequence as what picks elements: integers or a mask."""
+    """A tensor, array or sequence as an index that picks elements: integers or a mask."""
     if not hasattr(item, "dtype"):
         item = np.asarray(item) if len(item) else np.zeros(0, np.int64)
     data = item._data if isinstance(item, Tensor) else item
@@ -247,7 +247,7 @@ def _as_picking(item: Any) -> Any:
 
 
 def _varies(item: Any) -> bool:
-    """Whether it is an integer that is another one in every sample of a ``vmap``: it picks as an array does."""
+    """Whether it is an integer that differs between the samples of a ``vmap``: it picks as an array does."""
     data = item._data if isinstance(item, Tensor) else item
     return type(data) is BatchedArray and data.dtype.kind in "iu"
 
@@ -288,7 +288,7 @@ def _consumed(item: Any) -> int:
 
 
 def parse(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """Read an index as the view to take first and the elements to pick of it; None where there is nothing to do."""
+    """Read an index as the view to take first and the elements to pick of it; None where a step is not needed."""
     items = [_read_item(item) for item in index] if _several(index) else [_read_item(index)]
     consumed = sum(map(_consumed, items))
     if consumed > len(shape):

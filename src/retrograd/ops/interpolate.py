@@ -100,7 +100,7 @@ def _collect_along(grad: Any, dim: int, taps: Taps) -> Any:
 
 @_cached
 def _adjoint(size: int, taps: tuple[Tap, ...]) -> tuple[Tap, ...] | None:
-    """The taps that the elements of the input have in the gradient of the result.
+    """The taps of the adjoint: which elements of the result's gradient each element of the input collects.
 
     None where an element has none, or some have so many that it takes less time to collect them from the result.
     """
@@ -171,7 +171,7 @@ def resample_bytes(input, dims: tuple[Taps, ...]):
 
 
 def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:
-    """How far apart in the input two neighbours of the result lie."""
+    """The distance in the input between two neighbours of the result."""
     if align_corners:
         return (size - 1) / (count - 1) if count > 1 else 0.0
     return 1 / scale if scale is not None and scale > 0 else size / count
@@ -227,7 +227,7 @@ _FILTERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 
 @_cached
 def _antialiased(mode: str, size: int, count: int, align_corners: bool, scale: float | None) -> tuple[Tap, ...]:
-    """The filter stretched so that it covers everything that comes together in one element."""
+    """The filter, stretched to cover everything that contributes to one element."""
     reach, weigh = _FILTERS[mode]
     step = _step(size, count, align_corners, scale)
     width = max(step, 1.0)
@@ -333,9 +333,9 @@ def interpolate(
     Parameters
     ----------
     size
-        That of the result; one number, or one for each dimension. Give it or ``scale_factor``.
+        The size of the result; one number, or one for each dimension. Give it or ``scale_factor``.
     scale_factor
-        How many times as large the result is to be; one number, or one for each dimension.
+        The factor by which the size grows; one number, or one for each dimension.
     mode
         ``"nearest"``, ``"nearest-exact"`` (which agrees with other libraries for images) or ``"area"`` (means) in any
         number of dimensions; ``"linear"`` in one, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"`` in two,

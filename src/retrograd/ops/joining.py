@@ -77,7 +77,7 @@ def _joined(parts: Sequence[Any], dim: int, dtype: np.dtype) -> Any:
 
 
 def _fitting(tensors: Sequence[Any], dim: int) -> Sequence[Any]:
-    """The tensors that count, without those of shape (0,); raises if they do not fit together."""
+    """The tensors without those of shape (0,); raises if they do not fit together."""
     for k, tensor in enumerate(tensors):
         if not tensor.ndim:
             raise RuntimeError(

@@ -109,7 +109,7 @@ def inv_ex(A, check_errors: bool = False):
 
 @lapack_kernel(public=False, method=False, A=_inverse_gradient)
 def inverse_or_nan(A):
-    """The inverse, and NaN where there is none, so that a gradient that does not exist shows as one that does not."""
+    """The inverse, and NaN where there is none, so that a gradient that does not exist is visibly NaN."""
     return _invert(A)[0]
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _hermitian(lower: Any) -> Any:
-    """The Hermitian matrix whose lower triangle is that of ``lower``."""
+    """The Hermitian matrix with the lower triangle of ``lower``."""
     half = (lower_triangle(lower) + lower_triangle(lower, -1)) / 2
     return half + adjoint(half)
 
@@ -48,12 +48,12 @@ def _skew(matrix: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """``a / b``, and 0 where both are 0: what nobody asks for needs no derivative."""
+    """``a / b``, and 0 where both are 0: vectors that have no gradient need no derivative."""
     return a / np.where((a == 0) & (b == 0), 1, b)
 
 
 def _asked(*gradients: Any) -> Any:
-    """Which of the vectors, in the columns, have a gradient; the others may belong to repeated values."""
+    """Which of the column vectors have a gradient; the others may belong to repeated values."""
     asked: Any = False
     for gradient in gradients:
         asked = np.any(gradient != 0, axis=-2) | asked
@@ -61,12 +61,12 @@ def _asked(*gradients: Any) -> Any:
 
 
 def _pairs(asked: Any) -> Any:
-    """For i, j: whether one of the two is asked for."""
+    """For i, j: whether one of the two has a gradient."""
     return asked[..., None, :] | asked[..., :, None]
 
 
 def _over_gaps(a: Any, gaps: Any, asked: Any) -> Any:
-    """``a / gaps``, which is 0 where a gap is 0 and no vector asked for: linear in ``a`` wherever all gaps are open."""
+    """``a / gaps``, but 0 where a gap is 0 and no vector has a gradient; linear in ``a`` where no gap is 0."""
     return a / np.where((gaps == 0) & ~asked, 1, gaps)
 
 
@@ -76,7 +76,7 @@ def _differences(values: Any) -> Any:
 
 
 def _with_diagonal(matrix: Any, diagonal: Any) -> Any:
-    """``matrix`` with another diagonal."""
+    """``matrix`` with its diagonal replaced."""
     return np.where(np.eye(matrix.shape[-1], dtype=bool), diagonal[..., None, :], matrix)
 
 
@@ -265,7 +265,7 @@ def _check_hermitian(name: str, A: Any, UPLO: str) -> None:
 
 
 def decomposed(name: str, function: Callable[..., Any], A: Any, *arguments: Any) -> Any:
-    """``function(A, *arguments)``, one of NumPy's decompositions that iterate.
+    """``function(A, *arguments)``, one of NumPy's iterative decompositions.
 
     Raises
     ------
@@ -370,7 +370,7 @@ def eigvals(A):
 def _svd_gradient(g: Any, result: Any) -> Any:
     """G_A = U (diag(G_S) + (skew(Uᴴ G_U) S + S skew(Vᴴ G_V)) / E) Vᴴ, with Eᵢⱼ = σⱼ² - σᵢ² off the diagonal.
 
-    To this comes what G_U and G_V have outside the ranges of U and V. Vectors after the first min(m, n) do not count.
+    The parts of G_U and G_V outside the ranges of U and V are added. Vectors after the first min(m, n) do not count.
     """
     (GU, GS, GVh), (U, S, Vh) = g, result
     k = S.shape[-1]

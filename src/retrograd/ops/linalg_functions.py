@@ -45,7 +45,7 @@ def _default_rtol(A: Any) -> float:
 
 
 def _cutoff(largest: Any, A: Any, atol: Any, rtol: Any) -> Any:
-    """Below which a singular value counts as zero: ``max(atol, rtol * largest)``, of the shape of the batch.
+    """The bound below which a singular value counts as zero: ``max(atol, rtol * largest)``, of the shape of the batch.
 
     ``rtol`` is ``max(m, n) * eps`` if neither is given, and 0 if only a positive ``atol`` is.
     """
@@ -336,7 +336,7 @@ def _powers_rule(g, result, N):
 @op(name="vander", public=False, method=False, input=_powers_rule)
 @samples_in_front
 def _powers(input, N: int):
-    """The powers 0 to ``N - 1`` along a new last dimension, each the one before it times ``input``."""
+    """The powers 0 to ``N - 1`` along a new last dimension, each the previous one times ``input``."""
     powers: Any = np.empty((*input.shape, N), input.dtype if input.dtype.kind in "fc" else np.int64, like=input)
     powers[..., :1] = 1
     for k in range(1, N):

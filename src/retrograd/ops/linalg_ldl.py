@@ -25,7 +25,7 @@ _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's for NumPy's
 def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
     """LAPACK's routine for the dtype: ``dsytrf``, or ``zhetrf`` for Hermitian matrices.
 
-    It must be given nothing but NumPy's arrays: what it cannot convert costs a reference to the dtype, which in the end
+    Pass it NumPy's arrays only: every argument it cannot convert costs a reference to the dtype, which in the end
     is freed while in use.
     """
     try:
@@ -100,7 +100,7 @@ def _solution_gradient(g: Any, LD: Any, pivots: Any, hermitian: bool) -> Any:
 
 
 def _check_pivots(pivots: list[int]) -> None:
-    """Raise unless they are rows, from 1, and for the two rows of a block negative: LAPACK writes wherever they say."""
+    """Raise unless pivots are rows, from 1, and negative for the two rows of a block: LAPACK writes there unchecked."""
     row, n = 0, len(pivots)
     while row < n:
         block = pivots[row : row + 1 + (pivots[row] < 0)]

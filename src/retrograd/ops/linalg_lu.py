@@ -47,7 +47,7 @@ def _factorise(A: Any) -> tuple[Any, Any]:
 
 
 def _zero_pivots(LU: Any) -> Any:
-    """Which diagonal element of each U is the first that is zero, counted from 1; 0 if none is."""
+    """The first zero on the diagonal of each U, counted from 1; 0 if there is none."""
     zero = np.diagonal(LU, axis1=-2, axis2=-1) == 0
     if zero.shape[-1] == 0:
         return np.zeros(zero.shape[:-1], np.int32, like=zero)
@@ -79,7 +79,7 @@ def permutation_matrix(pivots, m: int, dtype: Any):
 def _lu_gradient(g: Any, result: Any) -> Any:
     """G_A = P L⁻ᴴ (tril(Lᴴ G_L, -1) + triu(G_U Uᴴ)) U⁻ᴴ for square matrices.
 
-    Of a wide or tall matrix the rest follows from U₂ = L⁻¹ A₂ or L₂ = A₂ U⁻¹.
+    For a wide or tall matrix the rest follows from U₂ = L⁻¹ A₂ or L₂ = A₂ U⁻¹.
     """
     LU, pivots, _ = result
     G = g[0]

@@ -51,7 +51,7 @@ def _check_dtype(name: str, A: Any, dtype: Any) -> None:
 def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return the norm of the elements over ``dim``: ``sum(|x|^ord)^(1/ord)``, also for ``inf``, ``-inf`` and 0.
 
-    The derivative where the norm is 0 is 0. ``dtype`` is a wider dtype to compute in.
+    Where the norm is 0, the derivative is 0. ``dtype`` is a wider dtype to compute in.
     """
     name = "linalg.vector_norm"
     _check_dtype(name, x, dtype)
@@ -77,7 +77,7 @@ def matrix_norm(
     ----------
     ord
         ``"fro"``: of the elements as a vector; ``"nuc"``: the sum of the singular values; 2, -2: the largest, smallest
-        singular value; 1, -1: the largest, smallest column sum of moduli; ``inf``, ``-inf``: that of the rows.
+        singular value; 1, -1: the largest, smallest column sum of moduli; ``inf``, ``-inf``: the same of the rows.
     dtype
         A wider dtype to compute in.
     """
@@ -107,7 +107,7 @@ def matrix_norm(
 
 
 def _extreme(values: Any, dim: int, largest: bool) -> Any:
-    """The largest or smallest value; the largest of none is 0, because these values are not negative."""
+    """The largest or smallest value; the largest of no values is 0, because these are never negative."""
     if not largest:
         return values.amin(dim, True)
     return values.amax(dim, True) if values.shape[dim] else np.sum(values, axis=dim, keepdims=True)

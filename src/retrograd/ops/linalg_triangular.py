@@ -38,7 +38,7 @@ def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular
     B=lambda g, A, upper, unitriangular: substitute(adjoint(A), g, not upper, unitriangular),
 )
 def substitute(A, B, upper: bool, unitriangular: bool = False):
-    """Solve ``A X = B`` for triangular matrices ``A``, of which the other triangle is not looked at."""
+    """Solve ``A X = B`` for triangular matrices ``A``, whose other triangle is not read."""
     if not upper:  # read from its end, a lower triangle is an upper one
         X = _substituted(A[..., ::-1, ::-1], B[..., ::-1, :], unitriangular)
         return np.copy(X[..., ::-1, :], order="C")

@@ -23,7 +23,7 @@ from retrograd.ops.special import xlogy
 
 
 def _paired(name: str, input: Any, target: Any) -> tuple[Any, Any]:
-    """Input and target in one shape, with a warning if it takes broadcasting, and in one dtype."""
+    """Input and target in a common shape, with a warning if that needs broadcasting, and in a common dtype."""
     check_tensors(name, input=input, target=target)
     if input.shape != target.shape:
         warn_user(
@@ -126,7 +126,7 @@ def _huber(g: Any, first: Any, second: Any, reduction: str, delta: float) -> Any
 
 
 def _limited(x: Any, limit: float) -> Any:
-    """``x``, of which no more than ``limit`` counts; the derivative at the limits is 0."""
+    """``x`` clipped to ``limit``; the derivative at the limits is 0."""
     return x.clip(-limit, limit) if type(x) is np.ndarray else np.where(np.abs(x) < limit, x, limit * np.sign(x))
 
 
@@ -501,7 +501,7 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6,
     full
         Add the constant term.
     eps
-        The least variance; below, the gradient is that at ``eps``.
+        The least variance; below it, the gradient is the one at ``eps``.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 

@@ -90,7 +90,7 @@ def multi_margin_loss(
     p
         1 or 2.
     weight
-        One per class, that of the target counts.
+        One per class; the weight of the target counts.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 

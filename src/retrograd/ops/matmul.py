@@ -33,7 +33,7 @@ def product(name: str, a: Any, b: Any) -> Any:
 
 
 def _clash(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
-    """Why arrays of these shapes have no product."""
+    """The error for arrays whose shapes have no product."""
     if not a or not b:
         return RuntimeError(f"{name}(): both arguments need to be at least 1-D, but they are {len(a)}-D and {len(b)}-D")
     if a[-1] != b[-2:][0]:
@@ -193,7 +193,7 @@ ger = composite(name="ger")(outer)
 
 
 def _scaled(g: Any, factor: Any) -> Any:
-    """``g`` times the conjugate of a number that is nearly always 1."""
+    """``g`` times the conjugate of a number, which is nearly always 1."""
     return g if factor == 1 else g * conj(factor)
 
 
@@ -213,7 +213,7 @@ def _add_product(name: str, input: Any, added: Any, beta: Any, alpha: Any) -> An
         elif beta != 0:
             added += input * as_alpha(name, beta, added.dtype, "beta")
         else:
-            np.broadcast_to(input, added.shape)  # its shape must fit all the same
+            np.broadcast_to(input, added.shape)  # its shape must fit nevertheless
     except ValueError:
         raise RuntimeError(
             f"{name}(): the input of shape {list(input.shape)} cannot be expanded to the shape {list(added.shape)} "
@@ -356,7 +356,7 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
 
 
 def _multiplied(tensors: list[Any], splits: dict[tuple[int, int], int], i: int, j: int) -> Any:
-    """The product of those from ``i`` to ``j``."""
+    """The product of the matrices from ``i`` to ``j``."""
     if i == j:
         return tensors[i]
     k = splits[i, j]

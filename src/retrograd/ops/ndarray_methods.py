@@ -19,7 +19,7 @@ def argpartition(self: Tensor, kth: Any, axis: int | None = -1) -> Tensor:
 
 @method
 def choose(self: Tensor, choices: Any, mode: str = "raise") -> Tensor:
-    """Return at every index the element of that one of the ``choices`` which this tensor of integers names there."""
+    """Return at every index the element of the one of ``choices`` that this tensor of integers selects there."""
     return np.choose(self, choices, mode=mode)  # type: ignore[call-overload]
 
 

@@ -32,7 +32,7 @@ from retrograd.ops.reductions import vector_norm
 
 
 def in_single(*arrays: Any) -> list[Any]:
-    """Half-precision arrays as single precision, which is what is computed in; others, and None, as they are."""
+    """Half-precision arrays in single precision, which computations use; others, and None, as they are."""
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
 
 
@@ -96,7 +96,7 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
 
 @one_kernel("(slope * (scale * scale / -length) * out + incoming - sums / length) * scale")
 def _combine_rows(scale: Any, incoming: Any, slope: Any, sums: Any, length: float, out: Any) -> None:
-    """The gradient of rows from the sums of what arrives at them, and of its products with deviations, in ``out``."""
+    """The gradient of rows, in ``out``, from the sums of the incoming gradient and of its products with deviations."""
     out *= slope * (scale * scale / -length)
     out += incoming
     if not isinstance(sums, float):
@@ -119,14 +119,14 @@ def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
 
 
 def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:
-    """Tensors minus their mean, divided by their standard deviation, over dimensions, in operations."""
+    """Tensors minus their mean, divided by their standard deviation, over dimensions, in ordinary operations."""
     if centred:
         x = x - np.mean(x, axis=dims, keepdims=True)
     return x / np.sqrt(np.mean(x * x, axis=dims, keepdims=True) + eps)
 
 
 def scaled(x: Any, weight: Any, bias: Any) -> Any:
-    """``x * weight + bias``, in operations, where either may be missing."""
+    """``x * weight + bias``, in ordinary operations, where either may be missing."""
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
 
@@ -199,7 +199,7 @@ def _layer_norm_weight(g, input, normalized_shape, weight, eps, mean, scale):
 
 
 def _rows(input: Any, shape: Sequence[int]) -> tuple[int, int]:
-    """How many rows of which length there are to be normalised."""
+    """The number and the length of the rows to normalise."""
     return math.prod(input.shape[: input.ndim - len(shape)]), math.prod(shape)
 
 
@@ -301,13 +301,13 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
     normalized_shape
         The lengths of these dimensions.
     weight
-        Of this shape; where it has another dtype, the result has that of the input.
+        Of this shape; where it has another dtype, the result has the input's.
     eps
         Added to the mean square; by default the epsilon of the dtype.
 
     Notes
     -----
-    As in torch, the mean of complex numbers is that of their squares, not of those of their absolute values.
+    As in torch, the mean of complex numbers is the mean of their squares, not of those of their absolute values.
 
     Raises
     ------
@@ -340,7 +340,7 @@ def _per_channel(parameter: Any, ndim: int) -> Any:
 
 
 def _groups(input: Any, num_groups: int) -> tuple[int, int]:
-    """How many groups of how many elements there are."""
+    """The number of groups, and of the elements in each."""
     return input.shape[0] * num_groups, math.prod(input.shape[1:]) // num_groups
 
 

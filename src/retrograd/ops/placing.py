@@ -86,7 +86,7 @@ def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) 
     source=lambda g, dim, index, source_shape, alpha: rows_at(g, dim, index).reshape(source_shape) * alpha,
 )
 def index_add(input, dim: int, index, source, alpha: float = 1):
-    """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
+    """Add ``alpha`` times each position of ``source`` to the position of ``dim`` given by ``index``."""
     result = input.copy()
     _index_add(result, dim, index, source, alpha)
     return result
@@ -104,7 +104,7 @@ def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
     source=lambda g, dim, index, source_shape: rows_at(g, dim, index).reshape(source_shape),
 )
 def index_copy(input, dim: int, index, source):
-    """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
+    """Put each position of ``source`` at the position of ``dim`` given by ``index``."""
     result = input.copy()
     _index_copy(result, dim, index, source)
     return result
@@ -135,7 +135,7 @@ def index_fill(input, dim: int, index, value):
 
 
 def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str) -> tuple[Any, Any]:
-    """A vector of positions of ``dim`` as the index that :func:`gather` takes, and the source to go there."""
+    """A vector of positions along ``dim`` as an index for :func:`gather`, and the source to write there."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if input.ndim:
@@ -150,7 +150,7 @@ def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str)
 
 @composite(out=True)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True) -> Tensor:
-    """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
+    """Reduce each position of ``source`` into the position of ``dim`` given by ``index``, by :func:`scatter_reduce`."""
     return reduced_at(input, dim, *_each("index_reduce", input, dim, index, source, reduce), reduce, include_self)
 
 
@@ -220,7 +220,7 @@ def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> 
     if type(mask) is not BatchedArray:
         picked = index_(g, (mask,))
         return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
-    # samples pick different numbers of elements: the others, too, give theirs to a place, which is behind the end
+    # samples pick different numbers of elements: the elements not picked are sent to a place behind the end
     mask = mask.reshape(-1)
     places = np.where(mask, np.cumsum(mask) - 1, size)
     return add_at(g.reshape(-1), (size + 1,), [places])[:size].reshape(source_shape)

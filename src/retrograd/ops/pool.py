@@ -94,7 +94,7 @@ def _count(size: int, kernel: int, stride: int, dilation: int, padding: int, cei
 
 
 def to_places(g: Any, input_shape: tuple[int, ...], indices: Any, n: int) -> Any:
-    """The gradient of maxima, where they came from; ``indices`` are flat ones in the last ``n`` dimensions."""
+    """The gradient of maxima at their positions; ``indices`` are flat ones in the last ``n`` dimensions."""
     lead = input_shape[:-n]
     flat, maxima = (*lead, math.prod(input_shape[-n:])), (*lead, math.prod(indices.shape[-n:]))
     placed = scatter_zeros(g.reshape(maxima), flat, len(lead), indices.reshape(maxima))
@@ -120,7 +120,7 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
     for windows, elements in each_element(axes):
         missing[(..., *windows)] &= input[(..., *elements)] != values[(..., *windows)]
         position += missing
-    if _holds_nan(values):  # which equals nothing
+    if _holds_nan(values):  # NaN equals nothing
         for k, (windows, elements) in enumerate(each_element(axes)):
             np.copyto(position[(..., *windows)], k, where=np.isnan(input[(..., *elements)]))
     return values, _places_of(position, axes)
@@ -130,12 +130,12 @@ def _holds_nan(values: Any) -> bool:
     return values.dtype.kind == "f" and values.size > 0 and bool(np.isnan(np.maximum.reduce(values, axis=None)))
 
 
-# Up to so many elements of windows it takes less time to pick all of them out (measured): there are fewer calls.
+# Up to this many elements of windows it is faster to pick out all of them (measured): there are fewer calls.
 _FEW = 1 << 15
 
 
 def max_of_rows(rows: Any, axes: tuple[Windows | Spans, ...]) -> tuple[Any, Any]:
-    """The maxima over the windows of images, one in each row, and their places in it."""
+    """The maxima over the windows of images, one image per row, and their places in it."""
     elements = np.asarray(_elements(axes), like=rows)
     windows, length = elements.shape
     is_row = length == rows.shape[1] and all(map(is_whole, axes))  # all elements of an image, one after the other
@@ -149,7 +149,7 @@ def max_of_rows(rows: Any, axes: tuple[Windows | Spans, ...]) -> tuple[Any, Any]
     return values, places
 
 
-@functools.lru_cache(maxsize=16)  # they are as long as an image, several times
+@functools.lru_cache(maxsize=16)  # together they are several times as long as an image
 def _elements(axes: tuple[Windows | Spans, ...]) -> Any:
     """The flat places of the elements of every window, some of them several times."""
     places: Any = np.zeros((1, 1), np.intp)
@@ -161,7 +161,7 @@ def _elements(axes: tuple[Windows | Spans, ...]) -> Any:
 
 
 def _places_of(position: Any, axes: Axes) -> Any:
-    """Flat places in the input, from positions within windows; -1 for windows that lie in the padding altogether."""
+    """Flat places in the input, from positions within windows; -1 for windows that lie entirely in the padding."""
     starts, steps = _starts_and_steps(axes)
     if not any(map(_misses, axes)):
         return np.asarray(steps, like=position)[position] + starts
@@ -171,7 +171,7 @@ def _places_of(position: Any, axes: Axes) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _misses(axis: Windows) -> bool:
-    """Whether there is a window without an element of the dimension: dilation may step over all of it."""
+    """Whether some window has no element of the dimension: dilation may step over all of it."""
     if axis.dilation <= axis.size:  # padding is at most half of a window, so that none lies on one side
         return False
     reached = {i for k in range(axis.kernel) for i in range(*axis.reached(k)[0].indices(axis.number))}
@@ -179,7 +179,7 @@ def _misses(axis: Windows) -> bool:
 
 
 def _to_maxima(g: Any, input_shape: tuple[int, ...], axes: Axes, indices: Any) -> Any:
-    """The gradient of maxima over windows; that of a window without elements goes nowhere."""
+    """The gradient of maxima over windows; the gradient for a window without elements is dropped."""
     if any(map(_misses, axes)):
         g, indices = np.where(indices < 0, 0, g), np.maximum(indices, 0)
     return to_places(g, input_shape, indices, len(axes))
@@ -187,7 +187,7 @@ def _to_maxima(g: Any, input_shape: tuple[int, ...], axes: Axes, indices: Any) -
 
 @functools.lru_cache(maxsize=16)  # they are as long as an image
 def _starts_and_steps(axes: Axes) -> tuple[Any, Any]:
-    """The flat places of the windows' first elements, and how far behind them the others are."""
+    """The flat places of the windows' first elements, and the offsets of the others from them."""
     starts: Any = 0
     steps: Any = 0
     for axis in axes:
@@ -408,7 +408,7 @@ def avg_pool2d(
     count_include_pad
         Whether the padding counts, as zeros.
     divisor_override
-        What to divide by instead of the number of elements that count.
+        The divisor to use instead of the number of elements that count.
 
     Raises
     ------
@@ -447,7 +447,7 @@ def _lp_pool(n: int, input: Any, norm_type: float, kernel_size: Any, stride: Any
         return _max_pool(n, sizes * way, kernel_size, stride, 0, 1, ceil_mode, False) * way
     elements = math.prod(per_dimension(f"lp_pool{n}d", "kernel_size", kernel_size, n))
     mean = _avg_pool(n, input**norm_type, kernel_size, stride, 0, ceil_mode, True)
-    # the sign as torch has it: a negative sum, which only odd powers give, has the norm 0
+    # the sign as in torch: a negative sum, which only odd powers give, has the norm 0
     return (sign(mean) * relu(abs(mean)) * elements) ** (1 / norm_type)
 
 

@@ -31,7 +31,7 @@ def _levels(input: Any, scale: Any, zero_point: Any) -> Any:
 
 
 def _quantized(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, dtype: Any = None) -> Any:
-    """The rounded numbers; ``dtype``, if given, is that of their products with ``scale``."""
+    """The rounded numbers; ``dtype``, if given, is the dtype of their products with ``scale``."""
     # NaN becomes the lowest of the levels
     levels = np.fmin(np.fmax(_levels(unexpanded(input), scale, zero_point), quant_min), quant_max) - zero_point
     return ((levels if dtype is None else levels.astype(dtype)) * scale).astype(input.dtype, copy=False)
@@ -64,7 +64,7 @@ def _check(name: str, input: Any, zero_point: Any, quant_min: int, quant_max: in
 
 
 def _single(argument: str, value: Any, dtype: Any) -> Any:
-    """The number that ``scale`` or ``zero_point`` is, which may have come in a tensor, as an array."""
+    """``scale`` or ``zero_point``, a number or a tensor of one, as an array."""
     is_number = isinstance(value, (int, float, np.generic))
     number = np.asarray(value) if is_number else value
     if number.size != 1:

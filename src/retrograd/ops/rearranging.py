@@ -118,7 +118,7 @@ def repeat_interleave(
     is_batched = type(times) is BatchedArray
     each = int(times.reshape(())) if times.size == 1 and not is_batched else None
     if each is None:
-        # a batch must be in the first argument, by which alone NumPy chooses who answers
+        # a batch must be in the first argument, as NumPy dispatches on that alone
         positions = np.repeat(np.arange(length) + np.zeros_like(times, np.int64), times)
     total = len(positions) if each is None else each * length
     if output_size is not None and output_size != total:
@@ -148,7 +148,7 @@ def _rolled(dims: Any) -> Any:
 
 
 def _shifted(x: Any, shifts: Any, dims: Any) -> Any:
-    """``np.roll``; along one dimension of an array without its detours, which take longer than the copies do."""
+    """``np.roll``; along one dimension of an array without its overhead, which takes longer than the copies do."""
     if type(x) is not np.ndarray or type(shifts) is not int or type(dims) is not int or not -x.ndim <= dims < x.ndim:
         return np.roll(x, shifts, _rolled(dims))
     first = -shifts % x.shape[dims] if x.shape[dims] else 0
@@ -183,7 +183,7 @@ def flip(input, dims: int | Sequence[int]):
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """What ``reversed()`` gives: a copy in reverse order along dimension 0."""
+    """The result of ``reversed()``: a copy in reverse order along dimension 0."""
     return flip(self, 0) if self.ndim else self
 
 
@@ -343,9 +343,9 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
         )
     for dim in range(input.ndim - count, input.ndim):
         before, after = pairs[dim]
-        if mode == "circular" and min(before, after) < 0:  # what is cut off does not come in from the other side
+        if mode == "circular" and min(before, after) < 0:  # elements that are cut off do not wrap around
             kept = slice(max(-before, 0), input.shape[dim] - max(-after, 0))
-            input = input[along(dim, kept)].copy()  # the result is no view, even if nothing is added
+            input = input[along(dim, kept)].copy()  # the result is never a view, even if nothing is added
             before, after = max(before, 0), max(after, 0)
             if input.shape[dim] == 0 and before + after > 0:
                 raise RuntimeError(

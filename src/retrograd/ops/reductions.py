@@ -221,7 +221,7 @@ def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
             "because the operation does not have an identity"
         )
     if x.size == 0 or (count == 1 and p != 0):
-        p = 1  # the norm of nothing is 0; that of a number its absolute value, whose powers may overflow or vanish
+        p = 1  # the norm of nothing is 0; of a number, its absolute value, whose powers may overflow or vanish
     if p == 2:
         return np.sqrt(sum_of_squares(x, axis, keepdims))
     size = np.abs(x)
@@ -264,7 +264,7 @@ def dist(input, other, p: float = 2) -> Tensor:
 
 
 def _renorm_parts(x: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """The norms of the slices, which are scaled, by what, and the derivative of that; of float16, in float32."""
+    """The norms of the slices, which slices are scaled, by which factor, and its derivative; float32 for float16."""
     others = tuple(k for k in range(x.ndim) if k != normalize_dim(dim, x.ndim))
     norms = vector_norm(x, p, others, True, None)
     above, safe = norms > maxnorm, norms + 1e-7

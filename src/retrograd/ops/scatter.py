@@ -42,7 +42,7 @@ def _set_at(target: Any, positions: Any, values: Any) -> None:
 
 def _corner(src: Any, index: Any) -> Any:
     """The part of ``src`` that has an index: all of it, if the shapes agree."""
-    if not index.size:  # its shape need not have anything to do with that of src
+    if not index.size:  # its shape need not be related to the shape of src
         return src.reshape(-1)[:0].reshape(index.shape)
     if index.ndim != src.ndim:  # one of them is a number, which counts as a vector
         return src.reshape(-1)[: index.size].reshape(index.shape)
@@ -106,7 +106,7 @@ _UFUNCS = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximu
 
 
 def _identity(reduce: str, dtype: np.dtype) -> Any:
-    """What a reduction begins with."""
+    """The initial value of a reduction."""
     if reduce == "prod":
         return 1
     if reduce in ("sum", "mean"):
@@ -125,7 +125,7 @@ def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
         check_ordered("scatter_reduce", input)
     same_dtype("scatter_reduce", input, src, "src")
     dim = check_gather("scatter_reduce", index, dim, input.shape, src.shape)
-    if not include_self:  # what is written over first may be what is read afterwards
+    if not include_self:  # elements overwritten first may be read afterwards
         index, src = apart(index, input), apart(src, input)
     positions = along_dim(index, input.shape, dim)
     if not include_self:
@@ -137,7 +137,7 @@ def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
 
 
 def _counts(index: Any, shape: tuple[int, ...], dim: int, include_self: bool) -> Any:
-    """How many elements come together at each place; 1 where none do."""
+    """How many elements are combined at each place; 1 where there are none."""
     counts = scatter_zeros(np.ones_like(index, dtype=np.int64), shape, dim, index)
     return counts + 1 if include_self else np.maximum(counts, 1)
 
@@ -145,7 +145,7 @@ def _counts(index: Any, shape: tuple[int, ...], dim: int, include_self: bool) ->
 def _reduce_back_input(
     g: Any, input: Any, dim: int, index: Any, src: Any, result: Any, reduce: str, include_self: bool
 ) -> Any:
-    if not include_self:  # what was there stays where nothing came, and does not count elsewhere
+    if not include_self:  # the old value stays where nothing was added, and does not count elsewhere
         return blank_along(g, dim, index)
     if reduce == "prod":
         return g * conj(reduced_at(np.ones_like(input), dim, index, src, "prod"))
@@ -200,7 +200,7 @@ def _raise(message: str) -> Any:
 
 @kernel(public=False, method=False, input=lambda g, message: _raise(message))
 def only_once(input, message: str):
-    """``input`` itself, with a derivative that is known not to be right and so raises."""
+    """``input`` itself, with a derivative that raises, as it would be wrong."""
     return input
 
 
@@ -213,7 +213,7 @@ def reduced_at(input, dim: int, index, src, reduce: str, include_self: bool = Tr
     reduce
         ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``, whose gradient is shared by elements that tie.
     include_self
-        Whether what is in ``input`` takes part.
+        Whether the elements of ``input`` take part.
     """
     result = input.copy()
     _reduce_into(result, dim, index, src, reduce, include_self)
@@ -257,7 +257,7 @@ def scatter(
     Parameters
     ----------
     reduce
-        ``"add"`` or ``"multiply"`` to combine with what is there.
+        ``"add"`` or ``"multiply"`` to combine with the elements there.
     """
     return _dispatch(False, input, dim, index, src, value, reduce)
 

@@ -1,7 +1,7 @@
 """SciPy's solutions of differential equations on Tensors: Bessel functions and their relatives, elliptic integrals,
 hypergeometric functions, orthogonal polynomials.
 
-As in :mod:`retrograd.ops.scipy_special`, these answer to SciPy's names. Orders and parameters have no derivative.
+As in :mod:`retrograd.ops.scipy_special`, these are called by SciPy's names. Orders and parameters have no derivative.
 """
 
 from __future__ import annotations

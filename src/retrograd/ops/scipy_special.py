@@ -1,6 +1,6 @@
 """SciPy's own special functions on Tensors: the gamma family, exponential integrals, powers, distributions.
 
-Nobody calls these by a name of ours: ``scipy.special.gamma(x)`` finds them when ``x`` is a Tensor. Where a derivative
+They have no public names here: ``scipy.special.gamma(x)`` finds them when ``x`` is a Tensor. Where a derivative
 by an argument has no closed form, asking for it raises NotImplementedError.
 """
 

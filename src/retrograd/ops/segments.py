@@ -1,4 +1,4 @@
-"""Reductions of the segments of a dimension, which lie one behind the other and need not be equally long."""
+"""Reductions of the segments of a dimension, which are consecutive and may differ in length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["segment_reduce"]
 
-# what an empty segment begins with, and further names
+# the initial value of an empty segment, and further names
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
 _NAMES = {"max": "amax", "min": "amin"}
 
@@ -46,7 +46,7 @@ def segment_reduce(
     reduce
         ``"sum"``, ``"mean"``, ``"prod"``, ``"max"`` or ``"min"``, whose gradient is shared by elements that tie.
     lengths
-        How long the segments are: a vector; or, for segments of their own in every row, a matrix and so on, whose last
+        How long the segments are: a vector; or, for different segments in every row, a matrix and so on, whose last
         dimension goes along ``axis``.
     offsets
         In place of ``lengths``: where the segments begin, and at the end where the last one ends.
@@ -57,8 +57,8 @@ def segment_reduce(
     unsafe
         If True, the segments need not reach to the end of the dimension.
     initial
-        What every reduction begins with. Without it, an empty segment has the sum 0, the product 1, the mean NaN, and
-        an infinity for the extremum.
+        The value every reduction starts with. Without it, an empty segment has the sum 0, the product 1, the mean NaN,
+        and an infinity for the extremum.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def segment_reduce(
     last = (1,) * (data.ndim - dim - 1)
     everywhere = wrap(index.reshape(*index.shape, *last)).to(data.device).expand(data.shape)
     segments = counts.shape[-1]
-    shape = (*data.shape[:dim], segments + 1, *data.shape[dim + 1 :])  # the last takes what belongs to none
+    shape = (*data.shape[:dim], segments + 1, *data.shape[dim + 1 :])  # the last one collects elements of no segment
     base = data.new_full(shape, _EMPTY[kind])
     if kind in ("sum", "mean"):
         result = scatter_add(base, dim, everywhere, data)
@@ -140,7 +140,7 @@ def _segments(lengths: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _index(starts: np.ndarray, counts: np.ndarray, size: int, unsafe: bool) -> np.ndarray:
-    """The number of the segment that each element belongs to; one more than the last for those of none."""
+    """The number of the segment that each element belongs to; one more than the last for elements of no segment."""
     segments = counts.shape[-1]
     index = np.full((*counts.shape[:-1], size), segments, np.int64)
     for row in np.ndindex(counts.shape[:-1]):

@@ -87,13 +87,13 @@ def check_bounds(
     size: int,
     *,
     negative: bool = False,
-    kind: type[Exception] = RuntimeError,  # torch's classes differ by function
+    kind: type[Exception] = RuntimeError,  # torch's exception classes differ by function
 ) -> None:
     """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
     index = unbatched(index)  # for the samples of a batch together, which need not agree
     if not index.size:
         return
-    # one look decides the usual case: read as unsigned, a negative index is larger than any size
+    # one comparison decides the usual case: read as unsigned, a negative index is larger than any size
     if int(np.maximum.reduce(index.view(f"u{index.itemsize}"), None)) < size:
         return
     low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)

@@ -44,7 +44,7 @@ def _reshaped(name: str, input: Any, shape: Sequence[int]) -> Any:
 
 
 def _misfit(input: Any, shape: Sequence[int]) -> str:
-    """torch's words for a shape that does not fit."""
+    """torch's error message for a shape that does not fit."""
     if min(shape, default=0) < -1:
         return f"invalid shape dimension {min(shape)} in shape {_text(shape)}; only -1 stands for a length"
     if list(shape).count(-1) > 1:
@@ -83,7 +83,7 @@ def _view_shape(input, shape: Sequence[int]):
 
 
 def _view_dtype(input: Tensor, dtype: Any) -> Tensor:
-    """The same memory and its writes; not a view to autograd, because no gradient can pass through it."""
+    """A view of the same memory; not a view to autograd, because no gradient can pass through it."""
     wanted = as_dtype(dtype).numpy
     data: Any = input._data
     stored = unbatched(data)
@@ -505,7 +505,7 @@ def become_view(input: Tensor, name: str, look: Callable[[], Tensor], back: Call
     if view is not None and former is not None:
         input._meta.view = view  # type: ignore[union-attr]
         view.forbidden = former.forbidden
-        # not recorded: the edge is made anew from the base when next asked for
+        # not recorded: the edge is recreated from the base when next requested
         unrecorded = view.edge is None and former.edge is not None
         view.version = -1 if unrecorded else input._version
         if view.edge is None:

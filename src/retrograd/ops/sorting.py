@@ -63,13 +63,13 @@ def _row_major(values: Any, indices: Any) -> Any:
 
 
 def _few(x: Any, k: int, dim: int, largest: bool) -> Any:
-    """The indices of the few largest of many numbers along ``dim``, in order; None where another way is better."""
+    """The indices of the few largest of many numbers along ``dim``, in order; None where another method is better."""
     n = x.shape[dim]
     if type(x) is not np.ndarray or x.dtype.char not in "fd" or x.size < _MANY or n < 16 * k:
         return None
     rows = np.ascontiguousarray(np.moveaxis(x if largest else -x, dim, -1))
     shape, rows = rows.shape, rows.reshape(-1, n)
-    # k numbers at least are as large as the k-th largest of the maxima of 4k groups
+    # at least k numbers are as large as the k-th largest of the maxima of 4k groups
     whole = n - n % (4 * k)
     maxima = np.maximum.reduce(rows[:, :whole].reshape(len(rows), -1, 4 * k), 1)
     if np.isnan(maxima).any() or np.isnan(rows[:, whole:]).any():
@@ -208,7 +208,7 @@ _RESULTS = ("output", "inverse_indices", "counts")
 
 
 def _wanted(results: Any, return_inverse: bool, return_counts: bool) -> Any:
-    """The distinct values alone, or a tuple with what else was asked for."""
+    """The distinct values alone, or a tuple with the other requested results."""
     values, inverse, counts = results
     extra = (inverse,) * return_inverse + (counts,) * return_counts
     return (values, *extra) if extra else values

@@ -1,7 +1,7 @@
 """SciPy's sparse matrices beside tensors: products, and systems of linear equations.
 
-A matrix stays SciPy's. Its numbers can be a tensor of their own, ``values``, so that they have gradients, too; where
-they stand cannot: a gradient has the same zeros. A matrix A with entries ``v[k]`` at ``(rows[k], columns[k])`` is
+A matrix stays SciPy's. Its entries can be a separate tensor, ``values``, so that they have gradients, too;
+their positions cannot: a gradient has the same zeros. A matrix A with entries ``v[k]`` at ``(rows[k], columns[k])`` is
 differentiated by
 
     y = A x         v̄[k] = Σⱼ ȳ[rows[k], j] x*[columns[k], j],    x̄ = Aᴴ ȳ
@@ -37,9 +37,9 @@ class Pattern:
     Attributes
     ----------
     shape
-        That of the matrix.
+        The shape of the matrix.
     indices, indptr
-        As SciPy has them.
+        As in SciPy.
     by_rows
         Which of the two.
     """
@@ -252,13 +252,13 @@ def mm(mat1: Any, mat2: Any, *, values: Tensor | None = None) -> Tensor:
 def spsolve(A: Any, b: Any, *, values: Tensor | None = None) -> Tensor:
     """Return the solution x of ``A x = b`` for a sparse matrix A of SciPy's, by SuperLU.
 
-    A is taken apart once, for the solution and for its gradients. For the same A again and again with other b, give b
+    A is factorised once, for the solution and for its gradients. For the same A again and again with other b, give b
     as columns of one tensor.
 
     Parameters
     ----------
     A
-        A sparse array or matrix of shape (n, n); csc is what needs no conversion.
+        A sparse array or matrix of shape (n, n); csc needs no conversion.
     b
         A tensor of shape (n,) or (n, m), or an array beside ``values`` that are one.
     values

@@ -25,7 +25,7 @@ from retrograd.ops.trigonometric import sinc
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2PI = math.sqrt(2 * math.pi)
-_LARGE = 1 << 12  # elements, from which on NumPy's two dozen passes take less time than SciPy's one
+_LARGE = 1 << 12  # elements from which on NumPy's two dozen passes take less time than SciPy's single one
 
 # --- the error function and the normal distribution -------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ def igammac(input, other):
 
 
 def _scalar_name(name: str, input: Any, other: Any) -> str:
-    """The name of a node where torch counts the forms: two tensors, a number first, and a number behind."""
+    """The name of a node where torch numbers the overloads: two tensors, a number first, and a number second."""
     return f"{name}Backward{2 if not is_tensor(other) else int(not is_tensor(input))}"
 
 

@@ -74,7 +74,7 @@ def stft(
     win_length
         The length of the window, ``n_fft`` by default. A shorter one is in the middle of the frame.
     window
-        What every frame is multiplied by, such as :func:`retrograd.hann_window`.
+        The factors of every frame, such as :func:`retrograd.hann_window`.
     center
         Whether frame k is around position ``k * hop_length``, for which the signal is padded at both ends as
         ``pad_mode`` says; otherwise it begins there.
@@ -195,7 +195,7 @@ def istft(
 
     norm = "ortho" if normalized else None
     frames = spectra.mT
-    # of the whole spectrum of a real signal, too, only the first half is looked at
+    # of the full spectrum of a real signal, too, only the first half is used
     frames = ifft(frames, n_fft, -1, norm) if return_complex else irfft(frames[..., : n_fft // 2 + 1], n_fft, -1, norm)
     if frame_window is None:
         frame_window = wrap(np.ones(n_fft, frames.dtype.numpy))

@@ -49,7 +49,7 @@ def _variance(name: str, x: Any, dim: Dims, correction: float, keepdim: bool) ->
         return _variance(name, x.astype(np.float32), dim, correction, keepdim)
     axis = axes_of(dim, x.ndim)
     centred = settle(x - mean_of(x, axis, True))
-    centred -= mean_of(centred, axis, True)  # where the mean is large, and so was its rounding error
+    centred -= mean_of(centred, axis, True)  # where the mean, and with it its rounding error, is large
     total = sum_of_squares(centred, axis, keepdim)
     return total / max(count_reduced(x.shape, total.shape) - correction, 0)
 
@@ -81,7 +81,7 @@ def _spread(name: str, dim: Any, unbiased: bool | None, correction: float | None
 
 
 def _with_freedom(name: str, result: Any, input: Any, correction: float) -> Any:
-    """``result``; torch warns where no degrees of freedom are left and it cannot be finite, and so do we."""
+    """``result``; like torch, it warns where no degrees of freedom are left and the result cannot be finite."""
     elements, results = math.prod(input.shape), math.prod(result.shape)
     if elements <= correction * results:
         warn_user(
@@ -119,7 +119,7 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
+    """Return the standard deviation over ``dim``, the root of :func:`var`. Where it is 0, its derivative is 0."""
     dim, correction = _spread("std", dim, unbiased, correction)
     return _with_freedom("std", _std(input, dim, correction, keepdim, out=out), input, correction)
 
@@ -164,7 +164,7 @@ def check_ranked(name: str, x: Any) -> None:
 
 
 def _median_of_values(x: Any) -> Any:
-    """The lower median of a vector; NaN if there is one among its elements, or if it has none."""
+    """The lower median of a vector; NaN if it contains NaN, or is empty."""
     if x.size == 0:
         return np.full_like(x, np.nan if x.dtype.kind == "f" else np.iinfo(x.dtype).min, shape=())
     ranked = np.partition(x, ((x.size - 1) // 2, x.size - 1))  # NaN comes last
@@ -342,7 +342,7 @@ def find_quantile(
     interpolation: str,
     rank_of: Callable[[Any, Any], Any] = lambda q, count: q * (count - 1),
 ) -> Any:
-    """A quantile, where ``rank_of(q, count)`` says how far from the first of so many elements it lies, in ranks."""
+    """A quantile, where ``rank_of(q, count)`` is its distance, in ranks, from the first of ``count`` elements."""
     _check_quantile(name, input, q, interpolation)
     ranked: Any
     if dim is None or input.ndim == 0:

@@ -52,7 +52,7 @@ def im2col(input, axes: Axes):
 )
 @sample_by_sample
 def col2im(input, axes: Axes):
-    """The sums over all windows that an element is in: the adjoint of :func:`im2col`."""
+    """The sums over all windows that contain an element: the adjoint of :func:`im2col`."""
     counts = tuple(axis.number for axis in axes)
     elements = math.prod(axis.kernel for axis in axes)
     lead = (*input.shape[:-2], input.shape[-2] // elements)
@@ -131,7 +131,7 @@ def fold(
     padding: IntOrInts = 0,
     stride: IntOrInts = 1,
 ) -> Tensor:
-    """Add up columns where the windows of :func:`unfold` lie that they stand for.
+    """Add up columns at the places of the windows of :func:`unfold` that they represent.
 
     Shapes: ``(N, C * kH * kW, number of windows) -> (N, C, H, W)``, or without ``N``.
 

@@ -1,4 +1,4 @@
-"""What views show, as new tensors: each is its view, copied row by row, and differentiable as that is."""
+"""Views as new tensors: each is a view, copied row by row, and differentiable as the view is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views with strides of their own: sliding windows, and memory read in any pattern."""
+"""Views with arbitrary strides: sliding windows, and memory read in any pattern."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unfold(input, dimension: int, size: int, step: int):
 
 # --- any strides --------------------------------------------------------------------------------------------------
 
-# A layout is how a tensor lies in its storage: shape, strides and offset of the first element, in elements.
+# A layout describes how a tensor lies in its storage: shape, strides and offset of the first element, in elements.
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
@@ -108,7 +108,7 @@ def _may_overlap(layout: Layout) -> bool:
 
 
 def _as_strided_rule(g: Any, layout: Layout, input_layout: Layout) -> Any:
-    """The gradient of a place in the storage is shared out among the elements of the input that lie there."""
+    """The gradient of a place in the storage is divided among the elements of the input that lie there."""
     result = restride(g, layout, input_layout)
     if 0 in input_layout[0] or not _may_overlap(input_layout):
         return result
@@ -147,7 +147,7 @@ def _each_strided(input: BatchedArray, layout: Layout, input_layout: Layout) -> 
 
 
 def _check_sample(layout: Layout, own: Layout) -> None:
-    """Raise unless a layout, of the memory of a sample that lies in it as ``own`` says, stays within the sample."""
+    """Raise unless a layout stays within the memory of a sample, whose own layout is ``own``."""
     elements, read = np.unique(_positions(own)), _positions(layout)
     if elements.size and elements[-1] - elements[0] >= elements.size:
         raise RuntimeError(
