@@ -47,7 +47,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
 
 
 def _spread(value: Any, count: int) -> Sequence[Any]:
-    """What is for each of several tensors."""
+    """The value for each of several tensors."""
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:

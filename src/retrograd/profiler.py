@@ -55,7 +55,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a schedule says of a step."""
+    """What to do in a step of a schedule."""
 
     NONE = 0
     WARMUP = 1

@@ -47,7 +47,7 @@ class UnresolvedArray(ArrayBefore):
 
     @property
     def torch_names(self) -> tuple[str, str]:
-        """What torch calls the state it is in, and the tensor's method that ends it."""
+        """Torch's name for the pending state, and the tensor method that resolves it."""
         return ("conjugate", "resolve_conj") if self.ufunc is np.conjugate else ("negative", "resolve_neg")
 
     def resolved(self) -> np.ndarray:
@@ -157,7 +157,7 @@ class UnresolvedArray(ArrayBefore):
     # --- its arrangement ------------------------------------------------------------------------------------------
 
     def view(self, dtype: Any = None) -> Any:
-        """The bits of its numbers, which are in no memory, can only be those of a copy."""
+        """The numbers' bits are not in memory as such, so that a view of them can only be one of a copy."""
         if dtype is not None and dtype != self.dtype:
             return self.resolved().view(dtype)
         return UnresolvedArray(self.array.view(), self.ufunc)

@@ -58,7 +58,7 @@ def backward(
     tensors
         What to differentiate.
     grad_tensors
-        For each of them, the gradient of something further on with respect to it (the vector in the vector-Jacobian
+        For each of them, the gradient of some later result with respect to it (the vector in the vector-Jacobian
         product), of its shape. None stands for 1, which only a scalar can have.
     retain_graph
         Keep what was saved for backward, so that a second backward is possible. ``create_graph`` by default.
@@ -242,9 +242,9 @@ def returned_gradients(
     values_matter: bool = True,
     told: bool = True,
 ) -> tuple[Any, ...]:
-    """What :func:`grad` returns. A monitor looks at the outputs, too, unless their values do not matter.
+    """What :func:`grad` returns. A monitor also checks the outputs, unless their values do not matter.
 
-    Unless it is ``told``, it does not hear of the backward at all.
+    With ``told`` False the backward is not reported to it at all.
     """
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
@@ -278,7 +278,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _holds_tensors(value: Any) -> bool:
-    """Whether it may be several tensors: neither a number nor an array, in which there are none."""
+    """Whether ``value`` may contain several tensors; a number or an array cannot."""
     return isinstance(value, Iterable) and not isinstance(value, np.ndarray) and not is_torchs(value)
 
 

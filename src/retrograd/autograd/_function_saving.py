@@ -17,7 +17,7 @@ class Entry(NamedTuple):
 
     kept: Any
     edge: Edge | None
-    own_nr: int | None  # which output it is of the Function itself, if it is one
+    own_nr: int | None  # its position among the outputs of the Function, if it is one
 
     def tensor(self, node: FunctionNode, position: int) -> Tensor:
         """The tensor again, in its old place in the graph."""

@@ -133,7 +133,7 @@ def jvp(
         v = _vector_for_inputs(v, inputs, are_inputs, create_graph, "jvp")
         are_outputs, outputs = as_tuple(func(*inputs), "outputs of the user-provided function", "jvp")
         check_dependence(outputs, "outputs", strict)
-        # the gradient of the inputs is linear in this one of the outputs; at which point does not matter
+        # the inputs' gradient is linear in the outputs' gradient, so the values of the latter do not matter
         vectors = tuple([zeros(out).requires_grad_() for out in outputs])
         products = pulled(outputs, inputs, vectors)
         check_dependence(products, "grad_inputs", strict)
@@ -325,7 +325,7 @@ def _refuse_forward_mode(create_graph: bool, strict: bool, vectorize: bool) -> N
 
 
 def _rows(position: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool) -> Tensors:
-    """The Jacobian of one output, one backward for each of its elements."""
+    """The Jacobian of one output, by one backward for each of its elements."""
     rows: list[list[Tensor]] = [[] for _ in inputs]
     elements = output.reshape(-1)
     for k in range(len(elements)):
