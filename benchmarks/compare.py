@@ -33,7 +33,7 @@ IMPORT_CODE = "import time, numpy; t = time.perf_counter(); import {}; print(tim
 NAMES = [library.name for library in LIBRARIES]
 RIVALS = [name for name in NAMES if name != SUBJECT]
 DISTURBED = " (!)"
-NOISE_MIB = 2  # below this, a difference of memory says nothing
+NOISE_MIB = 2  # a smaller difference in memory is not significant
 
 
 def environment(threads=1):

@@ -1,4 +1,4 @@
-"""Training steps on a GPU: their time beside torch's, and what they ask of CuPy.
+"""Training steps on a GPU: their time next to torch's, and their calls of CuPy.
 
     python benchmarks/gpu.py                 # times, on a machine with a GPU (less than a minute)
     python benchmarks/gpu.py --count         # calls in a step, on any machine: on a stand-in that computes with NumPy
@@ -147,7 +147,7 @@ def show(counts):
 
 
 def times(names, with_callers):
-    """Print the time of a step of each case beside torch's, the two in turn; and where the computer's time goes."""
+    """Print the time of a step of each case and of torch's, measured alternately, and where the CPU time goes."""
     import torch
 
     import retrograd as rg

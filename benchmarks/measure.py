@@ -67,7 +67,7 @@ def answer_requests(name, library_name, file):
         say({"failed": f"{type(error).__name__}: {error}"})
         return
     gc.collect()
-    gc.freeze()  # or every collection between samples would walk through all the imported modules
+    gc.freeze()  # otherwise every collection between samples would traverse all imported modules
     say({"ready": library_name})
     used = time.process_time()
     for line in sys.stdin:

@@ -267,7 +267,7 @@ for _builtins in ("builtins", "__builtin__"):
     _NAMES[f"{_builtins}.set"] = Builder(lambda items=(): set(map(as_key, items)))
     _NAMES[f"{_builtins}.frozenset"] = Builder(lambda items=(): frozenset(map(as_key, items)))
     _NAMES[f"{_builtins}.dict"] = Builder(_dict)
-    _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # so are no bytes written
+    _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # the form in which empty bytes are written
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class GradScaler:
             return outputs
         self._has_scaled = True
         if isinstance(outputs, Tensor):
-            if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
+            if state.monitor is not None and self._scale > 1:  # a scale of at most 1 causes no overflow
                 state.monitor.scaling(outputs)
             return outputs * tensor(self._scale, dtype=float32, device=outputs.device)
         if isinstance(outputs, (list, tuple)):

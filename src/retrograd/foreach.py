@@ -65,7 +65,7 @@ def _call(name: str, tensor: Tensor, args: Sequence[Any], kwargs: dict[str, Any]
     if operation in ("maximum", "minimum"):
         if not isinstance(args[0], Tensor):
             name = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-        elif name.endswith("_"):  # which no method is
+        elif name.endswith("_"):  # there are no such in-place methods
             return tensor.copy_(getattr(tensor, operation)(*args))
     result: Tensor = getattr(tensor, name)(*args, **kwargs)
     return result

@@ -281,7 +281,7 @@ def _tensor(result: Any, name: str) -> Tensor:
 
 
 def _vector(array: np.ndarray) -> Tensor:
-    """A copy, because SciPy writes to its vectors; it may ask with integers."""
+    """A copy, because SciPy writes to its vectors; in float64, because it may pass integers."""
     return creation.tensor(array, dtype=dtypes.float64)
 
 

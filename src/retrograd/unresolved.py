@@ -56,10 +56,10 @@ class UnresolvedArray(ArrayBefore):
         return result
 
     def _like(self, result: Any) -> Any:
-        """What a function of the arrangement made of :attr:`array`, as if it had been made of this one."""
+        """The result of a function of the arrangement of :attr:`array`, as it would be for this array."""
         if type(result) in (list, tuple):
             return type(result)([self._like(item) for item in result])
-        if not isinstance(result, (np.ndarray, np.generic)):  # a fact
+        if not isinstance(result, (np.ndarray, np.generic)):  # a property such as the shape
             return result
         if type(result) is np.ndarray and (not result.size or np.may_share_memory(result, self.array)):
             return UnresolvedArray(result, self.ufunc)

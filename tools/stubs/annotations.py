@@ -109,7 +109,7 @@ class Names:
         if module == "retrograd.return_types":
             self.results.add(cls.__name__)
             return f"{self.name('retrograd', 'return_types')}.{cls.__name__}"
-        if cls is types.ModuleType:  # which calls itself "module"
+        if cls is types.ModuleType:  # whose own name is "module"
             return self.name("types", "ModuleType")
         return self.name(module, cls.__qualname__)
 

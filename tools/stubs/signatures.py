@@ -90,7 +90,7 @@ def signatures(function: Any) -> list[Signature]:
 
 
 def _overloads(function: Any) -> Sequence[Any]:
-    """What is overloaded of a function, which may have got the name of a method since."""
+    """The overloads of a function, which may have been renamed as a method since."""
     written = SimpleNamespace(__module__=function.__globals__["__name__"], __qualname__=function.__code__.co_qualname)
     return typing.get_overloads(written)  # type: ignore[arg-type]  # it goes by the two names
 

@@ -125,5 +125,5 @@ class FunctionNode(Node):
         entries[slot] = entries[slot]._replace(kept=packed)
 
 
-# What the engine looks for, and does not find before it is there: what a user calls so is another thing.
+# Attributes of the node, some of them not set yet: attributes of the same names on ``ctx`` must not replace them.
 _OWN = frozenset((*Node.__slots__, *FunctionNode.__slots__))

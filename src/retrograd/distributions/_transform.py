@@ -62,7 +62,7 @@ class Transform:
         return other
 
     def _cache_parts(self) -> None:
-        """Give the transforms that it is made of a cache like its own."""
+        """Give the component transforms a cache of the same size."""
 
     @property
     def event_dim(self) -> int:

@@ -53,7 +53,7 @@ class ByProbability(Distribution):
         return probs_to_logits(self.probs, is_binary=True)
 
     def _choose(self, probs: Any, logits: Any) -> Any:
-        """The one of the two that was given."""
+        """The one of the two arguments that was given."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self._by = "logits" if probs is None else "probs"
@@ -282,7 +282,7 @@ class _Categories(ByProbability):
         return probs_to_logits(self.probs)
 
     def _drawn(self, sample_shape: Sequence[int]) -> Any:
-        """Samples as numbers of categories."""
+        """Samples as indices of categories."""
         rows = self.probs.reshape(-1, self._events)
         shape = self._sample_shape(sample_shape)
         drawn = multinomial(rows, math.prod(shape), True)
@@ -456,7 +456,7 @@ class Poisson(Elementwise, ExponentialFamily):
     def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # no event at rate 0 is certain
+        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # at rate 0, no event occurs, with certainty
         return value * log_rate - rate - (value + 1).lgamma()
 
     @property

@@ -70,7 +70,7 @@ class Scope:
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
-        """A block that goes back through the graph of this one, for whoever records gradients now."""
+        """A block that goes back through the graph of this scope, recording if gradients are recorded now."""
         local = state.local
         previous, self.recording = self.recording, local.grad_enabled
         untracked, local.untracked = local.untracked, local.untracked or not previous

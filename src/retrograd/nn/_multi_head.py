@@ -20,7 +20,7 @@ __all__ = ["Heads", "attend_with_heads", "multi_head_attention_forward"]
 
 
 class Heads(NamedTuple):
-    """What attention with several heads is made of.
+    """The parts of attention with several heads.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _check(
 
 
 def _check_static(heads: Heads, batch: int, head_dim: int) -> None:
-    """Raise unless what replaces projected keys and values has their shape, and nothing is to be appended to it."""
+    """Raise unless replacements of projected keys and values have their shape and nothing is to be appended."""
     for what, static in (("static_k", heads.static_k), ("static_v", heads.static_v)):
         if static is None:
             continue

@@ -24,7 +24,7 @@ def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
     """Where the cubic through two points with their slopes has its minimum, clipped to bounds; equation 3.59."""
     if a.t > b.t:
         a, b = b, a
-    if a.t == b.t:  # a learning rate of 0, or one that no number can halve
+    if a.t == b.t:  # a learning rate of 0, or one too small to be halved
         return (low + high) / 2
     d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.t - b.t)
     square = d1 * d1 - a.slope * b.slope

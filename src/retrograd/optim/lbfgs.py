@@ -21,7 +21,7 @@ __all__ = ["LBFGS"]
 
 
 class _Withheld(Exception):  # noqa: N818 (no error, and not seen outside)
-    """A watch wants no step from the point just evaluated."""
+    """Raised when an anomaly watch withholds the step from the point just evaluated."""
 
 
 class LBFGS(Optimizer):
@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
 
 
 class _Curvature:
-    """The last changes of the parameters and of the gradient, which stand for the inverse of the Hessian."""
+    """The last changes of the parameters and of the gradient, which approximate the inverse of the Hessian."""
 
     def __init__(self, state: dict[str, Any], history_size: int) -> None:
         self.size = history_size

@@ -63,7 +63,7 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree) -> PyTree:
 
 
 def _up_to(structure: TreeSpec, tree: Any) -> Iterator[Any]:
-    """What a tree has in the places of the leaves of a structure."""
+    """The subtrees of a tree at the leaves of a structure."""
     if structure.kind is None:
         yield tree
         return

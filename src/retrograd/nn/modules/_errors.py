@@ -1,4 +1,4 @@
-"""What a layer says about an input that it cannot take.
+"""Error messages of layers about inputs that they cannot take.
 
 In a shape, a number is a size that the layer has been made for; names stand for any size.
 """

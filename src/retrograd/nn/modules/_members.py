@@ -93,7 +93,7 @@ class Members:
 
     def __dir__(self) -> Iterable[str]:
         names = {*object.__dir__(self), *self._parameters, *self._modules, *self._buffers}
-        return sorted(name for name in names if not name[0].isdigit())  # children of Sequential are no attributes
+        return sorted(name for name in names if not name[0].isdigit())  # children of Sequential are not attributes
 
     # --- registration ---------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class _ChannelNorm(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    # the numbers of dimensions an input may have, and how they are called
+    # the numbers of dimensions an input may have, and their names
     _dimensions: tuple[int, ...]
     _layouts: tuple[str, ...] = ("N, C, ...",)  # as patterns of :mod:`_errors`, C for the channels
 
@@ -90,7 +90,7 @@ class _ChannelNorm(Module):
         return misshaped(self, error, input, *self._input_shapes())
 
     def _input_shapes(self) -> list[str]:
-        """What the input may look like, as patterns."""
+        """The allowed input shapes, as patterns."""
         return [layout.replace("C", str(self.num_features)) for layout in self._layouts]
 
     def extra_repr(self) -> str:
@@ -127,7 +127,7 @@ class _BatchNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def _stop_tracking(self) -> None:
-        """Have no running statistics from now on; see :func:`retrograd.func.replace_all_batch_norm_modules_`."""
+        """Stop keeping running statistics; see :func:`retrograd.func.replace_all_batch_norm_modules_`."""
         self.track_running_stats = False
         self.running_mean = self.running_var = self.num_batches_tracked = None
 

@@ -215,7 +215,7 @@ class ModuleList(_Listed):
         return ModuleList(chain(self, other))
 
     def __repr__(self) -> str:
-        """As of any module, but with runs of equal ones on one line."""
+        """As for any module, but with runs of equal children on one line."""
         runs: list[tuple[int, int, str]] = []  # first, last, text
         for number, text in enumerate(repr(module) for module in self):
             if runs and runs[-1][2] == text:
@@ -232,7 +232,7 @@ class ModuleList(_Listed):
 
 
 class _Keyed:
-    """What :class:`ModuleDict` and :class:`ParameterDict` share: the faces of a dictionary."""
+    """What :class:`ModuleDict` and :class:`ParameterDict` share: the interface of a dictionary."""
 
     def _add(self, entries: Any) -> None:
         """Add entries from a mapping or from an iterable of pairs; the name is that of the class in errors."""

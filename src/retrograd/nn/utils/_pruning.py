@@ -200,7 +200,7 @@ class Identity(BasePruningMethod):
 
 
 class _Unstructured(BasePruningMethod):
-    """Prune so many elements of the lowest scores."""
+    """Prune a number of elements with the lowest scores."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -246,14 +246,14 @@ class L1Unstructured(_Unstructured):
 
 
 class _Structured(BasePruningMethod):
-    """Prune so many channels of the lowest scores."""
+    """Prune a number of channels with the lowest scores."""
 
     PRUNING_TYPE = "structured"
     amount: float
     dim: int
 
     def _scores(self, t: Tensor) -> Tensor:
-        """One number for each channel."""
+        """The score of each channel."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:

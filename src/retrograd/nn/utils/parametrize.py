@@ -134,7 +134,7 @@ class ParametrizationList(ModuleList):
         return [module for name, module in self._modules.items() if module is not None and name.isdigit()]
 
     def _inverted(self, value: Any) -> Any:
-        """What the parametrizations would make ``value`` of, as far as they say."""
+        """The originals from which the parametrizations give ``value``, as far as they have a ``right_inverse``."""
         for module in reversed(self._steps()):
             if hasattr(module, "right_inverse"):
                 try:
@@ -207,7 +207,7 @@ class ParametrizationList(ModuleList):
 
 
 def _register(module: Module, name: str, value: Tensor, like: Tensor) -> None:
-    """Give a module a tensor as what another one is: a parameter or a buffer."""
+    """Register a tensor in a module as the same kind as another one: a parameter or a buffer."""
     if isinstance(like, Parameter):
         parameter = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
         module.register_parameter(name, parameter)

@@ -188,7 +188,7 @@ class FactorLR(LRScheduler):
     """
 
     def _factor(self) -> float:
-        """What the learning rates are multiplied by at ``self.last_epoch``."""
+        """The factor of the learning rates at ``self.last_epoch``."""
         raise NotImplementedError
 
     def _factor_so_far(self) -> float:

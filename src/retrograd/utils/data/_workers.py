@@ -69,7 +69,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _Pickler(pickle.Pickler):
-    """Sends of a view only what it shows, not all of the memory behind it."""
+    """Pickles only the elements of a view, not all of the memory behind it."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj._data.base is not None:
@@ -88,7 +88,7 @@ def _pickled(value: Any) -> bytes:
 
 
 class _Failure:
-    """An exception that a worker met, and where."""
+    """An exception raised in a worker, with its traceback."""
 
     def __init__(self, error: Exception, worker: int) -> None:
         self.where = f"Caught {type(error).__name__} in DataLoader worker process {worker}."
@@ -115,7 +115,7 @@ def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: A
     except KeyboardInterrupt:
         pass  # the main process has been interrupted, too, and says so
     finally:
-        results.cancel_join_thread()  # nobody reads what is left
+        results.cancel_join_thread()  # the remaining results are no longer read
 
 
 def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
@@ -202,7 +202,7 @@ class Workers:
                 try:
                     process.start()
                 except BaseException as error:
-                    self.stop()  # those that have been started
+                    self.stop()  # the workers that have been started
                     if self._method != "fork" and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
                         error.add_note(_cannot_be_sent(plan, init, self._method))
                     raise

@@ -95,7 +95,7 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         total, wanted = len(self.data_source), self.num_samples
         generator = self.generator
-        if generator is None:  # what a program draws in between leaves the order alone
+        if generator is None:  # so that numbers drawn by the program in between do not change the order
             generator = Generator().manual_seed(int(randint(2**63 - 1, ()).item()))
         if self.replacement:
             for begin in range(0, wanted, _DRAWN_AT_ONCE):
