@@ -177,7 +177,7 @@ def times(names, with_callers):
 
 
 def profile(step):
-    """Print the functions in which the computer is longest, and the kernels in which the GPU is."""
+    """Print the functions that take the most CPU time, and the kernels that take the most GPU time."""
     import torch
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as kernels_of  # of CuPy's as well

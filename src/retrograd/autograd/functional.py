@@ -52,7 +52,7 @@ def vjp(
     inputs
         A tensor or a tuple of tensors, the arguments of ``func``.
     v
-        Shaped as the output. May be left away if that is a single element.
+        Shaped as the output. May be omitted if that is a single element.
     create_graph
         Record the computation, so that the results can be differentiated.
     strict
@@ -112,7 +112,7 @@ def jvp(
     func, inputs, create_graph, strict
         As for :func:`vjp`.
     v
-        Shaped as the inputs. May be left away if that is a single element.
+        Shaped as the inputs. May be omitted if that is a single element.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def vhp(
     func, inputs, create_graph, strict
         As for :func:`vjp`.
     v
-        Shaped as the inputs. May be left away if that is a single element.
+        Shaped as the inputs. May be omitted if that is a single element.
 
     Returns
     -------

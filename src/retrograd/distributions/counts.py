@@ -130,7 +130,7 @@ class NegativeBinomial(ByCountAndProbability):
 
     @lazy_property
     def _rate(self) -> Gamma:
-        """The distribution of the rate of the yes."""
+        """The distribution of the Poisson rate of the successes."""
         return Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
 
     @no_grad()

@@ -456,7 +456,7 @@ class Poisson(Elementwise, ExponentialFamily):
     def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # at rate 0, no event occurs, with certainty
+        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # at rate 0, a count of 0 is certain
         return value * log_rate - rate - (value + 1).lgamma()
 
     @property

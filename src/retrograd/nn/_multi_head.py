@@ -167,7 +167,7 @@ def _projections(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value after their projections, as ``(L, N, E)``."""
 
-    def arranged(x: Tensor) -> Tensor:  # what is projected, so that it lies in order for that
+    def arranged(x: Tensor) -> Tensor:  # before projection, which needs that order
         return x.unsqueeze(1) if not batched else x.transpose(0, 1) if heads.batch_first else x
 
     if query is key is value and heads.in_proj_weight is not None:

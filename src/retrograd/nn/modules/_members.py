@@ -71,7 +71,7 @@ class Members:
             raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected})")
 
     def _clear(self, name: str, members: str, what: str) -> None:
-        """Forget whatever has that name, unless it is one of ``members``."""
+        """Remove whatever has that name, unless it is one of ``members``."""
         state = self.__dict__
         if "_parameters" not in state:
             raise AttributeError(

@@ -103,7 +103,7 @@ class _ChannelNorm(Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *reports: Any
     ) -> None:
-        """Version 1 did not count batches: the count stays as it is, also for a plain dict, which tells no version."""
+        """Version 1 did not count batches: the count stays as it is, also for a plain dict, which has no version."""
         key = f"{prefix}num_batches_tracked"
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
             count = self.num_batches_tracked

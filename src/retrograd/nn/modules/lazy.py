@@ -103,7 +103,7 @@ class _Lazy(LazyModuleMixin):
     _size: str  # the attribute that holds this size; 0 until it is known
 
     def _begin(self, parameters: dict[str, bool], buffers: dict[str, bool], device: Any, dtype: Any) -> None:
-        """Put uninitialized parameters and buffers in place of those that are used."""
+        """Create uninitialized parameters and buffers for the names marked as wanted."""
         for names, kind in ((parameters, UninitializedParameter), (buffers, UninitializedBuffer)):
             for name, wanted in names.items():
                 if wanted:

@@ -31,7 +31,7 @@ __all__ = [
 class _Cache(threading.local):
     """What a thread has computed inside of :func:`cached`, by module and name."""
 
-    depth = 0  # of blocks
+    depth = 0  # of nested blocks
 
     def __init__(self) -> None:
         self.tensors: dict[tuple[Module, str], Tensor] = {}
@@ -126,7 +126,7 @@ class ParametrizationList(ModuleList):
             try:
                 _check_kept(_FORWARD, {"unparametrized ": before, "parametrized ": self()})
             except Exception:
-                original.data = before  # which is not parametrized, after all
+                original.data = before  # the registration fails, so it is restored
                 raise
 
     def _steps(self) -> list[Module]:
@@ -144,7 +144,7 @@ class ParametrizationList(ModuleList):
         return value
 
     def right_inverse(self, value: Tensor) -> None:
-        """Overwrite what is learned so that ``value`` is what comes of it.
+        """Overwrite the learned tensors so that the result is ``value``.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class ParametrizationList(ModuleList):
                 new = module.right_inverse(new)
             for name, part in self._named_parts(new).items():
                 if is_parametrized(self, name):
-                    setattr(self, name, part)  # which goes through its own inverse
+                    setattr(self, name, part)  # assigning goes through its own inverse
                 else:
                     getattr(self, name).data = part.data
 

@@ -109,7 +109,7 @@ Init = Callable[[int], None]
 
 
 def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
-    """The whole life of a worker."""
+    """The main function of a worker."""
     try:
         _make_batches(plan, init, number, num_workers, tasks, results)
     except KeyboardInterrupt:
@@ -119,7 +119,7 @@ def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: A
 
 
 def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
-    """Work on tasks as long as there are any."""
+    """Process tasks as long as there are any."""
     global _worker_info
     resize_pool(1)  # the processes share the processors as it is
     fetch: Any = None
