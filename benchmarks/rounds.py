@@ -147,7 +147,7 @@ def play_round(i, players, repeats):
 
 
 def busy_seconds():
-    """Processor time spent so far by anything, other virtual machines included; 0 where the system does not tell."""
+    """Processor time spent so far by anything, other virtual machines included; 0 where it is not known."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0

@@ -180,7 +180,7 @@ def _import_cupy() -> ModuleType:
     try:
         import cupy  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"  # it is there, but cannot be loaded
+        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"  # installed, but cannot be loaded
         raise RuntimeError(f'CUDA tensors need CuPy{reason}: pip install "retrograd[cuda]"') from None
     return cupy
 

@@ -1,7 +1,7 @@
 """The part of ``torch.multiprocessing`` that training scripts call without starting processes themselves.
 
 Tensors are not shared between processes, so nothing here starts one: a model trained by several would stay as it was,
-without a word. ``DataLoader(num_workers=...)`` has processes of its own.
+without an error. ``DataLoader(num_workers=...)`` has processes of its own.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def imports_of(module: ModuleType) -> dict[str, tuple[str, str]]:
 
 
 def is_typed_here(member: Any) -> bool:
-    """Whether decorators keep its signature from type checkers."""
+    """Whether type checkers need its signature from a stub, because decorators hide it."""
     return hasattr(member, "op") or in_place_of(member) is not None or is_composite(member)
 
 

@@ -24,7 +24,7 @@ Signature = inspect.Signature
 Parameter = inspect.Parameter
 EMPTY = inspect.Parameter.empty
 
-# what parameters of these names take, whose annotation does not say more than that they are no tensors
+# the types of parameters of these names, whose annotations only say that they are not tensors
 BY_NAME: dict[str, Any] = {
     "device": DeviceLike,
     "dtype": DTypeLike,
@@ -34,13 +34,13 @@ BY_NAME: dict[str, Any] = {
     "value": Number,
 }
 
-# what makes in-place forms, in core.calls and in ops.shape
+# the functions that make in-place forms, in core.calls and in ops.shape
 IN_PLACE = ("inplace.<locals>.call", "_in_place.<locals>.call")
 
 # flags that each add a tensor to what is returned
 ADDING = ("return_indices", "return_inverse", "return_counts")
 
-# what parameters take that their operations take for tensors, or whose functions see to all kinds of arguments
+# types of parameters that operations treat as tensors, or whose functions accept all kinds of arguments
 TAKEN: dict[str, Any] = {
     "broadcast_tensors.tensors": TensorOrArray | Sequence[TensorOrArray],
     "bucketize.input": Operand,

@@ -244,7 +244,7 @@ def returned_gradients(
 ) -> tuple[Any, ...]:
     """What :func:`grad` returns. A monitor also checks the outputs, unless their values do not matter.
 
-    With ``told`` False the backward is not reported to it at all.
+    If ``told`` is False, the backward is not reported to the monitor at all.
     """
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
@@ -452,7 +452,7 @@ add_method("backward", _tensor_backward)
 
 
 def __getattr__(name: str) -> Any:
-    # few programs need them: imported when first used
+    # rarely needed, so imported when first used
     if name in ("forward_ad", "functional", "graph", "profiler", "profiler_util"):
         return importlib.import_module(f"retrograd.autograd.{name}")
     raise AttributeError(f"module 'retrograd.autograd' has no attribute {name!r}")

@@ -92,7 +92,7 @@ class FunctionEvent(FormattedTimesMixin):
     sequence_nr : int
         Number of the node that an operation recorded, or that ran in backward; -1 if there is none.
     input_shapes : list
-        Shape of each argument, ``[]`` for what is no tensor. Needs ``record_shapes``, as do the next two.
+        Shape of each argument, ``[]`` for what is not a tensor. Needs ``record_shapes``, as do the next two.
     structured_input_shapes : list
         The same with lists of shapes for lists of tensors.
     concrete_inputs : list

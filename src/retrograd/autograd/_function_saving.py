@@ -34,7 +34,7 @@ def save(node: FunctionNode, wrapped: list[Any]) -> list[Entry | None]:
     Parameters
     ----------
     wrapped
-        What became of the outputs of ``forward``.
+        The tensors made from the outputs of ``forward``.
     """
     entries: list[Entry | None] = []
     ctx = node.ctx

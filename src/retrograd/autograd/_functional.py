@@ -132,7 +132,7 @@ def pulled(
 ) -> tuple[Tensor | None, ...]:
     """The products of vectors with the Jacobian, which are linear in the vectors, so that they can be transposed.
 
-    The vectors are zero, and nobody asked for the products: their values do not matter.
+    The vectors are zero, and the products are not results: their values do not matter.
     """
     given = zip(outputs, vectors, strict=True)
     live = [(out._resolve_edge(), v) for out, v in given if out is not None and out.requires_grad]

@@ -120,7 +120,7 @@ class emit_nvtx(_emit):  # noqa: N801 (torch's name)
     enabled
         False makes this block do nothing.
     record_shapes
-        Append the shape of each argument, as ``, sizes = [[10, 10], []]``; ``[]`` for what is no tensor.
+        Append the shape of each argument, as ``, sizes = [[10, 10], []]``; ``[]`` for what is not a tensor.
 
     Raises
     ------

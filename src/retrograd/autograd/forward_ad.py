@@ -219,7 +219,7 @@ class _set_fwd_grad_enabled(_Switch):  # noqa: N801 (torch's name)
     """Switch forward mode on or off in this thread, at once and until the end of the block.
 
     :class:`~retrograd.no_grad` does not switch it off; this and inference mode do. Tensors keep their tangents
-    meanwhile, although nobody sees them.
+    meanwhile, although operations ignore them.
     """
 
     _field = "forward_enabled"

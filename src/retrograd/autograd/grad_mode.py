@@ -204,7 +204,7 @@ class enforce_grad_layout_policy(_Switch):  # noqa: N801 (torch's name)
     """Say in this thread whether a new ``.grad`` must lie in memory as its leaf does: a call, a block, or a decorator.
 
     It must, by default, which saves optimizers from working on two arrays of different strides. With False a gradient
-    that lies otherwise, and that nobody else holds, is taken over as it is, which saves a copy.
+    that lies otherwise, and that nothing else holds, is taken over as it is, which saves a copy.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class Variable(metaclass=VariableMeta):
     Raises
     ------
     TypeError
-        If ``data`` is no tensor.
+        If ``data`` is not a tensor.
     RuntimeError
         If ``requires_grad`` is true and the dtype is neither floating point nor complex.
 

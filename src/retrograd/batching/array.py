@@ -317,7 +317,7 @@ def with_levels(operand: Any, levels: Levels, ndim: int | None = None) -> Any:
     operand
         A batched array of some of the levels, or one of none.
     ndim
-        To how many dimensions a sample is filled up with ones in front; as many as it has, if not given.
+        The number of dimensions to which a sample is padded with ones in front; as many as it has, if not given.
     """
     if type(operand) is not BatchedArray:
         operand = as_array(operand)

@@ -83,7 +83,7 @@ def per_sample(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     Raises
     ------
     RuntimeError
-        If the results differ in shape, or if there are no samples and it cannot be found out which shape theirs were.
+        If the results differ in shape, or if there are no samples and the shape of a result cannot be determined.
     """
     name = name or _name_of(function)
     levels = levels_of(_leaves([list(args), kwargs]))

@@ -1,4 +1,4 @@
-"""Tensors of one value, or of none yet."""
+"""Tensors filled with one value, or uninitialised."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class _Inverse(Transform):
 
 
 def cached(parts: Sequence[Transform], cache_size: int) -> list[Transform]:
-    """The transforms, with caches if what is made of them has one."""
+    """The transforms, with caches if the transform composed of them has one."""
     return [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
 

@@ -134,7 +134,7 @@ class _DependentProperty(property, _Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Return whether only the parameters can tell what a constraint allows."""
+    """Return whether a constraint depends on the parameters of its distribution."""
     return isinstance(constraint, _Dependent)
 
 

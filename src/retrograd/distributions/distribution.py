@@ -223,7 +223,7 @@ class Distribution:
             raise ValueError(
                 f"The value argument to log_prob must be a Tensor, not {kind_name(value)}{to_be_made(value)}"
             )
-        # an event is whole: one number for all of a vector is no broadcasting, but another value than was meant
+        # events are not broadcast: one number for a whole vector is a different value, surely not the one meant
         if tuple(value.shape)[max(value.ndim - len(self._event_shape), 0) :] != tuple(self._event_shape):
             raise ValueError(
                 f"The right-most size of value must match event_shape: {tuple(value.shape)} vs "

@@ -45,7 +45,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     -------
     callable
         Takes the arguments of ``func`` and returns the gradient, structured as the argument (a tuple, if ``argnums`` is
-        one); with ``has_aux`` a pair of that and what came beside the value.
+        one); with ``has_aux`` a pair of that and the auxiliary output.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class Parameter(Tensor, metaclass=_Marked):
     Raises
     ------
     TypeError
-        If ``data`` is no tensor.
+        If ``data`` is not a tensor.
     RuntimeError
         If it requires grad but is neither floating point nor complex.
 

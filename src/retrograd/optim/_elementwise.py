@@ -32,7 +32,7 @@ def check_not_negative(value: Any, what: str) -> None:
 
 
 def check_number(value: Any, what: str) -> None:
-    """Raise for what is no number, such as the text that YAML makes of 1e-3."""
+    """Raise for what is not a number, such as the string that YAML reads 1e-3 as."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         advice = "; convert it with float()" if isinstance(value, str) else ""
         raise TypeError(f"Invalid {what}: {value!r} is of type {type(value).__name__}, not a number{advice}")

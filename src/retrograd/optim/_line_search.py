@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Point(NamedTuple):
-    """What is known at a step ``t`` along the direction: value, gradient, and slope, their product."""
+    """The evaluation at a step ``t`` along the direction: value, gradient, and slope, their product."""
 
     t: float
     value: float

@@ -208,7 +208,7 @@ class Optimizer:
         Raises
         ------
         TypeError
-            If it is no dict, if the parameters are in a set, or if they are no tensors.
+            If it is not a dict, if the parameters are in a set, or if they are not tensors.
         KeyError
             If it has no parameters.
         ValueError

@@ -76,7 +76,7 @@ class Generator:
         Raises
         ------
         RuntimeError
-            If ``seed`` is no int.
+            If ``seed`` is not an int.
         ValueError
             If it has more than 64 bits.
         """
@@ -109,7 +109,7 @@ class Generator:
         Raises
         ------
         TypeError
-            If ``new_state`` is no tensor of bytes.
+            If ``new_state`` is not a tensor of bytes.
         RuntimeError
             If it does not have the length of a state.
         """

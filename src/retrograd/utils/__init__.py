@@ -1,4 +1,4 @@
-"""Beside autograd: recomputing instead of keeping, loading data, and memory shared with other libraries."""
+"""Besides autograd: recomputing instead of keeping, loading data, and memory shared with other libraries."""
 
 from typing import TYPE_CHECKING
 

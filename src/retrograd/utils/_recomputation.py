@@ -60,7 +60,7 @@ _group: ContextVar[GraphExecGroup | None] = ContextVar("_group", default=None)
 
 
 class Slot:
-    """The place of a saved tensor that will be recomputed. The graph holds it; nobody else does."""
+    """The place of a saved tensor that will be recomputed. Only the graph holds it."""
 
     __slots__ = ("__weakref__",)
 
@@ -302,7 +302,7 @@ class OperationLog(Observer):
 
 
 def compare(forward: list[tuple[str, str]], again: list[tuple[str, str]]) -> str:
-    """Say where two lists of operations part, with a few operations before and after."""
+    """Say where two lists of operations diverge, with a few operations before and after."""
     same = next(
         (k for k, (one, other) in enumerate(zip(forward, again, strict=False)) if one != other),
         min(len(forward), len(again)),

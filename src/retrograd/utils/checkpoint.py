@@ -1,4 +1,4 @@
-"""Trade time for memory: compute again in backward what need not be kept until then, as ``torch.utils.checkpoint``."""
+"""Trade time for memory: recompute in backward what is not kept until then, as ``torch.utils.checkpoint``."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def misfit(layer: Any, error: Exception, expected: str, got: str, *, fits: bool)
 
 
 def no_module(given: Any) -> TypeError:
-    """The complaint about what was given for a module, with what was perhaps meant."""
+    """The error for something given in place of a module, with what was perhaps meant."""
     hint = ""
     if isinstance(given, type):
         hint = f": it is a class; make a module of it, {given.__name__}()"

@@ -208,14 +208,14 @@ class Hooked:
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradients of the outputs are computed.
 
-        ``grad_output`` is a tuple, with None for what is no tensor; what the hook returns replaces it.
+        ``grad_output`` is a tuple, with None for anything but tensors; what the hook returns replaces it.
         """
         return register(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are computed.
 
-        Both are tuples, with None for what is no tensor; what the hook returns replaces
+        Both are tuples, with None for anything but tensors; what the hook returns replaces
         ``grad_input``. Keyword arguments of the call have no part in it.
 
         Inputs and outputs of a module with such hooks cannot be written to in place.

@@ -118,7 +118,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``param`` is no :class:`Parameter`.
+            If ``param`` is not a :class:`Parameter`.
         ValueError
             If it was computed.
         """
@@ -139,7 +139,7 @@ class Members:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a buffer: a tensor that belongs to the module's state but is no parameter, such as a running mean.
+        """Add a buffer: a tensor that belongs to the module's state but is not a parameter, such as a running mean.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``tensor`` is no tensor.
+            If ``tensor`` is not a tensor.
         """
         self._check_name(name, "buffer", "_buffers")
         if tensor is not None:
@@ -178,7 +178,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``module`` is no :class:`Module`.
+            If ``module`` is not a :class:`Module`.
         """
         if module is not None and not isinstance(module, Members):
             raise no_module(module)
@@ -219,7 +219,7 @@ class Members:
         Raises
         ------
         ValueError
-            If the name is empty or ``module`` is no module.
+            If the name is empty or ``module`` is not a module.
         AttributeError
             If there is no such place.
         """

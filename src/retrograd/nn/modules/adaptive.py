@@ -112,7 +112,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         Raises
         ------
         RuntimeError
-            If shapes do not fit, or if a target is no class.
+            If shapes do not fit, or if a target is not a class.
         """
         self._check(input_, target_)
         batched = target_.ndim == 1

@@ -212,7 +212,7 @@ class _Unstructured(BasePruningMethod):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with so many zeros more."""
+        """Return the mask with the requested number of further zeros."""
         count = _count(self.amount, t.numel())
         flat = default_mask.flatten().clone()
         flat[topk(self._scores(t).flatten(), count, largest=False).indices] = 0
@@ -257,7 +257,7 @@ class _Structured(BasePruningMethod):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with so many channels of zeros more."""
+        """Return the mask with the requested number of further channels zeroed."""
         if t.ndim < 2:
             raise ValueError(
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "

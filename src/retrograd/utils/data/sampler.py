@@ -63,7 +63,7 @@ class RandomSampler(Sampler[int]):
     data_source
         The data set.
     replacement
-        Draw each index from all of them.
+        Draw every index from all indices.
     num_samples
         How many; by default as many as there are samples. Without replacement, more than that means one order after
         the other.
