@@ -317,7 +317,7 @@ def check_randomness(randomness: str) -> None:
 
 
 def name_of(func: Any) -> str:
-    """What to call a function in messages."""
+    """The name of a function for messages."""
     if isinstance(func, functools.partial):
         return f"functools.partial({name_of(func.func)}, ...)"
     return getattr(func, "__name__", repr(func))

@@ -100,7 +100,7 @@ def make_events(
 def _spans(entries: list[tuple[int, Any, int, Any]], stop: int) -> Iterator[tuple[int, str, int, Any, int, int]]:
     """Kind, name, beginning, detail, end and sequence number of each thing that began.
 
-    What an exception left without an end ended with what it was in; what was still going on, with the profile.
+    Events that an exception left open end with the enclosing event; those still running end with the profile.
     """
     ends: dict[int, tuple[int, int]] = {}
     going_on: list[int] = []

@@ -1,4 +1,4 @@
-"""How samples of the gamma family follow the parameters.
+"""Derivatives of samples of the gamma family with respect to the parameters.
 
 If ``F(x; a)`` is a distribution function with density ``p``, the sample ``x`` that stays at the same quantile moves by
 ``dx/da = -(dF/da) / p`` (Figurnov, Mohamed, Mnih, "Implicit reparameterization gradients", 2018). For the gamma and

@@ -1,4 +1,4 @@
-"""Where parameters and samples may lie. ``constraint.check(value)`` says so for every event in a tensor."""
+"""Sets of valid parameters and samples. ``constraint.check(value)`` tests every event in a tensor."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What every component of a mixture allows; they lie along the dimension before that of events."""
+    """Values allowed by every component of a mixture; components lie along the dimension before events."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint

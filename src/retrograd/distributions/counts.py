@@ -19,7 +19,7 @@ __all__ = ["Multinomial", "NegativeBinomial"]
 
 
 class Multinomial(OverCategories):
-    """How often each of k categories comes in ``total_count`` independent draws.
+    """How often each of k categories occurs in ``total_count`` independent draws.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Multinomial(OverCategories):
 
 
 class NegativeBinomial(ByCountAndProbability):
-    """How many yes come before ``total_count`` noes; a yes has probability ``probs`` each time.
+    """The number of successes before ``total_count`` failures; ``probs`` is the probability of success.
 
     It is a Poisson distribution whose rate is gamma distributed, so that ``total_count`` need not be an integer.
 

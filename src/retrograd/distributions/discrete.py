@@ -145,7 +145,7 @@ def _enumerated(values: Any, distribution: Distribution, expand: bool) -> Any:
 
 
 class Geometric(ByOneProbability):
-    """How often there is a no before the first yes, which has probability ``probs`` each time."""
+    """The number of failures before the first success, which has probability ``probs`` in each trial."""
 
     support = constraints.nonnegative_integer
 
@@ -196,7 +196,7 @@ class ByCountAndProbability(ByProbability):
 
 
 class Binomial(ByCountAndProbability):
-    """How many of ``total_count`` trials give a yes, which has probability ``probs`` in each."""
+    """The number of successes in ``total_count`` trials, each with probability ``probs`` of success."""
 
     arg_constraints: ClassVar = {
         "total_count": constraints.nonnegative_integer,
@@ -430,7 +430,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Poisson(Elementwise, ExponentialFamily):
-    """How many events there are of a kind that is expected ``rate`` times."""
+    """The number of events, of which ``rate`` are expected."""
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -191,7 +191,7 @@ class UninitializedTensorMixin(Tensor):
 
     @property
     def device(self) -> Device:
-        """Where the elements will be."""
+        """The device that the elements will be on."""
         return self._pending_device
 
     def is_floating_point(self) -> bool:

@@ -44,7 +44,7 @@ Kernel = Callable[..., None]
 
 
 class Update(NamedTuple):
-    """What a step does to parameters.
+    """The update of a parameter in a step.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class _Task:
 
     @property
     def update(self) -> Update:
-        """What is done in this step."""
+        """The update of this step."""
         return self._step.updates[self.numbers[0]]
 
     def fill(self) -> None:
@@ -284,7 +284,7 @@ def _cut(tasks: Sequence[_Task], threads: int) -> list[_Block]:
 
 
 def _even_borders(low: int, high: int) -> Iterator[int]:
-    """Where blocks of even size end that make up ``low`` to ``high``."""
+    """The ends of blocks of even size that make up ``low`` to ``high``."""
     count = max(-(-(high - low) // (BLOCK - LINE)), 1)  # a border may be moved by a line
     for number in range(1, count):
         yield low + (high - low) * number // count // LINE * LINE

@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 
 def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
-    """Where the cubic through two points with their slopes has its minimum, clipped to bounds; equation 3.59."""
+    """The minimizer of the cubic through two points with their slopes, clipped to bounds; equation 3.59."""
     if a.t > b.t:
         a, b = b, a
     if a.t == b.t:  # a learning rate of 0, or one too small to be halved
@@ -37,7 +37,7 @@ def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
 
 
 class Conditions(NamedTuple):
-    """What is asked of a step from ``start``; equations 3.7."""
+    """The conditions on a step from ``start``; equations 3.7."""
 
     start: Point
     c1: float

@@ -164,7 +164,7 @@ class _Curvature:
         return direction
 
     def to_state(self, dtype: Any) -> dict[str, Any]:
-        """What the next step begins with; the numbers in the precision of gradients of a dtype, or in float32."""
+        """The state for the next step; the numbers in the precision of gradients of a dtype, or in float32."""
         precise = float64 if dtype == np.float64 else float32
         return {
             "old_dirs": [wrap(change) for change in self.gradient_changes],

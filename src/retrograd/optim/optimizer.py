@@ -93,7 +93,7 @@ def _all_of(some: dict[int, Any], others: dict[int, Any]) -> Iterable[Callable[.
 
 
 class Optimizer:
-    """What updates parameters by their gradients.
+    """The base of all optimizers, which update parameters by their gradients.
 
     A subclass passes the default values of its options to this class's ``__init__`` and defines :meth:`step`.
 

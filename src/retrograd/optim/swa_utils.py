@@ -157,7 +157,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Let the parameters of the model enter the means; the first time, they are copied.
+        """Add the parameters of the model to the means; the first time, they are copied.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What belongs to a module: parameters, buffers and child modules; how they are assigned, found and walked."""
+"""The members of a module: parameters, buffers and child modules; assigning, finding and iterating over them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ __all__ = [
 
 
 class LazyModuleMixin(Module):
-    """What makes a module lazy: its first call initializes its parameters, by what it is called with.
+    """Makes a module lazy: its first call initializes its parameters, by what it is called with.
 
     A subclass derives from this class and from the module it is to become, begins with
     :class:`~retrograd.nn.UninitializedParameter`, and defines :meth:`initialize_parameters`. Make the first call before

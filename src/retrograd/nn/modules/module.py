@@ -172,7 +172,7 @@ class Module(Members, Stateful, Hooked):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say of all parameters whether they require grad: False freezes them."""
+        """Set whether all parameters require grad: False freezes them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Cache(threading.local):
-    """What a thread has computed inside of :func:`cached`, by module and name."""
+    """The results computed by a thread inside of :func:`cached`, by module and name."""
 
     depth = 0  # of nested blocks
 
@@ -166,7 +166,7 @@ class ParametrizationList(ModuleList):
                     getattr(self, name).data = part.data
 
     def _named_parts(self, new: Any) -> dict[str, Tensor]:
-        """What the parametrizations' ``right_inverse`` returned, by the names of what is learned."""
+        """What the parametrizations' ``right_inverse`` returned, by the names of the learned tensors."""
         if self.is_tensor:
             if not isinstance(new, Tensor):
                 raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")

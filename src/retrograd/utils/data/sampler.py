@@ -68,7 +68,7 @@ class RandomSampler(Sampler[int]):
         How many; by default as many as there are samples. Without replacement, more than that means one order after
         the other.
     generator
-        Where the chance comes from.
+        The source of random numbers.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SubsetRandomSampler(Sampler[int]):
     indices
         The indices.
     generator
-        Where the chance comes from.
+        The source of random numbers.
     """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
@@ -144,7 +144,7 @@ class WeightedRandomSampler(Sampler[int]):
     replacement
         Whether an index may come more than once.
     generator
-        Where the chance comes from.
+        The source of random numbers.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class DistributedSampler(Sampler[int]):
     shuffle
         Take the indices in random order, another one after each :meth:`set_epoch`.
     seed
-        Where the chance comes from. It must be the same in all processes.
+        The source of random numbers. It must be the same in all processes.
     drop_last
         Leave out what does not divide by the number of processes; otherwise some indices come twice.
 
