@@ -33,11 +33,11 @@ IMPORT_CODE = "import time, numpy; t = time.perf_counter(); import {}; print(tim
 NAMES = [library.name for library in LIBRARIES]
 RIVALS = [name for name in NAMES if name != SUBJECT]
 DISTURBED = " (!)"
-NOISE_MIB = 2  # below this, a difference of memory says nothing
+NOISE_MIB = 2  # a smaller difference in memory is not significant
 
 
 def environment(threads=1):
-    """For child processes: the same number of threads for everybody, and this checkout's own sources first."""
+    """For child processes: the same number of threads for every library, and this checkout's own sources first."""
     limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
     paths = [os.environ.get("PYTHONPATH"), str(HERE.parent / "src")]
     # an installed package is compiled once; the checkout's modules may be, too
@@ -46,7 +46,7 @@ def environment(threads=1):
 
 
 def run_child(arguments, threads=1):
-    """The last line that a Python process prints, read as JSON; None where it fails, with its complaint on stderr."""
+    """The last line that a Python process prints, read as JSON; None where it fails, with its error on stderr."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=environment(threads), capture_output=True, text=True, check=False)
     if done.returncode:

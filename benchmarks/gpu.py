@@ -1,4 +1,4 @@
-"""Training steps on a GPU: their time beside torch's, and what they ask of CuPy.
+"""Training steps on a GPU: their time next to torch's, and their calls of CuPy.
 
     python benchmarks/gpu.py                 # times, on a machine with a GPU (less than a minute)
     python benchmarks/gpu.py --count         # calls in a step, on any machine: on a stand-in that computes with NumPy
@@ -147,7 +147,7 @@ def show(counts):
 
 
 def times(names, with_callers):
-    """Print the time of a step of each case beside torch's, the two in turn; and where the computer's time goes."""
+    """Print the time of a step of each case and of torch's, measured alternately, and where the CPU time goes."""
     import torch
 
     import retrograd as rg
@@ -177,7 +177,7 @@ def times(names, with_callers):
 
 
 def profile(step):
-    """Print the functions in which the computer is longest, and the kernels in which the GPU is."""
+    """Print the functions that take the most CPU time, and the kernels that take the most GPU time."""
     import torch
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as kernels_of  # of CuPy's as well

@@ -1,6 +1,6 @@
 """The libraries compared, and what a workload is; `workloads.py` holds the workloads themselves.
 
-A builder takes the imported library and the inputs (NumPy arrays, the same for everybody) and returns a step: a
+A builder takes the imported library and the inputs (NumPy arrays, the same for every library) and returns a step: a
 function without arguments that runs forward and backward once and returns its gradients. Everything that is not part of
 a step, such as turning inputs into tensors, belongs in the builder.
 
@@ -29,7 +29,7 @@ class Library:
     prepare: Callable[[Any, int], None] = lambda module, threads: None
 
     def can_be_had(self) -> bool:
-        """Whether it is installed; the subject must be, and fails where it isn't."""
+        """Whether a library is installed; raises if the library under test is not."""
         return self.name == SUBJECT or importlib.util.find_spec(self.module) is not None
 
     def load(self, threads: int) -> Any:

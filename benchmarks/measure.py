@@ -57,7 +57,7 @@ def sample(step, repeats, warm_up):
 
 
 def answer_requests(name, library_name, file):
-    """Say that all is ready, or what was wrong; then take samples when asked, until the input ends."""
+    """Report readiness or an error; then take samples on request until the input ends."""
     workload = find_workload(name)
     try:
         module = find_library(library_name).load(workload.threads)
@@ -67,7 +67,7 @@ def answer_requests(name, library_name, file):
         say({"failed": f"{type(error).__name__}: {error}"})
         return
     gc.collect()
-    gc.freeze()  # or every collection between samples would walk through all the imported modules
+    gc.freeze()  # otherwise every collection between samples would traverse all imported modules
     say({"ready": library_name})
     used = time.process_time()
     for line in sys.stdin:
@@ -104,7 +104,7 @@ def forget_peak():
 
 
 def trim_heap():
-    """Where the C library can (glibc), hand free memory back: a step that found it there would seem to need less."""
+    """Where the C library can (glibc), return free memory: a step that could reuse it would seem to need less."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

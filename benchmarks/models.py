@@ -1,7 +1,7 @@
 """Training steps of models, for `compare.py`: blocks of larger networks, and small ones whose calls cost more than
 their arithmetic.
 
-One text for retrograd and torch: the layers have the same names, and take the same weights.
+The same code for retrograd and torch: the layers have the same names, and take the same weights.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ def with_squares(t, block):
 
 
 def residual_block(t):
-    """Two 3 x 3 convolutions of 64 channels with batch norm, added to what they were given (He et al. 2016)."""
+    """Two 3 x 3 convolutions of 64 channels with batch norm, added to their input (He et al. 2016)."""
     nn, relu = t.nn, t.nn.functional.relu
 
     class ResidualBlock(nn.Module):

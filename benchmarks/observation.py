@@ -1,4 +1,4 @@
-"""What it costs to be watched: the same training step with and without the anomaly watch and anomaly mode.
+"""The cost of being watched: the same training step with and without the anomaly watch and anomaly mode.
 
     python benchmarks/observation.py                                # about a minute
     python benchmarks/observation.py --markdown docs/performance.md

@@ -1,4 +1,4 @@
-"""How long the steps of optimizers take beside torch's, for models of small, medium and large parameters.
+"""The times of optimizer steps compared with torch's, for models of small, medium and large parameters.
 
     python benchmarks/optimizers.py                                # about a minute
     python benchmarks/optimizers.py --markdown docs/performance.md
@@ -40,7 +40,7 @@ OPTIMIZERS = {
 
 
 def step_of(library, name, shapes):
-    """A function that does a step."""
+    """Return a function that does a step."""
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -73,7 +73,7 @@ class Player:
 
 
 def take_turns(workload, libraries, environment, rounds, least_seconds):
-    """Samples of every library from so many quiet rounds, or from all rounds where too few of them were quiet.
+    """Samples of every library from a number of quiet rounds, or from all rounds where too few of them were quiet.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def take_turns(workload, libraries, environment, rounds, least_seconds):
 
 
 def wrong_gradients(files):
-    """What is wrong with the gradients of some libraries, NumPy's by hand being right, or else torch's."""
+    """The errors in the gradients of libraries, compared with NumPy's by hand, or else torch's."""
     reference = "numpy" if "numpy" in files else "torch"
     if reference not in files:
         return {}
@@ -147,7 +147,7 @@ def play_round(i, players, repeats):
 
 
 def busy_seconds():
-    """Processor time spent so far by anything, other virtual machines included; 0 where the system does not tell."""
+    """Processor time spent so far by anything, other virtual machines included; 0 where it is not known."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0

@@ -33,7 +33,7 @@ def processor():
 
 
 def blas_kernel():
-    """What processor the kernels are for that NumPy's OpenBLAS runs, as it has found or was told; "" without one."""
+    """The processor whose kernels NumPy's OpenBLAS runs, as detected or configured; "" without OpenBLAS."""
     try:
         library = ctypes.CDLL(sys.modules["numpy._core._multiarray_umath"].__file__)
     except (AttributeError, KeyError, OSError):

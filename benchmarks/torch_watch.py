@@ -1,4 +1,4 @@
-"""What it costs a PyTorch training step to be watched, in several ways, as ratios of the whole step.
+"""The cost of watching a PyTorch training step, in several ways, as ratios of the whole step.
 
 The ways take turns on one model, block by block, so that all meet the same machine; a block begins with some steps
 that are not measured. On a CPU one thread is used and its processor time counted, so that other programs on the machine

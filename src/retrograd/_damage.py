@@ -1,4 +1,4 @@
-"""Files that are damaged, or mean harm: what their readers raise, and zip files that are what they say."""
+"""Damaged or malicious files: what their readers raise, and zip files checked against their own directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 __all__ = ["DAMAGE", "Archive"]
 
-# What readers raise that come upon something else than they expect; NumPy reads headers of arrays by tokenizing them
+# What readers raise on unexpected contents; NumPy reads headers of arrays by tokenizing them
 DAMAGE: tuple[type[Exception], ...] = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, EOFError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
@@ -27,7 +27,7 @@ _MOST_DEFLATED = 1032  # how many bytes one byte of a deflated member can stand 
 
 
 class Archive:
-    """A zip file whose members are distinct, lie apart from one another, and have the sizes that are said of them.
+    """A zip file whose members are distinct, lie apart from one another, and have the sizes stated for them.
 
     Parameters
     ----------
@@ -117,6 +117,6 @@ def _damage_told() -> Iterator[None]:
     except DAMAGE as error:
         raise zipfile.BadZipFile(str(error)) from None
     except OSError as error:
-        if error.errno != errno.EINVAL:  # that of a place before the beginning
+        if error.errno != errno.EINVAL:  # a position before the beginning
             raise
         raise zipfile.BadZipFile("a member would begin before the file") from None

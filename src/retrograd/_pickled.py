@@ -20,7 +20,7 @@ __all__ = ["Builder", "Encoder", "as_key", "encode_name", "loads"]
 
 
 class Builder(NamedTuple):
-    """What stands for a name that pickles call."""
+    """What is called for a name that pickles call."""
 
     build: Callable[..., Any]
 
@@ -125,12 +125,12 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
             case "BUILD":
                 state = stack.pop()
                 if isinstance(stack[-1], OrderedDict) and isinstance(state, dict) and set(state) <= {"_metadata"}:
-                    stack[-1].__dict__.update(state)  # as state dicts of modules have it
+                    stack[-1].__dict__.update(state)  # as in the state dicts of modules
                 elif isinstance(stack[-1], Namespace):
                     vars(stack[-1]).update(_expect(dict, state))
                 elif isinstance(stack[-1], np.ndarray):
                     _fill(stack[-1], state)
-                elif not (isinstance(stack[-1], np.dtype) and state[1] in ("<", "|")):  # which says nothing new
+                elif not (isinstance(stack[-1], np.dtype) and state[1] in ("<", "|")):  # which adds nothing
                     raise ValueError(f"it sets attributes of an object of type {type(stack[-1]).__name__}")
             case "BINPERSID":
                 stack.append(persistent(stack.pop()))
@@ -187,11 +187,11 @@ def _named(names: Mapping[str, Any], name: str) -> Any:
     return names[name]
 
 
-# --- the other way ----------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def encode_name(module: str, name: str) -> bytes:
-    """Return the part of a pickle that names something of a module."""
+    """Return the part of a pickle that names a member of a module."""
     return f"c{module}\n{name}\n".encode()
 
 
@@ -272,7 +272,7 @@ class Encoder:
         return b"".join([self.encode(item) for item in values])
 
     def _encode_mapping(self, value: Mapping[Any, Any]) -> bytes:
-        if isinstance(value, Counter):  # as the scheduler MultiStepLR has it
+        if isinstance(value, Counter):  # as in the state of the scheduler MultiStepLR
             return encode_name("collections", "Counter") + self.encode((dict(value),)) + b"R" + self.put(value)
         is_ordered = isinstance(value, OrderedDict)
         empty = (_ORDERED_DICT if is_ordered else b"}") + self.put(value)

@@ -1,6 +1,6 @@
 """The file format safetensors: eight bytes with the length of the header, the header in JSON, the arrays.
 
-https://github.com/huggingface/safetensors describes it. Reading checks all that the header says against the file.
+https://github.com/huggingface/safetensors describes it. Reading checks everything in the header against the file.
 """
 
 from __future__ import annotations

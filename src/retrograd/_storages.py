@@ -1,4 +1,4 @@
-"""Which memory tensors share, as files of ``torch.save`` tell it: storages, and where on them tensors lie."""
+"""Which memory tensors share, as files of ``torch.save`` record it: storages, and where on them tensors lie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layout = tuple[int, tuple[int, ...], tuple[int, ...], np.dtype]  # address, shap
 
 
 class Place(NamedTuple):
-    """Where a tensor lies: in elements, as torch counts."""
+    """Where a tensor lies, counted in elements, as in torch."""
 
     storage: int
     offset: int
@@ -75,7 +75,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _countable(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy where torch could not say in elements, and none of them backwards, where it lies."""
+    """The array, or a copy where its layout is not in whole elements or has a negative stride."""
     if array.size and all(step >= 0 and step % array.itemsize == 0 for step in array.strides):
         return array
     return np.array(array, order="C")

@@ -51,7 +51,7 @@ _UNRESOLVED = {"conj": np.conjugate, "neg": np.negative}  # what torch says of a
 _STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}
 _NAMED = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
 DTYPES: dict[str, dtypes.dtype] = {name: getattr(dtypes, name) for name in _NAMED.split()}
-# how files begin that torch wrote before version 1.6
+# the first bytes of files that torch wrote before version 1.6
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
@@ -106,7 +106,7 @@ def read(file: File, label: str) -> Any:
 
 
 def _sought(file: IO[bytes], label: str) -> IO[bytes]:
-    """The open file, or what is left to be read of it, if that is all that can be done with it."""
+    """The open file if it can be sought, otherwise what is left to be read of it."""
     if isinstance(file, io.TextIOBase):
         raise TypeError(f"{label} was opened as text; open it with the mode 'rb'")
     if hasattr(file, "seekable") and file.seekable():
@@ -267,7 +267,7 @@ for _builtins in ("builtins", "__builtin__"):
     _NAMES[f"{_builtins}.set"] = Builder(lambda items=(): set(map(as_key, items)))
     _NAMES[f"{_builtins}.frozenset"] = Builder(lambda items=(): frozenset(map(as_key, items)))
     _NAMES[f"{_builtins}.dict"] = Builder(_dict)
-    _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # so are no bytes written
+    _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # the form in which empty bytes are written
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -311,13 +311,13 @@ def write(file: File, obj: Any) -> None:
 
 
 class _OnlyWritten:
-    """An open file, to which no more is done than writing: it may be a stream, or contain something already."""
+    """An open file that is only written to: it may be a stream, or already have contents."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
 
     def flush(self) -> None:
-        """Whose file it is flushes it."""
+        """Do nothing: flushing is left to the owner of the file."""
 
 
 def _add(members: zipfile.ZipFile, name: str, data: Any) -> None:

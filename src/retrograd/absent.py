@@ -1,6 +1,6 @@
-"""Names that users of torch, NumPy and JAX look for in vain, and what to do about it.
+"""Names of torch, NumPy and JAX that do not exist here, and what to use instead.
 
-The advice is part of the error, be the name asked for as an attribute or in an import line.
+The advice is part of the error, for attributes as well as for imports.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ ABSENT = {
     "xpu": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
 }
 
-# What tensors do not have, and what to do.
+# What tensors do not have, and what to use instead.
 OF_TENSORS = {
     "as_subclass": "operations return plain tensors; keep a tensor in an object of your own",
     "chalf": "NumPy has no such dtype; use x.cfloat()",
@@ -126,7 +126,7 @@ OF_TENSORS = {
     "storage_type": "use x.untyped_storage(), which says where a tensor lies and how large that is",
     "symeig": "use retrograd.linalg.eigh(x, UPLO='U')",
 }
-# What NumPy's arrays have, besides.
+# Further attributes of NumPy's arrays.
 OF_TENSORS |= {
     "base": "use x._base, which is the tensor that x is a view of",
     "byteswap": "use x.numpy().byteswap()",
@@ -165,7 +165,7 @@ _FUNCTIONAL = (
 )
 ABSENT.update({name: f"use retrograd.nn.functional.{name}" for name in _FUNCTIONAL.split()})
 
-# Modules that have little of torch's, and what to do about the rest of it.
+# Modules that have few of torch's names, and what to do about the others.
 _REST_OF = {
     "distributed": "training runs in one process; use this only where is_available() is True",
     "jit": "nothing is compiled here; call the module itself, and save its state_dict()",
@@ -187,7 +187,7 @@ def missing(module: str, name: str) -> AttributeError:
 
 
 class _AbsentMember:
-    """In the place of an attribute that tensors do not have; the class does not have it either."""
+    """Stands for an attribute that tensors do not have; the class does not have it either."""
 
     def __init__(self, name: str, advice: str) -> None:
         self.name = name
@@ -210,7 +210,7 @@ add_method("__dir__", _members)
 
 
 class _ImportAdvice:
-    """Asked for a module of ours that no other finder has: gives none, and says what to do instead."""
+    """The last finder asked for a module of this package: raises with advice on what to do instead."""
 
     @staticmethod
     def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Which device computes faster than the CPU, as ``torch.accelerator`` says it: the GPU that CuPy sees, or none."""
+"""The device that computes faster than the CPU, as in ``torch.accelerator``: the GPU that CuPy sees, or none."""
 
 from __future__ import annotations
 

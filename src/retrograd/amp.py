@@ -162,7 +162,7 @@ class GradScaler:
             return outputs
         self._has_scaled = True
         if isinstance(outputs, Tensor):
-            if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
+            if state.monitor is not None and self._scale > 1:  # a scale of at most 1 causes no overflow
                 state.monitor.scaling(outputs)
             return outputs * tensor(self._scale, dtype=float32, device=outputs.device)
         if isinstance(outputs, (list, tuple)):
@@ -252,7 +252,7 @@ class GradScaler:
             state.monitor.scaling(None)
 
     def _check_has_scaled(self, method: str) -> None:
-        """Refuse to divide gradients by a scale that no loss was multiplied by."""
+        """Raise if gradients would be divided by a scale that no loss was multiplied by."""
         if not self._has_scaled:
             raise AssertionError(f"GradScaler.{method}: no loss was scaled; call scaler.scale(loss).backward() first")
 
@@ -285,7 +285,7 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """Whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:

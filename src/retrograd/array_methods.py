@@ -10,7 +10,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
 def outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
-    """``ufunc`` of every element of ``a`` with every element of ``b``: a matter of broadcasting."""
+    """``ufunc`` of every element of ``a`` with every element of ``b``, by broadcasting."""
     return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
 
 
@@ -76,7 +76,7 @@ class ArrayMethods(NDArrayOperatorsMixin):
 
 
 class ArrayBefore(ArrayMethods):
-    """An array that stands before another one, of which it has the shape, the dtype and the place."""
+    """An array that wraps another one and has its shape, dtype and device."""
 
     __slots__ = ("array",)
 
@@ -114,7 +114,7 @@ class ArrayBefore(ArrayMethods):
 
     @property
     def base(self) -> Any:
-        return self.array  # what shares memory with it has the same owner
+        return self.array  # arrays that share memory with it have the same owner
 
     @property
     def device(self) -> Any:

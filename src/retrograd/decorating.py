@@ -1,4 +1,4 @@
-"""Functions whose body runs in a context: also such as run after they were called, generators and coroutines."""
+"""Functions whose body runs in a context, including generators and coroutines, which run after the call."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Enter = Callable[[], AbstractContextManager[Any]]
 
 
 def while_it_runs(function: F, enter: Enter) -> F:
-    """A function whose own code runs in a context: one that waits, for whoever takes its items, has left it then."""
+    """A function whose own code runs in a context; while a generator or coroutine is suspended, it is left."""
     return _within(function, nullcontext, enter)
 
 
 def from_begin_to_end(function: F, enter: Enter) -> F:
-    """A function of which each call is in a context, from its first line to its last."""
+    """A function each call of which is in a context, from beginning to end."""
     return _within(function, enter, nullcontext)
 
 
 def _within(function: F, around: Enter, inside: Enter) -> F:
-    """A function with one context around all, and one that is entered anew whenever it goes on."""
+    """A function with a context around the whole call, and one that is re-entered whenever it resumes."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with around(), inside():
@@ -61,7 +61,7 @@ def _within(function: F, around: Enter, inside: Enter) -> F:
 
 
 def _driven(generator: Generator[Any, Any, Any], inside: Enter) -> Generator[Any, Any, Any]:
-    """The same generator, in a context that is entered anew whenever it goes on."""
+    """The same generator, in a context that is re-entered whenever it resumes."""
     try:
         with inside():
             item = next(generator)
@@ -83,7 +83,7 @@ def _driven(generator: Generator[Any, Any, Any], inside: Enter) -> Generator[Any
 
 
 class _Driven:
-    """The same for what is waited for."""
+    """The same for awaitables."""
 
     def __init__(self, awaited: Awaitable[Any], inside: Enter) -> None:
         self._awaited = awaited

@@ -151,7 +151,7 @@ _CPU = device("cpu")
 
 
 class _Blocks(threading.local):
-    """The devices in whose ``with`` blocks a thread is, the innermost last."""
+    """The devices whose ``with`` blocks a thread is in, the innermost last."""
 
     entered: tuple[device, ...] = ()
 
@@ -160,7 +160,7 @@ _blocks = _Blocks()
 
 
 def device_of_block() -> device | None:
-    """Return the device in whose ``with`` block this thread is, if there is one."""
+    """Return the device whose ``with`` block this thread is in, if any."""
     return _blocks.entered[-1] if _blocks.entered else None
 
 
@@ -180,7 +180,7 @@ def _import_cupy() -> ModuleType:
     try:
         import cupy  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"  # it is there, but cannot be loaded
+        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"  # installed, but cannot be loaded
         raise RuntimeError(f'CUDA tensors need CuPy{reason}: pip install "retrograd[cuda]"') from None
     return cupy
 

@@ -1,4 +1,4 @@
-"""What scripts ask ``torch.distributed`` before they use it: there is one process.
+"""What scripts ask ``torch.distributed`` before they use it; the answer is that there is one process.
 
 torch built without support for several processes answers in the same way. What scripts import before they ask can be
 imported, and refuses to be called.
@@ -13,7 +13,7 @@ from retrograd.absent import missing
 
 __all__ = ["is_available", "is_initialized", "is_torchelastic_launched"]
 
-__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
+__path__: list[str] = []  # a package, so that imports from it get advice
 
 _OF_GROUPS = (
     *("all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "barrier", "broadcast"),

@@ -47,7 +47,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
 
 
 def _spread(value: Any, count: int) -> Sequence[Any]:
-    """What is for each of several tensors."""
+    """The value for each of several tensors."""
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
@@ -65,7 +65,7 @@ def _call(name: str, tensor: Tensor, args: Sequence[Any], kwargs: dict[str, Any]
     if operation in ("maximum", "minimum"):
         if not isinstance(args[0], Tensor):
             name = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-        elif name.endswith("_"):  # which no method is
+        elif name.endswith("_"):  # there are no such in-place methods
             return tensor.copy_(getattr(tensor, operation)(*args))
     result: Tensor = getattr(tensor, name)(*args, **kwargs)
     return result

@@ -9,7 +9,7 @@ from retrograd.absent import missing
 
 __all__ = ["Final", "export", "ignore", "is_scripting", "is_tracing", "script", "script_if_tracing", "unused"]
 
-__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
+__path__: list[str] = []  # a package, so that imports from it get advice
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:

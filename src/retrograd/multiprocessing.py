@@ -1,7 +1,7 @@
-"""What training scripts call of ``torch.multiprocessing`` where they do not start processes themselves.
+"""The part of ``torch.multiprocessing`` that training scripts call without starting processes themselves.
 
 Tensors are not shared between processes, so nothing here starts one: a model trained by several would stay as it was,
-without a word. ``DataLoader(num_workers=...)`` has processes of its own.
+without an error. ``DataLoader(num_workers=...)`` has processes of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     "set_start_method",
 ]
 
-__path__: list[str] = []  # so that Python asks for what is imported from here, and is given advice
+__path__: list[str] = []  # a package, so that imports from it get advice
 
 _STRATEGIES = ("file_descriptor", "file_system")
 _strategy = "file_descriptor"
@@ -34,7 +34,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """Return what :func:`set_sharing_strategy` was told."""
+    """Return the strategy set by :func:`set_sharing_strategy`."""
     return _strategy
 
 

@@ -266,7 +266,7 @@ def _one_number(result: Any, name: str) -> Tensor:
 
 
 def _flat(result: Any, name: str) -> Tensor:
-    if isinstance(result, (list, tuple)):  # of numbers, as equations are often written
+    if isinstance(result, (list, tuple)):  # a list of numbers, as equations are often written
         return stack([_tensor(each, name).reshape(()) for each in result])
     return _tensor(result, name).reshape(-1)
 
@@ -281,7 +281,7 @@ def _tensor(result: Any, name: str) -> Tensor:
 
 
 def _vector(array: np.ndarray) -> Tensor:
-    """A copy, because SciPy writes to its vectors; it may ask with integers."""
+    """A copy, because SciPy writes to its vectors; in float64, because it may pass integers."""
     return creation.tensor(array, dtype=dtypes.float64)
 
 
@@ -322,7 +322,7 @@ def _products(objective: Callable[[Tensor], Tensor]) -> Callable[[np.ndarray, np
 
 
 def _jacobian(function: Callable[[Tensor], Tensor]) -> Callable[..., np.ndarray]:
-    """By columns or by rows, of whichever there are fewer, as the first result tells."""
+    """The Jacobian by columns or by rows, whichever are fewer, as the first result shows."""
     chosen: list[Callable[[np.ndarray], np.ndarray]] = []
 
     def jacobian(vector: np.ndarray) -> np.ndarray:
@@ -341,7 +341,7 @@ def _constraints(point: _Point, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _constraint(point: _Point, given: Any) -> Any:
-    """One with its Jacobian, where it is a function."""
+    """A constraint with its Jacobian, if it is a function."""
     if isinstance(given, dict):
         _refuse_derivatives("a constraint of minimize", given)
         functions = point.function(given["fun"], _arguments(given.get("args", ())), _flat)

@@ -9,7 +9,7 @@ import numpy as np
 
 @functools.cache
 def keeps_flags() -> bool:
-    """Whether NumPy hears of a division by zero; asked once."""
+    """Whether NumPy detects a division by zero; determined once."""
     heard: list[str] = []
     with np.errstate(all="ignore", divide="call", call=lambda error, flag: heard.append(error)):
         np.divide(np.ones(1), np.zeros(1))

@@ -55,7 +55,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a schedule says of a step."""
+    """What to do in a step of a schedule."""
 
     NONE = 0
     WARMUP = 1
@@ -222,7 +222,7 @@ class profile:  # noqa: N801 (torch's name)
     def step(self) -> None:
         """Say that the next step begins.
 
-        It warns of a schedule in which ``RECORD`` is not followed by ``RECORD_AND_SAVE``: such a trace is nobody's.
+        It warns of a schedule in which ``RECORD`` is not followed by ``RECORD_AND_SAVE``: such a trace is lost.
         """
         self._end_step()
         before, now = self.current_action, self._planned(self.step_num + 1)

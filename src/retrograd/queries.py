@@ -64,7 +64,7 @@ def result_type(tensor: Any, other: Any) -> dtype:
 
 
 def _operand(value: Any) -> Any:
-    """An array of a tensor, a Python number of a NumPy scalar."""
+    """The array of a tensor; a Python number for a NumPy scalar."""
     if isinstance(value, Tensor):
         return value._data
     if isinstance(value, (np.number, np.bool_)):

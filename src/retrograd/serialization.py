@@ -31,17 +31,17 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what :func:`add_safe_globals` was told."""
+    """Return what was passed to :func:`add_safe_globals`."""
     return list(_noted)
 
 
 def clear_safe_globals() -> None:
-    """Forget what :func:`add_safe_globals` was told."""
+    """Forget what was passed to :func:`add_safe_globals`."""
     _noted.clear()
 
 
 class safe_globals:  # noqa: N801 (torch's name)
-    """A block in which :func:`add_safe_globals` holds for what is given."""
+    """A block in which :func:`add_safe_globals` applies to the arguments."""
 
     def __init__(self, safe_globals: list[Any]) -> None:
         self._given = safe_globals
@@ -56,7 +56,7 @@ class safe_globals:  # noqa: N801 (torch's name)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("load", "save"):  # which are in torch's module of this name
+    if name in ("load", "save"):  # also in torch's module of this name
         return getattr(importlib.import_module("retrograd.files"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -90,7 +90,7 @@ def _array_on(storage: Storage) -> Any:
     else:
         owner, shape, dtype, offset, strides = storage
         data = np.ndarray(shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides)
-        if 0 in strides and data.size > 1:  # of an expanded tensor, which is not written to
+        if 0 in strides and data.size > 1:  # the memory of an expanded tensor, which is not written to
             data.flags.writeable = False
     # unpickled arrays have dtype objects of their own, but operations compare by identity
     wanted = from_numpy_dtype(data.dtype).numpy
@@ -121,7 +121,7 @@ def _attach(tensor: Tensor, attributes: tuple[dict[str, Any], dict[str, Any]]) -
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:  # noqa: N807
-    """How to make it again: a leaf, without ``.grad`` and hooks, but with the attributes attached to it."""
+    """How to rebuild it: as a leaf, without ``.grad`` and hooks, but with the attributes attached to it."""
     if self._backward_hooks:
         warn_user(f"backward hooks on a tensor of shape {list(self.shape)} will not be serialized; register them again")
     custom = type(self).__getstate__ is not object.__getstate__

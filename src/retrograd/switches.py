@@ -1,6 +1,6 @@
 """Names by which torch's programs ask for speed or for repeatability, where retrograd has only one way to compute.
 
-Or, with ``_assert``, say something to those that trace them.
+Also ``_assert``, which torch has for programs that are traced.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _assert(condition: Any, message: Any) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Take note of the wish for results that repeat; they always do, with the same number of threads."""
+    """Record the request for reproducible results; they always are, with the same number of threads."""
     global _deterministic, _warn_only
     _deterministic, _warn_only = bool(mode), bool(mode and warn_only)
 
@@ -126,7 +126,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(b: bool) -> None:
-    """Take note of the wish to see warnings more than once; Python's ``warnings.filterwarnings`` says which are."""
+    """Record the request to see warnings more than once; Python's ``warnings.filterwarnings`` says which are."""
     global _warn_always
     if not isinstance(b, bool):
         raise RuntimeError(f"set_warn_always: expected a bool, not {type(b).__name__}")
@@ -134,12 +134,12 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Return what :func:`set_warn_always` was told."""
+    """Return the value set by :func:`set_warn_always`."""
     return _warn_always
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Take note of how exact products of float32 matrices need to be; they always have the full precision.
+    """Record the precision asked for in products of float32 matrices; they always have full precision.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what :func:`set_float32_matmul_precision` was told."""
+    """Return the value set by :func:`set_float32_matmul_precision`."""
     return _precision
 
 
@@ -164,7 +164,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Take note of how many operations may run side by side; they run one after the other."""
+    """Record how many operations may run in parallel; they run one after the other."""
     global _interop_threads
     if num < 1:
         raise RuntimeError(f"set_num_interop_threads: expected a positive number, got {num}")
@@ -172,7 +172,7 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Return what :func:`set_num_interop_threads` was told; 1 by default."""
+    """Return the value set by :func:`set_num_interop_threads`; 1 by default."""
     return _interop_threads
 
 

@@ -259,7 +259,7 @@ def make_tensor(
 
 
 def _interval(dtype: _dtype, low: Any, high: Any) -> tuple[Any, Any]:
-    """Between which numbers samples are drawn: those asked for, as far as the dtype has them."""
+    """The bounds between which samples are drawn: those asked for, limited to the range of the dtype."""
     least: Any
     most: Any  # the largest number of a floating dtype; otherwise one more than it
     if dtype.is_floating_point or dtype.is_complex:

@@ -15,7 +15,7 @@ class Structure(NamedTuple):
     kind
         The type of a container, or None for a leaf.
     keys
-        Those of a dictionary, in order.
+        The keys of a dictionary, in order.
     children
         The structures inside.
     option
@@ -44,7 +44,7 @@ _SEQUENCES = (tuple, list, deque)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree, in order, and how they are nested. A leaf is what is no container."""
+    """The leaves of a tree, in order, and how they are nested. Anything that is not a container is a leaf."""
     leaves: list[Any] = []
     return leaves, _take_apart(tree, leaves)
 
@@ -87,7 +87,7 @@ def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def spread(prefix: Any, structure: Structure) -> list[Any] | None:
-    """What ``prefix`` says for every leaf of ``structure``; a leaf of it stands for all below. None on a clash."""
+    """The value of ``prefix`` for every leaf of ``structure``; a leaf of it covers all below. None on a mismatch."""
     kind = type(prefix)
     if isinstance(prefix, dict):
         fits = structure.kind is kind and prefix.keys() == set(structure.keys)

@@ -1,4 +1,4 @@
-"""Types for annotations, under torch's names: what functions take for a number, a device or a file."""
+"""Types for annotations, under torch's names: what functions accept as a number, a device or a file."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class UnresolvedArray(ArrayBefore):
 
     @property
     def torch_names(self) -> tuple[str, str]:
-        """What torch calls the state it is in, and the tensor's method that ends it."""
+        """Torch's name for the pending state, and the tensor method that resolves it."""
         return ("conjugate", "resolve_conj") if self.ufunc is np.conjugate else ("negative", "resolve_neg")
 
     def resolved(self) -> np.ndarray:
@@ -56,10 +56,10 @@ class UnresolvedArray(ArrayBefore):
         return result
 
     def _like(self, result: Any) -> Any:
-        """What a function of the arrangement made of :attr:`array`, as if it had been made of this one."""
+        """The result of a function of the arrangement of :attr:`array`, as it would be for this array."""
         if type(result) in (list, tuple):
             return type(result)([self._like(item) for item in result])
-        if not isinstance(result, (np.ndarray, np.generic)):  # a fact
+        if not isinstance(result, (np.ndarray, np.generic)):  # a property such as the shape
             return result
         if type(result) is np.ndarray and (not result.size or np.may_share_memory(result, self.array)):
             return UnresolvedArray(result, self.ufunc)
@@ -157,7 +157,7 @@ class UnresolvedArray(ArrayBefore):
     # --- its arrangement ------------------------------------------------------------------------------------------
 
     def view(self, dtype: Any = None) -> Any:
-        """The bits of its numbers, which are in no memory, can only be those of a copy."""
+        """The numbers' bits are not in memory as such, so that a view of them can only be one of a copy."""
         if dtype is not None and dtype != self.dtype:
             return self.resolved().view(dtype)
         return UnresolvedArray(self.array.view(), self.ufunc)

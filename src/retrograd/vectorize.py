@@ -98,7 +98,7 @@ def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def levels_of(args: tuple[Any, ...]) -> list[Level]:
-    """The levels being mapped over that tensors among ``args``, or nested in them, differ in, the innermost last."""
+    """The active levels in which tensors in ``args``, also nested ones, differ; the innermost last."""
     return _active_levels([leaf._data for leaf in flatten(args)[0] if isinstance(leaf, Tensor)])
 
 
@@ -132,7 +132,7 @@ def mapping(level: Level) -> Iterator[Level]:
 
 @contextlib.contextmanager
 def mapping_again(levels: tuple[Level, ...]) -> Iterator[None]:
-    """Within the block, ``levels`` and no others are being mapped over, as when their calls were under way."""
+    """Within the block, exactly ``levels`` are being mapped over, as they were during their calls."""
     before = local.vmaps, local.lift
     try:
         local.vmaps, local.lift = levels, _lift_operands if levels else None
@@ -144,7 +144,7 @@ def mapping_again(levels: tuple[Level, ...]) -> Iterator[None]:
 
 
 class VmapInfo(NamedTuple):
-    """What :meth:`retrograd.autograd.Function.vmap` is told."""
+    """The first argument of :meth:`retrograd.autograd.Function.vmap`."""
 
     batch_size: int
     randomness: str
@@ -317,7 +317,7 @@ def check_randomness(randomness: str) -> None:
 
 
 def name_of(func: Any) -> str:
-    """What to call a function in messages."""
+    """The name of a function for messages."""
     if isinstance(func, functools.partial):
         return f"functools.partial({name_of(func.func)}, ...)"
     return getattr(func, "__name__", repr(func))
@@ -329,7 +329,7 @@ def as_tensor_leaf(leaf: Any) -> Any:
         check_plain(leaf)
     elif not isinstance(leaf, np.inexact):
         return leaf
-    from_numpy_dtype(leaf.dtype)  # which says what cannot be a tensor
+    from_numpy_dtype(leaf.dtype)  # which raises for what cannot be a tensor
     return wrap(np.asarray(leaf))
 
 

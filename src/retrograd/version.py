@@ -6,6 +6,6 @@ from retrograd import __version__
 
 __all__ = ["__version__", "cuda", "debug", "hip"]
 
-cuda: str | None = None  # CuPy, where there is one, has its own
+cuda: str | None = None  # CuPy, if installed, has its own version
 hip: str | None = None
 debug = False

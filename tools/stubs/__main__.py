@@ -1,4 +1,4 @@
-"""Write the stub files, in which type checkers and editors see what is registered; with ``--check`` only compare."""
+"""Write the stub files, which show type checkers and editors the operations; with ``--check`` only compare."""
 
 from __future__ import annotations
 

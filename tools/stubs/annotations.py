@@ -1,4 +1,4 @@
-"""Types as they are written in a stub, and the imports that they need."""
+"""Types as text for a stub, and the imports that they need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODULES = {Tensor: "retrograd.core.tensor"}
 
 
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function as types, also those whose names its module imports for type checkers only."""
+    """The annotations of a function as types, including names that its module imports for type checkers only."""
     return typing.get_type_hints(function, localns=_for_checkers(sys.modules[function.__globals__["__name__"]]))
 
 
@@ -61,7 +61,7 @@ class Names:
         self.imported: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
     def name(self, module: str, name: str) -> str:
-        """How to write something that is to be imported."""
+        """The name of an object in the stub, which is to import it."""
         if self.taken.get(name) == (module, name):
             return name
         alias = f"_{name}" if name in self.taken else name
@@ -70,7 +70,7 @@ class Names:
         return alias
 
     def imports(self) -> list[str]:
-        """The lines that import what was written."""
+        """The import lines for the names used so far."""
         return [
             f"from {module} import {name}" + (f" as {alias}" if alias != name else "")
             for module, names in sorted(self.imported.items())
@@ -78,7 +78,7 @@ class Names:
         ]
 
     def text(self, annotation: Any) -> str:
-        """A type as it is written."""
+        """A type as text."""
         if annotation is None or annotation is type(None):
             return "None"
         if annotation is Any:
@@ -109,7 +109,7 @@ class Names:
         if module == "retrograd.return_types":
             self.results.add(cls.__name__)
             return f"{self.name('retrograd', 'return_types')}.{cls.__name__}"
-        if cls is types.ModuleType:  # which calls itself "module"
+        if cls is types.ModuleType:  # whose own name is "module"
             return self.name("types", "ModuleType")
         return self.name(module, cls.__qualname__)
 

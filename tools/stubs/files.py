@@ -1,4 +1,4 @@
-"""The stub files: what is in each of them."""
+"""The contents of each stub file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def path_of(module: ModuleType) -> Path:
 
 
 def formatted(path: Path, text: str) -> str:
-    """The text as the formatter wants it, imports in order."""
+    """The text after the formatter, with sorted imports."""
     for command in (["check", "--select=I", "--fix", "--quiet"], ["format", "--quiet"]):
         text = subprocess.run(
             [sys.executable, "-m", "ruff", *command, f"--stdin-filename={path}", "-"],
@@ -98,7 +98,7 @@ def imports_of(module: ModuleType) -> dict[str, tuple[str, str]]:
 
 
 def is_typed_here(member: Any) -> bool:
-    """Whether decorators keep its signature from type checkers."""
+    """Whether type checkers need its signature from a stub, because decorators hide it."""
     return hasattr(member, "op") or in_place_of(member) is not None or is_composite(member)
 
 
@@ -112,7 +112,7 @@ def definition(name: str, found: list[Signature], names: Names, doc: str | None 
 
 
 def signature_text(signature: Signature, names: Names) -> str:
-    """Parameters and result as they are written."""
+    """Parameters and result as text."""
     parts = []
     bare = False  # whether a star stands before the keywords
     before = None
@@ -134,7 +134,7 @@ def signature_text(signature: Signature, names: Names) -> str:
 
 
 def default_text(value: Any) -> str:
-    """A default as it is written; dots for what is more than a number, a text or a tuple of them."""
+    """A default as text; an ellipsis for anything but a number, a string or a tuple of these."""
     return repr(value) if isinstance(value, (int, float, complex, str, tuple, type(None))) else "..."
 
 
@@ -146,7 +146,7 @@ _UNARY = ("neg", "pos", "abs", "invert")
 
 
 def operator_text(name: str, names: Names) -> str | None:
-    """An operator; None if it is none."""
+    """The text of an operator method; None for anything else."""
     bare = name.strip("_")
     tensor = names.text(Tensor)
     if bare in _UNARY:
@@ -163,7 +163,7 @@ def operator_text(name: str, names: Names) -> str | None:
 
 
 def methods(results: set[str]) -> str:
-    """What operations add to the class of tensors."""
+    """The methods that operations add to the class of tensors."""
     members = dict(registered_members())
     names = Names(dict.fromkeys(("Methods", *members)))
     blocks = [block for name, member in sorted(members.items()) for block in member_text(name, member, names)]
@@ -175,7 +175,7 @@ def methods(results: set[str]) -> str:
 
 
 def registered_members() -> Iterator[tuple[str, Any]]:
-    """The members of Tensor that are not written in its class, and may be asked for."""
+    """The public members of Tensor that are not written in its class."""
     tensor = retrograd.eye(2)
     inherited = {name for base in (ArrayFace, object) for name in vars(base)}
     written = written_members()
@@ -218,7 +218,7 @@ def member_text(name: str, member: Any, names: Names) -> Iterator[str]:
 
 
 def doc_of(member: Any) -> str:
-    """Its docstring as the body of a stub."""
+    """The docstring of an object as the body of a stub."""
     doc = inspect.getdoc(member)
     if not doc:
         return "    ..."
@@ -226,7 +226,7 @@ def doc_of(member: Any) -> str:
 
 
 def indented(text: str) -> str:
-    """The text inside a block."""
+    """The text indented as a block."""
     return "\n".join(f"    {line}" if line else line for line in text.split("\n"))
 
 

@@ -24,7 +24,7 @@ Signature = inspect.Signature
 Parameter = inspect.Parameter
 EMPTY = inspect.Parameter.empty
 
-# what parameters of these names take, whose annotation does not say more than that they are no tensors
+# the types of parameters of these names, whose annotations only say that they are not tensors
 BY_NAME: dict[str, Any] = {
     "device": DeviceLike,
     "dtype": DTypeLike,
@@ -34,13 +34,13 @@ BY_NAME: dict[str, Any] = {
     "value": Number,
 }
 
-# what makes in-place forms, in core.calls and in ops.shape
+# the functions that make in-place forms, in core.calls and in ops.shape
 IN_PLACE = ("inplace.<locals>.call", "_in_place.<locals>.call")
 
 # flags that each add a tensor to what is returned
 ADDING = ("return_indices", "return_inverse", "return_counts")
 
-# what parameters take that their operations take for tensors, or whose functions see to all kinds of arguments
+# types of parameters that operations treat as tensors, or whose functions accept all kinds of arguments
 TAKEN: dict[str, Any] = {
     "broadcast_tensors.tensors": TensorOrArray | Sequence[TensorOrArray],
     "bucketize.input": Operand,
@@ -70,7 +70,7 @@ def signatures(function: Any) -> list[Signature]:
     Raises
     ------
     TypeError
-        If it does not say what it returns, or what a parameter takes.
+        If its annotations lack the result or a parameter.
     """
     op = getattr(function, "op", None)
     if op is not None:
@@ -90,13 +90,13 @@ def signatures(function: Any) -> list[Signature]:
 
 
 def _overloads(function: Any) -> Sequence[Any]:
-    """What is overloaded of a function, which may have got the name of a method since."""
+    """The overloads of a function, which may have been renamed as a method since."""
     written = SimpleNamespace(__module__=function.__globals__["__name__"], __qualname__=function.__code__.co_qualname)
     return typing.get_overloads(written)  # type: ignore[arg-type]  # it goes by the two names
 
 
 def is_composite(function: Any) -> bool:
-    """Whether it was registered as composed of operations."""
+    """Whether the function was registered as composed of operations."""
     return any(function is each for each in registry.composites.values())
 
 
@@ -112,7 +112,7 @@ def in_place_of(function: Any) -> Op | None:
 
 
 def of_operation(op: Op) -> Iterable[Signature]:
-    """The signature of an operation, and the one where sizes are given one by one."""
+    """The signature of an operation, and the one with sizes given one by one."""
     plain = inspect.unwrap(op.function)
     known = hints(plain)
     parameters = list(inspect.signature(plain).parameters.values())
@@ -146,7 +146,7 @@ def _taken_by(op: Op, parameter: Parameter, known: dict[str, Any], tensors: list
 
 
 def of_python(function: Callable[..., Any]) -> Signature:
-    """The signature of a function in Python; what has no annotation is a tensor."""
+    """The signature of a Python function; parameters without an annotation are tensors."""
     known = hints(function)
     signature = inspect.signature(function)
     unknown = [each for each in signature.parameters.values() if each.name not in known]
@@ -172,7 +172,7 @@ def of_python(function: Callable[..., Any]) -> Signature:
 
 
 def by_flags(signature: Signature) -> Iterable[Signature]:
-    """What is returned for each combination of flags that add to it, and for those whose value no checker knows."""
+    """The result for each combination of flags that add to it, and for flags of statically unknown value."""
     flags = [each for each in ADDING if each in signature.parameters]
     if not flags:
         yield signature
@@ -198,7 +198,7 @@ def _typed(signature: Signature, taken: dict[str, Any], returns: Any) -> Signatu
 
 
 def _by_position(signature: Signature, last: str) -> Signature:
-    """The signature where everything up to a parameter is given, so that this may come by position."""
+    """The signature with everything up to a parameter required, so that it may be passed by position."""
     parameters = list(signature.parameters.values())
     given = [each.name for each in parameters].index(last) + 1
     return signature.replace(
@@ -207,12 +207,12 @@ def _by_position(signature: Signature, last: str) -> Signature:
 
 
 def _by_keyword(signature: Signature, required: Sequence[str], renamed: Mapping[str, str] | None = None) -> Signature:
-    """The signature where some parameters are required; they and what follows them come by keyword.
+    """The signature with some parameters required; they and all that follow are passed by keyword.
 
     Parameters
     ----------
     renamed
-        Parameters that come by keyword, too, and have another name.
+        Parameters that are also passed by keyword, under another name.
     """
     renamed = renamed or {}
     parameters: list[Parameter] = []

@@ -58,7 +58,7 @@ def backward(
     tensors
         What to differentiate.
     grad_tensors
-        For each of them, the gradient of something further on with respect to it (the vector in the vector-Jacobian
+        For each of them, the gradient of some later result with respect to it (the vector in the vector-Jacobian
         product), of its shape. None stands for 1, which only a scalar can have.
     retain_graph
         Keep what was saved for backward, so that a second backward is possible. ``create_graph`` by default.
@@ -242,9 +242,9 @@ def returned_gradients(
     values_matter: bool = True,
     told: bool = True,
 ) -> tuple[Any, ...]:
-    """What :func:`grad` returns. A monitor looks at the outputs, too, unless their values do not matter.
+    """What :func:`grad` returns. A monitor also checks the outputs, unless their values do not matter.
 
-    Unless it is ``told``, it does not hear of the backward at all.
+    If ``told`` is False, the backward is not reported to the monitor at all.
     """
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
@@ -278,7 +278,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _holds_tensors(value: Any) -> bool:
-    """Whether it may be several tensors: neither a number nor an array, in which there are none."""
+    """Whether ``value`` may contain several tensors; a number or an array cannot."""
     return isinstance(value, Iterable) and not isinstance(value, np.ndarray) and not is_torchs(value)
 
 
@@ -452,7 +452,7 @@ add_method("backward", _tensor_backward)
 
 
 def __getattr__(name: str) -> Any:
-    # few programs need them: imported when first used
+    # rarely needed, so imported when first used
     if name in ("forward_ad", "functional", "graph", "profiler", "profiler_util"):
         return importlib.import_module(f"retrograd.autograd.{name}")
     raise AttributeError(f"module 'retrograd.autograd' has no attribute {name!r}")

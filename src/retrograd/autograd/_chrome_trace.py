@@ -1,6 +1,6 @@
 """A profile as a trace in Chrome's JSON format, which Perfetto opens too.
 
-The format is that of the "Trace Event Format" document of the Chromium project: complete events (``"ph": "X"``), flows
+The format is described in the Chromium project's "Trace Event Format" document: complete events (``"ph": "X"``), flows
 (``"s"`` and ``"f"``) and metadata (``"M"``).
 """
 
@@ -20,7 +20,7 @@ _BACKWARD_SCOPE = 1
 
 
 def this_thread() -> int:
-    """The number under which the system, or at least Python, knows the current thread."""
+    """The system's number for the current thread, or Python's where the system has none."""
     return getattr(threading, "get_native_id", threading.get_ident)()
 
 
@@ -55,7 +55,7 @@ def _entries(events: list[FunctionEvent]) -> Iterator[dict[str, Any]]:
         elif event.scope == _BACKWARD_SCOPE and number in recorded:
             arrows += 1
             yield _flow("s", arrows, recorded[number], pid)
-            yield {**_flow("f", arrows, event, pid), "bp": "e"}  # binds to the event around, not to the next one
+            yield {**_flow("f", arrows, event, pid), "bp": "e"}  # bind to the enclosing event, not to the next one
 
 
 def _metadata(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _complete(event: FunctionEvent, pid: int) -> dict[str, Any]:
         "name": event.trace_name,
         "pid": pid,
         "tid": event.thread,
-        "ts": round(event.time_range.start, 3),  # nanoseconds, which is what was measured
+        "ts": round(event.time_range.start, 3),  # nanoseconds, the precision of the measurement
         "dur": round(event.time_range.elapsed_us(), 3),
         "args": arguments,
     }

@@ -15,7 +15,7 @@ def demangle(name: str) -> str:
 
 @functools.cache
 def _demangler() -> Callable[[str], str]:
-    """``__cxa_demangle`` of the Itanium C++ ABI; what changes nothing, where there is no such library."""
+    """``__cxa_demangle`` of the Itanium C++ ABI, or the identity where the library is missing."""
     try:
         import ctypes
     except ImportError:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def flops_of(name: str, shapes: Sequence[Any], values: Sequence[Any]) -> int:
-    """Return the estimate; 0 for operations of which none is known.
+    """Return the estimate; 0 for operations without one.
 
     Products of matrices, convolutions among them, count a multiplication and an addition for each of their terms,
     elementwise arithmetic one operation for each element of the result.
@@ -26,7 +26,7 @@ def flops_of(name: str, shapes: Sequence[Any], values: Sequence[Any]) -> int:
 
 
 def _of_matrices(first: Sequence[int], second: Sequence[int]) -> int:
-    """Those of ``first @ second``."""
+    """Operations in ``first @ second``."""
     if not first or not second:
         return 0
     columns = second[-1] if len(second) > 1 else 1
@@ -54,19 +54,19 @@ def _contraction(shapes: Sequence[Any], values: Sequence[Any]) -> int:
 
 
 def _convolution(shapes: Sequence[Any], values: Sequence[Any]) -> int:
-    """The whole weight for each place of the result."""
+    """Operations of a convolution: the whole weight is applied at each position of the result."""
     (samples, *_), weight, size = shapes[0], shapes[1], values[3]
     return 2 * samples * prod(size) * prod(weight)
 
 
 def _transposed_convolution(shapes: Sequence[Any], values: Sequence[Any]) -> int:
-    """The whole weight for each place of the input."""
+    """Operations of a transposed convolution: the whole weight is applied at each position of the input."""
     (samples, _, *places), weight = shapes[:2]
     return 2 * samples * prod(places) * prod(weight)
 
 
 def _attention(shapes: Sequence[Any], values: Sequence[Any]) -> int:
-    """Of queries with keys, and of what they find with values."""
+    """Operations of attention: queries times keys, and attention weights times values."""
     query, key, value = shapes[0][:3]
     return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 

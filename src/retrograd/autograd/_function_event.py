@@ -92,7 +92,7 @@ class FunctionEvent(FormattedTimesMixin):
     sequence_nr : int
         Number of the node that an operation recorded, or that ran in backward; -1 if there is none.
     input_shapes : list
-        Shape of each argument, ``[]`` for what is no tensor. Needs ``record_shapes``, as do the next two.
+        Shape of each argument, ``[]`` for what is not a tensor. Needs ``record_shapes``, as do the next two.
     structured_input_shapes : list
         The same with lists of shapes for lists of tensors.
     concrete_inputs : list
@@ -174,7 +174,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Say what this event is part of."""
+        """Set the event that this one is directly part of."""
         self.cpu_parent = parent
 
     @property
@@ -189,7 +189,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The same without its parts."""
+        """``cpu_time_total`` without that of its parts."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
@@ -264,7 +264,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         Raises
         ------
         ValueError
-            If the key is another one.
+            If the keys differ.
         """
         if self.key is None:
             for name in _OF_THE_FIRST:

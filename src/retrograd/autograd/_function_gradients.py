@@ -56,7 +56,7 @@ def gradients_of(
 
 
 def _check_kind(name: str, gradient: Tensor, edge: Edge) -> None:
-    """Raise where the imaginary part of a gradient would be lost without a word."""
+    """Raise where the imaginary part of a gradient would be silently discarded."""
     node, nr = edge
     _, dtype = node.shape_and_dtype(nr)
     if gradient._data.dtype.kind == "c" and dtype.kind != "c":

@@ -1,4 +1,4 @@
-"""The node of a user-written Function: the engine's side of it."""
+"""The graph node of a user-written Function, as the engine sees it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FunctionNode(Node):
     ctx
         What ``forward`` and ``backward`` are given.
     entries
-        What was given to ``save_for_backward``; None after release.
+        What was passed to ``save_for_backward``; None once it has been freed.
     are_tensors
         For every argument of ``forward``, whether it is a tensor.
     """
@@ -60,7 +60,7 @@ class FunctionNode(Node):
         return getattr(self.ctx, name)
 
     def apply(self, *grads: Tensor) -> Any:
-        """Return what ``backward`` makes of gradients of the outputs, by itself, as ``grad_fn.apply(g)``."""
+        """Call ``backward`` alone on gradients of the outputs and return its result, as ``grad_fn.apply(g)``."""
         return self(*grads)
 
     def release(self) -> None:
@@ -103,7 +103,7 @@ class FunctionNode(Node):
         return tensors
 
     def _kept(self) -> list[Entry | None]:
-        """The entries, while they are there."""
+        """The saved entries; an error if they have been freed."""
         if self.entries is None:
             raise RuntimeError(_READ if self.function.clear_saved_tensors_on_access else FREED)
         return self.entries
@@ -125,5 +125,5 @@ class FunctionNode(Node):
         entries[slot] = entries[slot]._replace(kept=packed)
 
 
-# What the engine looks for, and does not find before it is there: what a user calls so is another thing.
+# Attributes of the node, some of them not set yet: attributes of the same names on ``ctx`` must not replace them.
 _OWN = frozenset((*Node.__slots__, *FunctionNode.__slots__))

@@ -17,7 +17,7 @@ class Entry(NamedTuple):
 
     kept: Any
     edge: Edge | None
-    own_nr: int | None  # which output it is of the Function itself, if it is one
+    own_nr: int | None  # its position among the outputs of the Function, if it is one
 
     def tensor(self, node: FunctionNode, position: int) -> Tensor:
         """The tensor again, in its old place in the graph."""
@@ -34,7 +34,7 @@ def save(node: FunctionNode, wrapped: list[Any]) -> list[Entry | None]:
     Parameters
     ----------
     wrapped
-        What became of the outputs of ``forward``.
+        The tensors made from the outputs of ``forward``.
     """
     entries: list[Entry | None] = []
     ctx = node.ctx

@@ -18,7 +18,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def as_tuple(value: Any, argument: str, name: str) -> tuple[bool, Tensors]:
-    """Whether it is a tuple, and the tuple; an error unless it is made of tensors."""
+    """Whether the argument is a tuple, and that tuple (or a tuple of one); an error unless it holds tensors."""
     is_tuple = isinstance(value, tuple)
     values = value if is_tuple else (value,)
     for position, item in enumerate(values):
@@ -32,7 +32,7 @@ def as_tuple(value: Any, argument: str, name: str) -> tuple[bool, Tensors]:
 
 
 def inside(inputs: Sequence[Tensor], create_graph: bool, requires_grad: bool = True) -> Tensors:
-    """Stand-ins for the inputs: connected with them where the result is to be, and cut off otherwise."""
+    """Stand-ins for the inputs: connected to them if the result is to be differentiable, detached otherwise."""
     stand_ins = []
     for x in inputs:
         if create_graph and x.requires_grad:
@@ -46,7 +46,7 @@ def inside(inputs: Sequence[Tensor], create_graph: bool, requires_grad: bool = T
 
 
 def check_kept(create_graph: bool, name: str, remedy: str = "pass create_graph=True, or use retrograd.func") -> None:
-    """Raise where a transform would take the derivative of a result without a history for zero.
+    """Raise where a transform would treat the derivative of a result without a history as zero.
 
     Under ``no_grad``, as in the forward of a custom function, nothing is to be differentiated.
     """
@@ -59,7 +59,7 @@ def check_kept(create_graph: bool, name: str, remedy: str = "pass create_graph=T
 
 
 def outside(values: Any, create_graph: bool) -> Any:
-    """What to return: without a history, unless one is wanted."""
+    """The tensors to return: detached, unless their history is wanted."""
     if create_graph:
         return values
     if isinstance(values, Tensor):
@@ -132,7 +132,7 @@ def pulled(
 ) -> tuple[Tensor | None, ...]:
     """The products of vectors with the Jacobian, which are linear in the vectors, so that they can be transposed.
 
-    The vectors are zero, and nobody asked for the products: their values do not matter.
+    The vectors are zero, and the products are not results: their values do not matter.
     """
     given = zip(outputs, vectors, strict=True)
     live = [(out._resolve_edge(), v) for out, v in given if out is not None and out.requires_grad]

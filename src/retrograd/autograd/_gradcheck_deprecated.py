@@ -1,4 +1,4 @@
-"""Jacobians as torch used to give them away."""
+"""Jacobians as torch's deprecated public functions return them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function at a point, and its derivatives there three ways: by differences, in reverse, forward.
+"""A function at a point, and its derivatives there by differences, in reverse mode and in forward mode.
 
 A Jacobian is a matrix with a row for every element of an input and a column for every element of an output. Steps of
 a complex input and parts of a complex output are told apart by a *unit*: 1 is real, 1j imaginary. Everything here is a
@@ -40,7 +40,7 @@ class Point:
     constant
         Positions of the floating point and complex outputs that do not require grad.
     note
-        What to add to a report about an output and an input, given their positions.
+        Returns what to add to a report about an output and an input, given their positions.
     """
 
     func: Callable[..., Any]
@@ -82,7 +82,7 @@ def point_of(
 
 
 def units(tensor: Tensor) -> tuple[complex, ...]:
-    """The directions an element can move in."""
+    """The directions in which an element can be displaced: 1, and 1j for complex tensors."""
     return (1j, 1) if tensor.is_complex() else (1,)
 
 
@@ -92,12 +92,12 @@ def part(values: Array, unit: complex) -> Array:
 
 
 def double(tensor: Tensor) -> Array:
-    """A copy of the values."""
+    """A copy of the values in double precision."""
     return tensor.numpy(force=True).astype(np.complex128 if tensor.is_complex() else np.float64)
 
 
 def like(values: Any, tensor: Tensor) -> Array:
-    """Values where the tensor's are, in its dtype."""
+    """The values on the tensor's device, in its dtype."""
     return np.asarray(values, dtype=tensor._data.dtype, like=tensor._data)
 
 
@@ -108,7 +108,7 @@ def like(values: Any, tensor: Tensor) -> Array:
 def displaced(tensor: Tensor, where: Any, by: Any) -> Iterator[None]:
     """A block in which elements of a tensor are displaced.
 
-    The tensor itself is written to, past its version, so that a function sees the step even if it does not use its
+    The tensor itself is written to, bypassing its version, so that a function sees the step even if it does not use its
     arguments but, say, a module's parameters.
     """
     data = tensor._data
@@ -121,7 +121,7 @@ def displaced(tensor: Tensor, where: Any, by: Any) -> Iterator[None]:
 
 
 def values(point: Point, positions: Sequence[int]) -> list[Array]:
-    """Some outputs of the function as it is now."""
+    """Some outputs of the function for the current values of its inputs."""
     return [value for value, _ in _values_with_dtypes(point, positions)]
 
 
@@ -224,7 +224,7 @@ def tangents_of(point: Point, tangents: Mapping[int, Tensor], positions: Sequenc
 
 
 def jvp(point: Point, tangents: Mapping[int, Any], positions: Sequence[int]) -> list[Array]:
-    """As :func:`tangents_of`, of arrays."""
+    """As :func:`tangents_of`, but the results are arrays."""
     given = {k: wrap(like(tangent, point.leaves[k])) for k, tangent in tangents.items()}
     return [double(tangent) for tangent in tangents_of(point, given, positions)]
 

@@ -1,4 +1,4 @@
-"""What a derivative must do beside having the right values: zeros for zeros, undefined gradients, batches.
+"""What a derivative must satisfy besides having the right values: zeros for zeros, undefined gradients, batches.
 
 Each check yields a report for everything it finds wrong.
 """
@@ -59,7 +59,7 @@ TANGENT_DIFFERS = (
 
 
 def check_inputs(inputs: Sequence[Any]) -> None:
-    """Refuse what cannot be checked and warn about what hardly can.
+    """Reject inputs that cannot be checked and warn about those that cannot be checked reliably.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from retrograd.core.tensor import wrap
 
 
 class Tolerance(NamedTuple):
-    """What may differ by how much: ``|analytical - numerical| <= atol + rtol * |numerical|``."""
+    """How much two entries may differ: ``|analytical - numerical| <= atol + rtol * |numerical|``."""
 
     atol: float
     rtol: float
@@ -50,7 +50,7 @@ def difference(point: Point, which: Pair, tolerance: Tolerance, numerical: Array
     with np.errstate(all="ignore"):
         distance = np.abs(analytical - numerical)
         allowed = tolerance.atol + tolerance.rtol * np.abs(numerical)
-    # a difference that is not a number is the largest of all
+    # a NaN difference counts as the largest
     ranked = np.where(excess, np.where(np.isnan(distance), np.inf, distance), -1.0)
     row, column = (int(k) for k in np.unravel_index(np.argmax(ranked), ranked.shape))
     leaf, output = point.leaves[which.input], point.outputs[which.output]
@@ -86,7 +86,7 @@ def _number(value: complex) -> str:
 def _at_the_point(
     point: Point, which: Pair, source: tuple[int, ...], target: tuple[int, ...], tolerance: Tolerance
 ) -> str | None:
-    """What is special about the function there, so that differences do not give its derivative."""
+    """Why finite differences may not give the derivative at this point."""
     leaf, output = point.leaves[which.input], point.outputs[which.output]
 
     name = _element("output", which.output, target)
@@ -133,7 +133,7 @@ def _at_the_point(
 
 
 def _pattern(numerical: Array, analytical: Array, tolerance: Tolerance) -> str | None:
-    """What the analytical Jacobian is instead, if that is simple."""
+    """A simple description of what the analytical Jacobian is instead, if there is one."""
 
     def same(other: Array) -> bool:
         return bool(np.all(np.abs(analytical - other) <= 10 * tolerance.atol + 10 * tolerance.rtol * np.abs(other)))

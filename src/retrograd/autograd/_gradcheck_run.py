@@ -32,7 +32,7 @@ def failures(
     fast_mode: bool,
     batched_forward: bool = False,
 ) -> Iterator[str]:
-    """What is wrong, found as one asks for it."""
+    """The failures, found lazily, one at a time."""
     if not point.outputs:
         yield from unexpected_slopes(point, fast_mode=fast_mode)
         return
@@ -52,7 +52,7 @@ def failures(
 
 
 def random_gradients(outputs: list[Tensor], *, contiguous: bool) -> tuple[Tensor, ...]:
-    """Gradients for outputs, about 1 in every element and the same in every run."""
+    """Output gradients with elements close to 1, the same in every run."""
     rng = np.random.default_rng(SEED)
     found = []
     for output in outputs:
@@ -66,7 +66,7 @@ def random_gradients(outputs: list[Tensor], *, contiguous: bool) -> tuple[Tensor
 def gradient_of(
     func: Callable[..., Any], inputs: tuple[Any, ...]
 ) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[[int, int], str]]:
-    """The gradient of a function, which takes its inputs and the gradients of its outputs; and what that is called."""
+    """The gradient of ``func`` as a function of its inputs and output gradients, and a note on it for reports."""
     from retrograd.autograd import grad  # the package imports this module
 
     count = len(inputs)

@@ -1,4 +1,4 @@
-"""From what a profile noted to events."""
+"""Builds events from the entries that a profile recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORWARD, _BACKWARD, _USER = 0, 1, 7
 
 
 class MemoryRecord:
-    """So many bytes allocated, or freed if negative, at this time."""
+    """A number of bytes allocated (freed, if negative) at a time."""
 
     def __init__(self, time: int, nbytes: int) -> None:
         self._time = time
@@ -50,7 +50,7 @@ def make_events(
         Whether to estimate floating-point operations from the shapes noted.
     """
     events: list[FunctionEvent] = []
-    records: list[list[Any]] = [[MemoryRecord(*record), False] for record in memory]  # and whether it is in an event
+    records: list[list[Any]] = [[MemoryRecord(*record), False] for record in memory]  # and if it is in an event
     by_time = MemRecordsAcc(records)
     places = _Places()
     created: set[int] = set()
@@ -100,7 +100,7 @@ def make_events(
 def _spans(entries: list[tuple[int, Any, int, Any]], stop: int) -> Iterator[tuple[int, str, int, Any, int, int]]:
     """Kind, name, beginning, detail, end and sequence number of each thing that began.
 
-    What an exception left without an end ended with what it was in; what was still going on, with the profile.
+    Events that an exception left open end with the enclosing event; those still running end with the profile.
     """
     ends: dict[int, tuple[int, int]] = {}
     going_on: list[int] = []
@@ -118,7 +118,7 @@ def _spans(entries: list[tuple[int, Any, int, Any]], stop: int) -> Iterator[tupl
 
 
 class _Places:
-    """Places in the program as text. They recur, and to look up a line takes long."""
+    """Places in the program as text. Cached, because they recur and looking up a line is slow."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[CodeType, int], str] = {}

@@ -1,4 +1,4 @@
-"""What can begin, and what torch's profiler calls it."""
+"""The kinds of profiled events, and torch's names for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def shared_name(name: str) -> str:
 
 
 def full_name(kind: int, name: str) -> str:
-    """Return torch's name for what an observer is told of as ``name``."""
+    """Return torch's name for what is reported to an observer as ``name``."""
     if kind in (OPERATION, COMPOSITE):
         return f"aten::{name}"
     if kind in (FUNCTION, BLOCK):

@@ -1,4 +1,4 @@
-"""Every operation as a range in somebody else's profiler: NVIDIA's through NVTX, Intel's VTune through ITT."""
+"""Every operation as a range in an external profiler: NVIDIA's through NVTX, Intel's VTune through ITT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrograd.core.tensor import Tensor
 
 
 class _Emitter(Observer):
-    """Begins and ends ranges. A token is the depth to return to, and what has to live until then."""
+    """Begins and ends ranges. A token holds the depth to return to, and the objects to keep alive until then."""
 
     def __init__(self, begin: Callable[[str], Any], end: Callable[[], Any], record_shapes: bool) -> None:
         self._begin_range = begin
@@ -40,7 +40,7 @@ class _Emitter(Observer):
             self._depth -= 1
 
     def close(self) -> None:
-        """End what is still going on."""
+        """End the ranges that are still open."""
         self._return_to((0, None))
 
     def _forward(self, kind: int, name: str, arguments: Sequence[Any]) -> tuple[int, Any]:
@@ -72,7 +72,7 @@ class _Emitter(Observer):
 
 
 class _emit:  # noqa: N801 (a base of torch's names)
-    """A block whose operations are ranges."""
+    """A block whose operations are emitted as ranges."""
 
     _kind: str
 
@@ -82,7 +82,7 @@ class _emit:  # noqa: N801 (a base of torch's names)
         self.entered = False
 
     def _range_functions(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        """What begins a range with a text, and what ends it."""
+        """The functions that begin a range with a given text and end it."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
@@ -120,7 +120,7 @@ class emit_nvtx(_emit):  # noqa: N801 (torch's name)
     enabled
         False makes this block do nothing.
     record_shapes
-        Append the shape of each argument, as ``, sizes = [[10, 10], []]``; ``[]`` for what is no tensor.
+        Append the shape of each argument, as ``, sizes = [[10, 10], []]``; ``[]`` for what is not a tensor.
 
     Raises
     ------

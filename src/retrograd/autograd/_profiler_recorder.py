@@ -1,4 +1,4 @@
-"""What a profile notes while it runs: as little as possible, in one list. Events are made of it when asked for."""
+"""What a profile records while it runs: as little as possible, in one list. Events are built from it on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Stack = tuple[tuple[CodeType, int], ...]
 
 
 class Detail(NamedTuple):
-    """What is noted of a beginning only if the profile asks for it."""
+    """What is recorded at the beginning of an event only if the profile asks for it."""
 
     shapes: Sequence[Any]  # of each argument, see shape_of()
     values: Sequence[Any]  # each argument that is a number, a string or the like; None for the others
@@ -95,14 +95,14 @@ def _sequence_nr(made: Any) -> int:
             continue
         edge = tensor._edge
         if edge is None and tensor._meta is not None and tensor._meta.view is not None:
-            edge = tensor._meta.view.edge  # as it is: to bring it up to date would be an operation more
+            edge = tensor._meta.view.edge  # the node as it is: bringing it up to date would be a further operation
         if edge is not None:
             return edge[0].seq
     return -1
 
 
 class DetailedRecorder(Recorder):
-    """Notes shapes, call stacks and memory too, whichever are asked for."""
+    """Also records shapes, call stacks and memory, whichever are asked for."""
 
     def __init__(self, shapes: bool, stack: bool, memory: bool) -> None:
         super().__init__()
@@ -196,13 +196,13 @@ class Memory:
         self._known: dict[int, _Followed] = {}
 
     def see(self, values: Sequence[Any]) -> None:
-        """Follow arrays that were there before."""
+        """Follow arrays that existed before."""
         for value in values:
             if type(value) not in PLAIN:
                 self._follow(value, None)
 
     def count(self, values: Sequence[Any], time: int) -> None:
-        """Follow arrays that an operation gave, which are new unless they are known."""
+        """Follow arrays that an operation returned, which are new unless already known."""
         for value in values:
             self._follow(value, time)
 
@@ -216,7 +216,7 @@ class Memory:
             return
         while isinstance(array.base, np.ndarray):
             array = array.base
-        if array.base is not None or id(array) in self._known:  # somebody else's memory, or known
+        if array.base is not None or id(array) in self._known:  # memory owned by another object, or already known
             return
         followed = self._known[id(array)] = _Followed(array, self._freed)
         followed.place, followed.size = id(array), array.nbytes

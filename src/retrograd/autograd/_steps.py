@@ -1,4 +1,4 @@
-"""How many training steps were made, counted by whoever makes them."""
+"""The number of training steps made, as counted by their callers."""
 
 from __future__ import annotations
 

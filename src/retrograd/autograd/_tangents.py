@@ -23,7 +23,7 @@ def propagate(
     args
         What ``forward`` was given.
     raw, outputs
-        What it returned, and what became of that.
+        What it returned, and the outputs made from that.
     """
     before = level.step_out()
     try:
@@ -37,7 +37,7 @@ def propagate(
 
 
 class _Outputs:
-    """One call of ``jvp``, and what its results must have to do with the tangents it was given."""
+    """One call of ``jvp``, and how its results must relate to the tangents passed to it."""
 
     def __init__(self, node: FunctionNode, args: Sequence[Any], tangents: list[Tensor | None], level: Level) -> None:
         self.node = node

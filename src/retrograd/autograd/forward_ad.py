@@ -204,7 +204,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 def _current(level: int | None) -> Level | None:
-    """The level that is meant."""
+    """The active level, None if there is none; an error if ``level`` is another one."""
     if level not in (None, 0):
         raise RuntimeError(f"Invalid level given: {level}; the only one is 0")
     return state.local.dual_level
@@ -219,7 +219,7 @@ class _set_fwd_grad_enabled(_Switch):  # noqa: N801 (torch's name)
     """Switch forward mode on or off in this thread, at once and until the end of the block.
 
     :class:`~retrograd.no_grad` does not switch it off; this and inference mode do. Tensors keep their tangents
-    meanwhile, although nobody sees them.
+    meanwhile, although operations ignore them.
     """
 
     _field = "forward_enabled"

@@ -55,7 +55,7 @@ class FunctionCtx:
 
     if TYPE_CHECKING:
 
-        def __setattr__(self, name: str, value: Any) -> None: ...  # checkers are to take attributes of the user's
+        def __setattr__(self, name: str, value: Any) -> None: ...  # for type checkers: users may set any attribute
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``; they are checked for writes in between.
@@ -209,7 +209,7 @@ class Function(metaclass=_FunctionMeta):
         *args
             ``ctx`` and the arguments of :meth:`apply`; without ``ctx`` if there is a :meth:`setup_context`.
         **kwargs
-            Never given: :meth:`apply` brings arguments that were named into their places.
+            Never passed: :meth:`apply` turns keyword arguments into positional ones.
         """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
@@ -375,7 +375,7 @@ def _check_marked(method: str, tensors: tuple[Any, ...]) -> None:
 
 
 def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], fill: bool) -> Any:
-    """The arguments of a call of ``forward`` by position, since gradients go by that; ``fill`` in those left out."""
+    """The arguments of a call of ``forward`` by position, as gradients are; ``fill`` for those left out."""
     try:
         bound = signature_of(cls.forward).bind(*args, **kwargs)
     except TypeError as error:
@@ -395,7 +395,7 @@ def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
 
 
 def _wrap_outputs(node: FunctionNode, inputs: list[Tensor], outputs: tuple[Any, ...], executable: bool) -> list[Any]:
-    """Tie what ``forward`` returned to the node."""
+    """Connect what ``forward`` returned to the node."""
     ctx = node.ctx
     for dirty in ctx.dirty_tensors:
         if not _contains(outputs, dirty):
@@ -404,10 +404,10 @@ def _wrap_outputs(node: FunctionNode, inputs: list[Tensor], outputs: tuple[Any, 
                 "The inputs that are modified inplace must all be outputs of the Function."
             )
         if executable and not _contains(inputs, dirty):
-            if dirty._is_view():  # its base has no node that could stand for what was written
+            if dirty._is_view():  # its base has no node that could represent the write
                 raise RuntimeError(_NOT_AN_INPUT + " This one is a view; return a clone() of it, unmarked.")
             warn_user(_NOT_AN_INPUT)
-        bump(dirty)  # once, and before views of it that are returned, too, become results of this node
+        bump(dirty)  # once, and before returned views of it become results of this node
     node.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
     dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
@@ -429,7 +429,7 @@ def _wrap_outputs(node: FunctionNode, inputs: list[Tensor], outputs: tuple[Any, 
 
 
 def _warn_of_arrays(function: type[Function], outputs: tuple[Any, ...]) -> None:
-    """A ``forward`` written in NumPy that forgets to make a tensor of its result: the gradient would end there."""
+    """Warn of a ``forward`` written in NumPy that returns an array, not a tensor: the gradient would end there."""
     for output in outputs:
         if isinstance(output, np.ndarray | np.inexact) and output.dtype.kind in "fc":
             warn_user(

@@ -52,7 +52,7 @@ def vjp(
     inputs
         A tensor or a tuple of tensors, the arguments of ``func``.
     v
-        Shaped as the output. May be left away if that is a single element.
+        Shaped as the output. May be omitted if that is a single element.
     create_graph
         Record the computation, so that the results can be differentiated.
     strict
@@ -112,7 +112,7 @@ def jvp(
     func, inputs, create_graph, strict
         As for :func:`vjp`.
     v
-        Shaped as the inputs. May be left away if that is a single element.
+        Shaped as the inputs. May be omitted if that is a single element.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def jvp(
         v = _vector_for_inputs(v, inputs, are_inputs, create_graph, "jvp")
         are_outputs, outputs = as_tuple(func(*inputs), "outputs of the user-provided function", "jvp")
         check_dependence(outputs, "outputs", strict)
-        # the gradient of the inputs is linear in this one of the outputs; at which point does not matter
+        # the inputs' gradient is linear in the outputs' gradient, so the values of the latter do not matter
         vectors = tuple([zeros(out).requires_grad_() for out in outputs])
         products = pulled(outputs, inputs, vectors)
         check_dependence(products, "grad_inputs", strict)
@@ -164,7 +164,7 @@ def vhp(
     func, inputs, create_graph, strict
         As for :func:`vjp`.
     v
-        Shaped as the inputs. May be left away if that is a single element.
+        Shaped as the inputs. May be omitted if that is a single element.
 
     Returns
     -------
@@ -325,7 +325,7 @@ def _refuse_forward_mode(create_graph: bool, strict: bool, vectorize: bool) -> N
 
 
 def _rows(position: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool) -> Tensors:
-    """The Jacobian of one output, one backward for each of its elements."""
+    """The Jacobian of one output, by one backward for each of its elements."""
     rows: list[list[Tensor]] = [[] for _ in inputs]
     elements = output.reshape(-1)
     for k in range(len(elements)):

@@ -19,7 +19,7 @@ class _Mode:
     """A context manager that also decorates functions, generator functions and classes."""
 
     def clone(self) -> _Mode:
-        """Return a fresh one of the same kind, for one entry."""
+        """Return a new context manager of the same kind, for one entry."""
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -60,9 +60,9 @@ class _GradMode(_Mode):
         self._previous = state.set_grad_enabled(enabled)
 
     def __exit__(self, *exc: object) -> None:
-        # stores first, as an interrupt can only come where something is called
+        # assignments first, since an interrupt can only arrive at a call
         state.local.grad_enabled, state.local.mode = self._previous and not state.local.inference, self._mode
-        state.refresh()  # the block may have left another mode on, or ended one
+        state.refresh()  # the block may have switched another mode on or off
 
 
 class _DecoratesWithoutCall(_GradMode):
@@ -163,7 +163,7 @@ class inference_mode(_Mode):  # noqa: N801 (torch's name)
 class _Switch(_Mode):
     """A flag of this thread: switched at once as a plain call, for a block, or for a function."""
 
-    _field: str  # of state.local
+    _field: str  # an attribute of state.local
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -204,7 +204,7 @@ class enforce_grad_layout_policy(_Switch):  # noqa: N801 (torch's name)
     """Say in this thread whether a new ``.grad`` must lie in memory as its leaf does: a call, a block, or a decorator.
 
     It must, by default, which saves optimizers from working on two arrays of different strides. With False a gradient
-    that lies otherwise, and that nobody else holds, is taken over as it is, which saves a copy.
+    that lies otherwise, and that nothing else holds, is taken over as it is, which saves a copy.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class enforce_grad_layout_policy(_Switch):  # noqa: N801 (torch's name)
 
 
 def is_multithreading_enabled() -> bool:
-    """What :class:`set_multithreading_enabled` was told last in this thread; True at first."""
+    """The last setting of :class:`set_multithreading_enabled` in this thread; True by default."""
     return state.local.multithreading
 
 

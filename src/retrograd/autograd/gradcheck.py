@@ -118,7 +118,7 @@ def gradcheck(
     Largest difference: 0.997495 at [1, 1], d output 0[1] / d input 0[1]: numerical 1.1036, analytical 0.106106.
     2 of 4 entries differ by more than is allowed (0.00111 there, with atol=1e-05 and rtol=0.001).
     """
-    # imported here because most programs never check anything
+    # imported here because most programs never check gradients
     from retrograd.autograd._gradcheck_point import as_tuple, point_of
     from retrograd.autograd._gradcheck_properties import check_inputs
     from retrograd.autograd._gradcheck_report import Tolerance
@@ -257,7 +257,7 @@ def _verdict(found: Iterator[str], raise_exception: bool) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """The deprecated functions, imported when somebody asks for them."""
+    """The deprecated functions, imported on first use."""
     if name in __all__:
         from retrograd.autograd import _gradcheck_deprecated
 

@@ -119,7 +119,7 @@ class profile:  # noqa: N801 (torch's name)
         pop(recorder)
         self._recorder = None
         self._noted = {
-            "entries": recorder.entries.copy(),  # a block that began in here and ends later still writes to the other
+            "entries": recorder.entries.copy(),  # a block begun in here that ends later still writes to the old list
             "memory": recorder.stop_following() if isinstance(recorder, DetailedRecorder) else [],
             "start": self._start,
             "stop": stop,

@@ -41,7 +41,7 @@ class EventList(list[Any]):
         )
 
     def _build_tree(self) -> None:
-        """Find out which event is part of which other, by their times."""
+        """Find out from their times which events are parts of others."""
         self._set_parents()
         self._remove_dup_nodes()
         self._set_backward_stacks()
@@ -76,7 +76,7 @@ class EventList(list[Any]):
             self[:] = [event for event in self if id(event) not in doubled]
 
     def _set_backward_stacks(self) -> None:
-        """In backward, the place of interest is where the forward operation was called."""
+        """Give events in backward the call stack of their forward operation."""
         forward: dict[int, list[str]] = {}
         backward: list[tuple[FunctionEvent, int]] = []
         for event in self:
@@ -234,7 +234,7 @@ class StringTable(dict[str, str]):
 
 
 class MemRecordsAcc:
-    """Finds those of many memory records, each the first of a list, that lie between two times."""
+    """Finds the memory records between two times; the record is the first item of each list."""
 
     def __init__(self, mem_records: Sequence[Any]) -> None:
         self._records = sorted(mem_records, key=lambda record: record[0].start_ns())

@@ -11,7 +11,7 @@ from retrograd.core.tensor import Tensor
 
 
 class ImperativeEngine:
-    """What ``Variable._execution_engine`` is, for programs that have something done at the end of a backward."""
+    """The class of ``Variable._execution_engine``, for programs that queue callbacks for the end of a backward."""
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call ``callback()`` once the backward under way has run all its nodes.
@@ -68,7 +68,7 @@ class Variable(metaclass=VariableMeta):
     Raises
     ------
     TypeError
-        If ``data`` is no tensor.
+        If ``data`` is not a tensor.
     RuntimeError
         If ``requires_grad`` is true and the dtype is neither floating point nor complex.
 

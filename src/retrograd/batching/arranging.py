@@ -15,7 +15,7 @@ from retrograd.batching.table import RULES, rule
 from retrograd.batching.ufuncs import aligned, check_target, from_the_end
 from retrograd.unresolved import UnresolvedArray
 
-# NumPy's stubs know nothing of batched arrays.
+# NumPy's stubs do not know about batched arrays.
 numpy: Any = np
 
 # --- shape ------------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     if type(repeats) is BatchedArray:
         if 0 in repeats.hidden:
             raise depends_on_data("repeat")
-        return NotImplemented  # every sample by itself, as long as the repeats add up to as many in all of them
+        return NotImplemented  # sample by sample, as long as the repeats of every sample have the same sum
     if axis is None:
         a, axis = np.reshape(a, (-1,)), 0
     return BatchedArray(np.repeat(a.array, repeats, from_the_end(axis, a.ndim)[0]), a.levels)
@@ -417,5 +417,5 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     samples = math.prod(weights.hidden)
     places = x + np.arange(samples)[:, None] * count
     sums = numpy.bincount(places.reshape(-1), weights.array.reshape(-1), samples * count)
-    sums = sums.reshape(*weights.hidden, count).astype(np.float64, copy=False)  # NumPy's are integers for no samples
+    sums = sums.reshape(*weights.hidden, count).astype(np.float64, copy=False)  # integers from NumPy if no samples
     return BatchedArray(sums, weights.levels)

@@ -104,7 +104,7 @@ class BatchedArray(ArrayMethods):
 
     @property
     def base(self) -> Any:
-        return self.array  # what shares memory with it has the same owner
+        return self.array  # arrays that share memory with it have the same owner
 
     @property
     def device(self) -> Any:
@@ -140,7 +140,7 @@ class BatchedArray(ArrayMethods):
     # --- what it cannot be: the value of one sample ---------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        """The truth of all samples. An operation may branch on what they agree about."""
+        """The truth value of all samples. An operation may branch on it only if they agree."""
         if self.array.all():
             return True
         if not self.array.any():
@@ -182,7 +182,7 @@ class BatchedArray(ArrayMethods):
     # --- in-place operators, which need room for what is written ---------------------------------------------------
 
     def _combined(self, ufunc: np.ufunc, other: Any) -> BatchedArray:
-        """``ufunc(self, other)``, written over ``self`` where it has room for every sample."""
+        """``ufunc(self, other)``, written to ``self`` if that has room for every sample."""
         if has_room(self, (other,)):
             return ufunc(self, other, out=(self,))
         return ufunc(self, other).astype(self.dtype, copy=False)
@@ -317,7 +317,7 @@ def with_levels(operand: Any, levels: Levels, ndim: int | None = None) -> Any:
     operand
         A batched array of some of the levels, or one of none.
     ndim
-        To how many dimensions a sample is filled up with ones in front; as many as it has, if not given.
+        The number of dimensions to which a sample is padded with ones in front; as many as it has, if not given.
     """
     if type(operand) is not BatchedArray:
         operand = as_array(operand)
@@ -348,7 +348,7 @@ def batched(result: Any, levels: Levels) -> Any:
 
 
 def samples_apart(result: Any) -> Any:
-    """What an operation has made, with every sample in one piece of memory, as it is without a batch.
+    """A result with every sample contiguous in memory, as it would be without a batch.
 
     NumPy lays new arrays out as their operands are, among which the hidden axes may be the inner ones. A view stays.
     """

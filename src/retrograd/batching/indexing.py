@@ -28,12 +28,12 @@ def _is_mask(item: Any) -> bool:
 
 
 def _picks(item: Any) -> bool:
-    """Whether it picks elements, if anything in the index does: an array, and then an integer, too."""
+    """Whether an item picks elements: an array does, and so does an integer once the index holds an array."""
     return _is_array(item) or isinstance(item, (int, np.integer))
 
 
 def _is_separated(index: tuple[Any, ...]) -> bool:
-    """Whether what picks has something else in between: the picked dimensions come first then."""
+    """Whether the picking items are not adjacent, in which case the picked dimensions come first."""
     places = [k for k, item in enumerate(index) if _picks(item)]
     return bool(places) and places[-1] - places[0] >= len(places)
 

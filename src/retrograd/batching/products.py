@@ -97,7 +97,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False, **kwargs: Any
     terms, arrays = [], []
     for term, operand in zip(inputs.split(","), operands, strict=True):
         if type(operand) is BatchedArray:
-            # an axis of length 1 is the same for all samples, and einsum is not told of it
+            # an axis of length 1 is the same for all samples, and is not passed to einsum
             own = [level for level, n in zip(operand.levels, operand.hidden, strict=True) if n == level.size]
             term = "".join(names[levels.index(level)] for level in own) + term
             operand = operand.array.reshape((*(level.size for level in own), *operand.shape))

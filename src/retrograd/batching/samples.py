@@ -1,4 +1,4 @@
-"""What has no rule of its own, sample by sample: slow, and right wherever every sample's result has the same shape."""
+"""Functions without a rule, sample by sample: slow, and correct if every sample's result has the same shape."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def per_sample(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     Raises
     ------
     RuntimeError
-        If the results differ in shape, or if there are no samples and it cannot be found out which shape theirs were.
+        If the results differ in shape, or if there are no samples and the shape of a result cannot be determined.
     """
     name = name or _name_of(function)
     levels = levels_of(_leaves([list(args), kwargs]))
@@ -134,7 +134,7 @@ def _joined(results: list[Any], levels: Levels, name: str) -> Any:
         raise depends_on_data(name)
     stacked, sizes = np.stack(results), full_sizes(levels)
     if 0 in sizes:
-        stacked = stacked[:0]  # of the sample that was made up
+        stacked = stacked[:0]  # the result of the made-up sample
     return BatchedArray(stacked.reshape(sizes + stacked.shape[1:]), levels)
 
 
@@ -148,7 +148,7 @@ def depends_on_data(name: str) -> RuntimeError:
 
 
 class RandomnessError(RuntimeError):
-    """Random numbers that the mode of ``vmap`` does not give; drawing them sample by sample would be another mode."""
+    """Random numbers that the mode of ``vmap`` rules out; drawing them sample by sample would be another mode."""
 
 
 # The operations whose results have another shape for other values.

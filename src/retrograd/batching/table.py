@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What answers for each function, with its parameters; NotImplemented stands for: sample by sample.
+# The rule for each function, with the same parameters; NotImplemented means: sample by sample.
 RULES: dict[Any, Callable[..., Any]] = {}
 
 

@@ -134,7 +134,7 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any 
 
 
 def _accumulate(ufunc: np.ufunc, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    if type(x) is not BatchedArray:  # what is written to is
+    if type(x) is not BatchedArray:  # the target is
         return _written(ufunc.accumulate(x, axis, dtype), out or ())
     (axis,) = from_the_end(axis, x.ndim)
     return _written(BatchedArray(ufunc.accumulate(x.array, axis, dtype), x.levels), out or ())

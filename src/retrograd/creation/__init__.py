@@ -1,4 +1,4 @@
-"""Making tensors: from nothing but a shape, a number or a range, and from data."""
+"""Creating tensors: from just a shape, a number or a range, and from data."""
 
 from retrograd.creation.conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from retrograd.creation.filled import (

@@ -53,7 +53,7 @@ def tensor(
     ValueError
         If the sequences are not of the same length.
     TypeError, RuntimeError
-        If there is something in them that is no number, or that does not fit the dtype.
+        If they contain something that is not a number, or does not fit the dtype.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = No
 
 
 def _changed(tensor: Tensor, request: Request, dtype: Any, device: Any) -> Tensor:
-    """A tensor in the dtype and on the device asked for; itself if it is so already."""
+    """The tensor in the dtype and on the device asked for; itself if it already is."""
     if device is not None:
         tensor = tensor.to(request.device)
     return tensor if dtype is None else tensor.to(request.dtype)
@@ -190,7 +190,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     Raises
     ------
     TypeError
-        If it is no array, or of a dtype that tensors do not have.
+        If it is not an array, or has a dtype that tensors do not support.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy(): expected np.ndarray (got {type(ndarray).__name__})")
@@ -246,7 +246,7 @@ class _Capsule:
 
 
 class _Memory:
-    """The memory of an array, to which an array made of this may write."""
+    """The memory of an array; an array made from this may write to it."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -313,7 +313,7 @@ def frombuffer(
 
 
 def _delivered(request: Request, array: Any, dtype: NumpyDType | None, device: Any) -> Tensor:
-    """A tensor on the memory of an array, unless it has to change its dtype or its place."""
+    """A tensor on the memory of an array, unless its dtype or device has to change."""
     array = _converted(array, dtype)
     if isinstance(array, np.ndarray):
         return request.make(lambda xp: array if xp is np else xp.asarray(array))
@@ -326,7 +326,7 @@ def _delivered(request: Request, array: Any, dtype: NumpyDType | None, device: A
 
 
 def _memory_of(data: Any, dtype: NumpyDType | None) -> Any:
-    """The array that ``data`` is, or is the keeper of; None if it is none. Only what must be is converted."""
+    """The array that ``data`` is or wraps; None if there is none. Only what must be is converted."""
     if isinstance(data, (list, tuple, float, int, complex)):  # also NumPy's float64 and complex128
         return None
     if isinstance(data, Tensor):
@@ -386,7 +386,7 @@ def _from_sequence(name: str, data: Any, dtype: NumpyDType | None) -> np.ndarray
         length = len(level[0])
         for item in level:
             if not _is_sequence(item):
-                _dtype_of_type(name, type(item), dtype)  # says better what is wrong, if it is no number
+                _dtype_of_type(name, type(item), dtype)  # gives a better error if it is not a number
                 raise TypeError(f"{name}(): expected a sequence of length {length} at dim {len(shape)}, not {item!r}")
             if len(item) != length:
                 raise ValueError(f"expected sequence of length {length} at dim {len(shape)} (got {len(item)})")
@@ -430,7 +430,7 @@ def _dtype_of(name: str, leaves: list[Any], kinds: set[type], dtype: NumpyDType 
 
 
 def _known(found: np.dtype, dtype: NumpyDType | None) -> _dtype:
-    """The dtype of tensors that is ``found``; int64 for one that has none, if ``dtype`` is asked for in its place."""
+    """The tensor dtype equal to ``found``; int64 where there is none but ``dtype`` was asked for."""
     return int64 if dtype is not None and found in _UNSIGNED else from_numpy_dtype(found)
 
 

@@ -1,4 +1,4 @@
-"""Tensors of one value, or of none yet."""
+"""Tensors filled with one value, or uninitialised."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def like(name: str, input: Any, options: Options) -> Request:
     request = Request(name, options, input._data.dtype, input.device)
     if type(input._data) is BatchedArray:
         request.batch = input._data.levels
-    if 0 in input._data.strides:  # of an expanded tensor, which are not worth keeping
+    if 0 in input._data.strides:  # the strides of an expanded tensor, which are not worth keeping
         request.order = "C"
     return request
 

@@ -109,7 +109,7 @@ def range(
 
 
 def _check_direction(name: str, first: Any, last: Any, by: Any) -> None:
-    """Raise if steps lead away from the end."""
+    """Raise if the step leads away from the end."""
     if (last - first) * by < 0:
         raise RuntimeError(
             f"{name}(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
@@ -210,7 +210,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, options: Options) -> tu
 
 
 def _in_double(bound: Any, dtype: NumpyDType) -> Any:
-    """A bound to compute with: one of integers without its fraction, those of a batch in double precision."""
+    """A bound to compute with: truncated for integer dtypes, in double precision for a batch."""
     if type(bound) is BatchedArray:
         bound = bound.astype(np.complex128 if bound.dtype.kind == "c" else np.float64)
         return np.trunc(bound) if dtype.kind in "iu" else bound

@@ -202,11 +202,11 @@ class Request:
                 return self.deliver(function(xp))
             with xp.cuda.Device(device.index):
                 return self.deliver(function(xp))
-        except ValueError as error:  # of NumPy, about more elements than an index can count
+        except ValueError as error:  # from NumPy, for more elements than an index can count
             raise RuntimeError(f"{self.name}(): {error}") from None
 
     def deliver(self, array: Any) -> Tensor:
-        """The tensor around a new array, as asked for."""
+        """A tensor around the new array, as requested."""
         if self.out is not None:
             return _write(self.name, self.out, array)
         tensor = wrap(lift(array, self.batch).copy() if self.batch else array)

@@ -1,4 +1,4 @@
-"""Window functions of signal processing: their values, and those that torch has at its top level."""
+"""Window functions of signal processing: their formulas, and the functions of torch's top level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors and the memory they lie in: what it is, and how a tensor comes to lie in another."""
+"""The memory that tensors lie in, and moving a tensor to other memory in place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UntypedStorage:
 
     @property
     def device(self) -> _device:
-        """Where it is."""
+        """The device of the memory."""
         return self._all.device
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How samples of the gamma family follow the parameters.
+"""Derivatives of samples of the gamma family with respect to the parameters.
 
 If ``F(x; a)`` is a distribution function with density ``p``, the sample ``x`` that stays at the same quantile moves by
 ``dx/da = -(dF/da) / p`` (Figurnov, Mohamed, Mnih, "Implicit reparameterization gradients", 2018). For the gamma and
@@ -19,7 +19,7 @@ from retrograd.ops._scipy import sc
 
 _LARGE = 10.0  # parameters from which on there is the integral
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
-_DEPTH = 40.0  # exp(-40) is nothing beside 1
+_DEPTH = 40.0  # exp(-40) is negligible relative to 1
 
 
 # --- the gamma distribution -------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _beta_integral(a: Any, b: Any, x: Any) -> Any:
 
 
 def _by_size(series: Callable[..., Any], integral: Callable[..., Any], size: Any, *operands: Any) -> Any:
-    """Either formula where it is the better one, computed in float64."""
+    """Each of two formulas where it is the more accurate, computed in float64."""
     shape, dtype = np.broadcast_shapes(*(x.shape for x in operands)), operands[-1].dtype
     flat = [np.broadcast_to(x, shape).astype(np.float64).reshape(-1) for x in operands]
     large = np.broadcast_to(size, shape).reshape(-1) >= _LARGE

@@ -15,7 +15,7 @@ __all__ = ["CatTransform", "StackTransform"]
 
 
 class _Joined(Transform):
-    """Transforms for one part each of a tensor, along the dimension ``dim``."""
+    """Transforms, each for one part of a tensor along the dimension ``dim``."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)

@@ -62,7 +62,7 @@ class Transform:
         return other
 
     def _cache_parts(self) -> None:
-        """Give the transforms that it is made of a cache like its own."""
+        """Give the component transforms a cache of the same size."""
 
     @property
     def event_dim(self) -> int:
@@ -190,7 +190,7 @@ class _Inverse(Transform):
 
 
 def cached(parts: Sequence[Transform], cache_size: int) -> list[Transform]:
-    """The transforms, with caches if what is made of them has one."""
+    """The transforms, with caches if the transform composed of them has one."""
     return [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
 

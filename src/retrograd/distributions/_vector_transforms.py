@@ -59,7 +59,7 @@ class StickBreakingTransform(Transform):
     bijective = True
 
     def _log_odds(self, x: Any) -> Any:
-        """Those of each break, which for ``x = 0`` leave parts of the same size."""
+        """The log-odds of each break; for ``x = 0`` they give parts of equal size."""
         return x - self._log_parts(x)
 
     @staticmethod
@@ -163,6 +163,6 @@ def _identity(matrix: Any) -> Any:
 
 
 def _log_rest(x: Any) -> Any:
-    """The logarithm of the square of what the entries before each of a row leave of its length."""
+    """The logarithm of the squared length that the entries before each one leave in its row."""
     taken = vec_to_tril_matrix(log_of_one_minus_tanh_squared(x), -1)
     return taken.cumsum(-1) - taken

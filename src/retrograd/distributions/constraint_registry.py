@@ -135,7 +135,7 @@ for _matrices in (constraints.positive_definite, constraints.positive_semidefini
 
 
 def _register_parts(registry: ConstraintRegistry) -> None:
-    """What is made of other constraints asks the same registry for theirs."""
+    """Register the composite constraints, which look up their parts in the same registry."""
 
     @registry.register(constraints.independent)
     def independent(constraint: Any) -> Transform:

@@ -1,4 +1,4 @@
-"""Where parameters and samples may lie. ``constraint.check(value)`` says so for every event in a tensor."""
+"""Sets of valid parameters and samples. ``constraint.check(value)`` tests every event in a tensor."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """The set that only the parameters, or a distribution made with them, can tell."""
+    """A set that depends on the parameters of the distribution."""
 
     def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
         self._is_discrete = is_discrete
@@ -95,7 +95,7 @@ class _Dependent(Constraint):
         )
 
     def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> _Dependent:
-        """Return the same, of which more is known."""
+        """Return the same constraint with more of its properties given."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is None else is_discrete,
             event_dim=self._event_dim if event_dim is None else event_dim,
@@ -106,7 +106,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of distributions that is a constraint; asked of the class, a dependent one.
+    """A constraint as a property of distributions; accessed on the class, it is a dependent one.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class _DependentProperty(property, _Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Return whether only the parameters can tell what a constraint allows."""
+    """Return whether a constraint depends on the parameters of its distribution."""
     return isinstance(constraint, _Dependent)
 
 
@@ -224,7 +224,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What every component of a mixture allows; they lie along the dimension before that of events."""
+    """Values allowed by every component of a mixture; components lie along the dimension before events."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -250,7 +250,7 @@ def closed(constraint: Any) -> Any:
 
 
 def _all_of(found: Any, value: Any, event_dim: int) -> Tensor:
-    """Whether all that was found for an event of ``value`` is True."""
+    """Whether the results for an event of ``value`` are all True."""
     kept = value.ndim - event_dim
     if kept < 0:
         raise ValueError(f"Expected value.dim() >= {event_dim} but got {value.ndim}")
@@ -258,7 +258,7 @@ def _all_of(found: Any, value: Any, event_dim: int) -> Tensor:
 
 
 class _Joined(Constraint):
-    """Constraints that hold for one part each of a tensor, along the dimension ``dim``."""
+    """Constraints, each for one part of a tensor along the dimension ``dim``."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         if not all(isinstance(constraint, Constraint) for constraint in cseq):

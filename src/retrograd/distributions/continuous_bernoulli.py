@@ -1,4 +1,4 @@
-"""The continuous Bernoulli distribution, for data between 0 and 1 that are no yes and no."""
+"""The continuous Bernoulli distribution, for data anywhere between 0 and 1."""
 
 from __future__ import annotations
 

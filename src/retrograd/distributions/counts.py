@@ -19,7 +19,7 @@ __all__ = ["Multinomial", "NegativeBinomial"]
 
 
 class Multinomial(OverCategories):
-    """How often each of k categories comes in ``total_count`` independent draws.
+    """How often each of k categories occurs in ``total_count`` independent draws.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Multinomial(OverCategories):
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
-        possible = logits.masked_fill((value == 0) & logits.isinf(), 0.0)  # what does not come needs no probability
+        possible = logits.masked_fill((value == 0) & logits.isinf(), 0.0)  # an absent category needs none
         return ways + (possible * value).sum(-1)
 
     def entropy(self) -> Tensor:
@@ -92,14 +92,14 @@ class Multinomial(OverCategories):
 
 
 class NegativeBinomial(ByCountAndProbability):
-    """How many yes come before ``total_count`` noes; a yes has probability ``probs`` each time.
+    """The number of successes before ``total_count`` failures; ``probs`` is the probability of success.
 
-    It is a Poisson distribution whose rate is gamma distributed, so that ``total_count`` need be no integer.
+    It is a Poisson distribution whose rate is gamma distributed, so that ``total_count`` need not be an integer.
 
     Parameters
     ----------
     total_count
-        How many noes.
+        The number of failures.
     probs, logits
         The probability of a yes, below 1, or the logarithm of its odds.
 
@@ -130,7 +130,7 @@ class NegativeBinomial(ByCountAndProbability):
 
     @lazy_property
     def _rate(self) -> Gamma:
-        """The distribution of the rate of the yes."""
+        """The distribution of the Poisson rate of the successes."""
         return Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
 
     @no_grad()

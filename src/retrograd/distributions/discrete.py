@@ -53,7 +53,7 @@ class ByProbability(Distribution):
         return probs_to_logits(self.probs, is_binary=True)
 
     def _choose(self, probs: Any, logits: Any) -> Any:
-        """The one of the two that was given."""
+        """The one of the two arguments that was given."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self._by = "logits" if probs is None else "probs"
@@ -145,7 +145,7 @@ def _enumerated(values: Any, distribution: Distribution, expand: bool) -> Any:
 
 
 class Geometric(ByOneProbability):
-    """How often there is a no before the first yes, which has probability ``probs`` each time."""
+    """The number of failures before the first success, which has probability ``probs`` in each trial."""
 
     support = constraints.nonnegative_integer
 
@@ -196,7 +196,7 @@ class ByCountAndProbability(ByProbability):
 
 
 class Binomial(ByCountAndProbability):
-    """How many of ``total_count`` trials give a yes, which has probability ``probs`` in each."""
+    """The number of successes in ``total_count`` trials, each with probability ``probs`` of success."""
 
     arg_constraints: ClassVar = {
         "total_count": constraints.nonnegative_integer,
@@ -282,7 +282,7 @@ class _Categories(ByProbability):
         return probs_to_logits(self.probs)
 
     def _drawn(self, sample_shape: Sequence[int]) -> Any:
-        """Samples as numbers of categories."""
+        """Samples as indices of categories."""
         rows = self.probs.reshape(-1, self._events)
         shape = self._sample_shape(sample_shape)
         drawn = multinomial(rows, math.prod(shape), True)
@@ -430,7 +430,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Poisson(Elementwise, ExponentialFamily):
-    """How many events there are of a kind that is expected ``rate`` times."""
+    """The number of events, of which ``rate`` are expected."""
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
@@ -456,7 +456,7 @@ class Poisson(Elementwise, ExponentialFamily):
     def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # no event at rate 0 is certain
+        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # at rate 0, a count of 0 is certain
         return value * log_rate - rate - (value + 1).lgamma()
 
     @property

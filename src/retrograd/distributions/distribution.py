@@ -61,13 +61,13 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set whether distributions check parameters and values where they are not told."""
+        """Set whether distributions check parameters and values unless ``validate_args`` is given."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected True or False, but got {value!r}")
         Distribution._validate_args = value
 
     def _given(self) -> tuple[str, ...]:
-        """The names of the parameters that it was made from."""
+        """The names of the parameters that the distribution was made with."""
         return tuple(name for name in self.arg_constraints if name in vars(self))
 
     def _check_parameters(self) -> None:
@@ -96,7 +96,7 @@ class Distribution:
 
     @staticmethod
     def _sample_shape(given: Any) -> Sequence[int]:
-        """The shape of the samples that were asked for."""
+        """The requested sample shape."""
         if not isinstance(given, Iterable):
             raise TypeError(
                 f"sample_shape must be a tuple of ints, but got {given}; for {given} samples write ({given},)"
@@ -127,7 +127,7 @@ class Distribution:
         return object.__new__(type(self))
 
     def _options(self) -> dict[str, Any]:
-        """What else it was made with: arguments of the constructor that have no batch shape."""
+        """Further constructor arguments: those without a batch shape."""
         return {}
 
     def _checked_as(self, other: Distribution) -> Self:
@@ -223,7 +223,7 @@ class Distribution:
             raise ValueError(
                 f"The value argument to log_prob must be a Tensor, not {kind_name(value)}{to_be_made(value)}"
             )
-        # an event is whole: one number for all of a vector is no broadcasting, but another value than was meant
+        # events are not broadcast: one number for a whole vector is a different value, surely not the one meant
         if tuple(value.shape)[max(value.ndim - len(self._event_shape), 0) :] != tuple(self._event_shape):
             raise ValueError(
                 f"The right-most size of value must match event_shape: {tuple(value.shape)} vs "
@@ -252,7 +252,7 @@ class Elementwise(Distribution):
     """A distribution of numbers, one for each element of its parameters."""
 
     def _set(self, validate_args: bool | None, **parameters: Any) -> None:
-        """Take over the parameters, broadcast."""
+        """Set the parameters, broadcast."""
         for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
             setattr(self, name, value)
         super().__init__(value.shape, (), validate_args)

@@ -50,14 +50,14 @@ class ExponentialFamily(Distribution):
         return entropy - self._product(params, means) - carrier
 
     def _divergence(self, other: Any) -> Any:
-        """The divergence of another one of the same class from this one."""
+        """The divergence of another distribution of the same class from this one."""
         params, own, means = self._means()
         others = other._natural_params
         differences = [a - b for a, b in zip(others, params, strict=True)]
         return other._log_normalizer(*others) - own - self._product(differences, means)
 
     def _product(self, params: Sequence[Any], means: Sequence[Any]) -> Any:
-        """The inner products, one for each distribution."""
+        """The inner products, one for each distribution of the batch."""
         terms = [param * mean for param, mean in zip(params, means, strict=True)]
         ndims = len(self._batch_shape)
         total: Any = 0.0

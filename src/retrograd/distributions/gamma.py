@@ -40,7 +40,7 @@ def _standard_gamma(concentration: Any) -> Any:
 
 
 class _OfConcentration(Elementwise):
-    """One that depends on a concentration and a rate."""
+    """A distribution with a concentration and a rate."""
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     has_rsample = True

@@ -33,7 +33,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     Raises
     ------
     TypeError
-        If one of them is no class of distributions.
+        If one of them is not a class of distributions.
     """
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):

@@ -172,7 +172,7 @@ def _(q: Laplace, p: Normal) -> Any:
 def _by_moments(p: Any, q: Any) -> Any:
     (p_low, p_high), (q_low, q_high) = _bounds(p), _bounds(q)
     mean = p.mean
-    # whether p has samples that q has not
+    # whether p has samples outside of q's support
     beyond: Any = as_tensor((p_low < q_low) | (p_high > q_high), device=mean.device)
     if everywhere(beyond):
         return mean.new_full(broadcast_shapes(p.batch_shape, q.batch_shape), math.inf)

@@ -116,7 +116,7 @@ class LowRankMultivariateNormal(Distribution):
         return solve_triangular(self._capacitance_tril, self.cov_factor.mT / self.cov_diag.unsqueeze(-2), upper=False)
 
     def _squared_length(self, vectors: Any) -> Any:
-        """``v @ precision @ v`` of each."""
+        """``v @ precision @ v`` for each vector."""
         vectors = vectors.to(self._less_precise.dtype)
         less = (self._less_precise @ vectors.unsqueeze(-1)).squeeze(-1)
         return (vectors**2 / self.cov_diag).sum(-1) - (less**2).sum(-1)

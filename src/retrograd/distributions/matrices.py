@@ -195,7 +195,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         return n * (n - 1) / 4 * math.log(math.pi) + (self._freedoms() / 2).lgamma().sum(-1)
 
     def _normalizer(self) -> Tensor:
-        """The logarithm of what the density is divided by."""
+        """The logarithm of the density's normalising constant."""
         n = self._event_shape[-1]
         return self.df * (n / 2 * math.log(2) + self._half_log_det()) + self._log_gammas()
 

@@ -23,7 +23,7 @@ class ByCovariance(Distribution):
     _by: str
 
     def _choose(self, covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> Any:
-        """The one of the three that was given."""
+        """The one of the three arguments that was given."""
         matrices = {
             "covariance_matrix": covariance_matrix,
             "precision_matrix": precision_matrix,

@@ -95,7 +95,7 @@ class ExpRelaxedCategorical(OverCategories):
 
 
 class _Relaxed(NamedTransform):
-    """The image of one of those above, whose parameters it has."""
+    """The image of one of the distributions above, with its parameters."""
 
     has_rsample = True
     base_dist: Any

@@ -1,4 +1,4 @@
-"""What those who write distributions need: parameters of one shape, probabilities as logits, triangles as vectors."""
+"""Helpers for writing distributions: parameters of one shape, probabilities as logits, triangles as vectors."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from retrograd.special import i0e, i1e
 
 __all__ = ["VonMises"]
 
-_NARROW = 1e6  # from this concentration on, the normal distribution is as near as float64 tells
+_NARROW = 1e6  # from this concentration on, the normal distribution agrees to the precision of float64
 
 
 class VonMises(Elementwise):

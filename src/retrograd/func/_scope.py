@@ -21,7 +21,7 @@ class Argument(Node):
 
     __slots__ = ("array", "scope")
 
-    array: Any  # what is given there
+    array: Any  # the tensor passed there
     scope: Scope
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
@@ -70,7 +70,7 @@ class Scope:
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
-        """A block that goes back through the graph of this one, for whoever records gradients now."""
+        """A block that goes back through the graph of this scope, recording if gradients are recorded now."""
         local = state.local
         previous, self.recording = self.recording, local.grad_enabled
         untracked, local.untracked = local.untracked, local.untracked or not previous
@@ -80,12 +80,12 @@ class Scope:
             self.recording, local.untracked = previous, untracked
 
     def argument(self, tensor: Any) -> Tensor:
-        """A stand-in for an argument, to differentiate with respect to: the same values, with a node of its own.
+        """A stand-in for an argument to differentiate with respect to: the same values, with its own node.
 
         Raises
         ------
         ValueError
-            If it is no tensor.
+            If it is not a tensor.
         RuntimeError
             If it is not of a floating or complex dtype.
         """
@@ -132,7 +132,7 @@ class Scope:
         return False
 
     def released(self, value: Any, recorded: bool = False) -> Any:
-        """What to hand out: a tensor without its history, if that leads to the arguments only. So are its tangents.
+        """The tensor to return: without its history, if that leads to the arguments only. Tangents likewise.
 
         A history is kept only if gradients are recorded outside, or if it is ``recorded`` in any case.
         """
@@ -169,7 +169,7 @@ def chosen(argnums: Argnums, args: tuple[Any, ...]) -> Any:
     Raises
     ------
     RuntimeError
-        If a position is out of range, given twice, or no int.
+        If a position is out of range, given twice, or not an int.
     """
     if isinstance(argnums, int):
         return args[_position(argnums, len(args))]
@@ -203,7 +203,7 @@ def replaced(argnums: Argnums, args: tuple[Any, ...], new: Any) -> tuple[Any, ..
 
 
 def split_aux(output: Any, has_aux: bool, transform: str) -> tuple[Any, Any]:
-    """The output and what comes beside it."""
+    """The output and the auxiliary values."""
     if not has_aux:
         return output, None
     if not isinstance(output, tuple) or len(output) != 2:
@@ -222,7 +222,7 @@ def check_differentiable(leaves: Sequence[Tensor], transform: str) -> None:
 
 
 def check_real(leaves: Sequence[Any], transform: str, what: str) -> None:
-    """Raise if one of the tensors is complex: a Jacobian would have to say by which part of it."""
+    """Raise if a tensor is complex: a Jacobian would have to say which of its parts is meant."""
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and leaf._data.dtype.kind == "c":
             raise RuntimeError(
@@ -244,7 +244,7 @@ def check_tensors(leaves: Sequence[Any], transform: str) -> None:
 
 
 def to_be_array(value: Any) -> str:
-    """What to make of an argument that cannot be differentiated by, for the end of a complaint."""
+    """How to convert an argument that cannot be differentiated, for the end of an error message."""
     if is_torchs(value):
         return to_be_made(value)
     return (
@@ -254,7 +254,7 @@ def to_be_array(value: Any) -> str:
 
 
 def without_history(value: Any, has_aux: bool = False) -> str:
-    """How something was returned in the place of a tensor, for the end of a complaint."""
+    """What was returned in place of a tensor, for the end of an error message."""
     if isinstance(value, tuple) and not has_aux:
         return "; with has_aux=True, the function may return something beside the value"
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)):

@@ -175,7 +175,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """
     name = "linearize(f, *primals)"
     primals = as_tensors(primals)
-    # directions that stand for all those to come; their values do not matter
+    # placeholders for the directions to come; their values do not matter
     still = tree_map(lambda leaf: zeros_like(leaf) if isinstance(leaf, Tensor) else leaf, primals)
     values, directions, nesting = _checked_pair(name, primals, still)
     with Scope() as scope:
@@ -259,7 +259,7 @@ def by_columns(
     randomness: str = "error",
     only_real: bool = False,
 ) -> Callable[..., Any]:
-    """What :func:`jacfwd` does, also where complex tensors are among the arguments and outputs."""
+    """The implementation of :func:`jacfwd`, which also allows complex arguments and outputs."""
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -271,7 +271,7 @@ def by_columns(
         for leaf in inputs:
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(f"jacfwd: Expected all inputs to be tensors, got {type(leaf)}{to_be_array(leaf)}")
-        kept: list[Any] = []  # the structure of the outputs, and what comes beside them
+        kept: list[Any] = []  # the structure of the outputs, and the auxiliary values
 
         def push(*vectors: Any) -> Any:
             def of_leaves(*leaves: Any) -> Any:

@@ -45,7 +45,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     -------
     callable
         Takes the arguments of ``func`` and returns the gradient, structured as the argument (a tuple, if ``argnums`` is
-        one); with ``has_aux`` a pair of that and what came beside the value.
+        one); with ``has_aux`` a pair of that and the auxiliary output.
 
     Raises
     ------
@@ -362,7 +362,7 @@ def jacrev(
 
 
 def one_hot_basis(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """For tensors of n elements together, a batch of n such tensors in each of which another element is 1."""
+    """For tensors of n elements in all, a batch of n such tensors, each with a different element 1, the rest 0."""
     count = sum(tensor.numel() for tensor in tensors)
     basis, start = [], 0
     for tensor in tensors:

@@ -46,7 +46,7 @@ def functional_call(
         With ``strict``, for missing and unexpected names. If a parametrized tensor is given instead of what it is
         computed from.
     TypeError
-        If something that is no tensor is given, or the name of something that is none.
+        If something that is not a tensor is given, or the name of something that is none.
     ValueError
         If two dicts give the same name, or two names of one shared parameter different tensors; if something else than
         dicts is given.

@@ -351,7 +351,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # checkers know what is there
+if not TYPE_CHECKING:  # for type checkers
 
     def __getattr__(name):
         raise missing(__name__, name)

@@ -156,7 +156,7 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
 
 
 def _implied_dim(name: str, input: Tensor, dim: int | None) -> int:
-    """The dimension that was meant where none was given: torch's old guess, with its warning."""
+    """The dimension used where none is given: torch's old default, with its warning."""
     if dim is not None:
         return dim  # the operation looks at the input
     check_tensors(name, input=input)

@@ -74,7 +74,7 @@ def scaled_dot_product_attention(
 
 
 def _shared(x: Tensor, query: Tensor) -> Tensor:
-    """Keys or values with every head as often as heads of the query share it."""
+    """Keys or values with every head repeated for the query heads that share it."""
     if x.ndim < 3 or query.ndim < 3 or query.shape[-3] % x.shape[-3]:
         raise RuntimeError(
             "Number of heads in key and value must divide the number of heads in query, but got query "

@@ -58,7 +58,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises
     ------
     ValueError
-        If ``p`` is no probability.
+        If ``p`` is not a probability.
 
     Examples
     --------

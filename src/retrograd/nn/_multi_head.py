@@ -20,7 +20,7 @@ __all__ = ["Heads", "attend_with_heads", "multi_head_attention_forward"]
 
 
 class Heads(NamedTuple):
-    """What attention with several heads is made of.
+    """The parts of attention with several heads.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _check(
 
 
 def _check_static(heads: Heads, batch: int, head_dim: int) -> None:
-    """Raise unless what replaces projected keys and values has their shape, and nothing is to be appended to it."""
+    """Raise unless replacements of projected keys and values have their shape and nothing is to be appended."""
     for what, static in (("static_k", heads.static_k), ("static_v", heads.static_v)):
         if static is None:
             continue
@@ -167,7 +167,7 @@ def _projections(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value after their projections, as ``(L, N, E)``."""
 
-    def arranged(x: Tensor) -> Tensor:  # what is projected, so that it lies in order for that
+    def arranged(x: Tensor) -> Tensor:  # before projection, which needs that order
         return x.unsqueeze(1) if not batched else x.transpose(0, 1) if heads.batch_first else x
 
     if query is key is value and heads.in_proj_weight is not None:

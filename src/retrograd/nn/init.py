@@ -193,7 +193,7 @@ def eye_(tensor: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If the tensor is no matrix.
+        If the tensor is not a matrix.
     """
     if tensor.ndim != 2:
         raise ValueError(f"Only tensors with 2 dimensions are supported, got shape {list(tensor.shape)}")
@@ -214,7 +214,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Raises
     ------
     ValueError
-        If the tensor has not 3, 4 or 5 dimensions, or if its first is no multiple of ``groups``.
+        If the tensor has not 3, 4 or 5 dimensions, or if its first is not a multiple of ``groups``.
     """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"Only tensors with 3, 4, or 5 dimensions are supported, got shape {list(tensor.shape)}")
@@ -233,7 +233,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs an output depends on, and how many outputs an input has a part in."""
+    """How many inputs an output depends on, and how many outputs an input contributes to."""
     if tensor.ndim < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, "
@@ -362,7 +362,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     Raises
     ------
     ValueError
-        If the tensor is no matrix.
+        If the tensor is not a matrix.
     """
     if tensor.ndim != 2:
         raise ValueError(f"Only tensors with 2 dimensions are supported, got shape {list(tensor.shape)}")

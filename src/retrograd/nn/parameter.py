@@ -77,7 +77,7 @@ class Parameter(Tensor, metaclass=_Marked):
     Raises
     ------
     TypeError
-        If ``data`` is no tensor.
+        If ``data`` is not a tensor.
     RuntimeError
         If it requires grad but is neither floating point nor complex.
 
@@ -191,7 +191,7 @@ class UninitializedTensorMixin(Tensor):
 
     @property
     def device(self) -> Device:
-        """Where the elements will be."""
+        """The device that the elements will be on."""
         return self._pending_device
 
     def is_floating_point(self) -> bool:

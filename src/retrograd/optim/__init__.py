@@ -50,7 +50,7 @@ own_methods(globals(), "step")
 
 add_paths(__name__, {"adamw": f"{__name__}.adam"})
 
-if not TYPE_CHECKING:  # checkers know what is there
+if not TYPE_CHECKING:  # for type checkers
 
     def __getattr__(name):
         raise missing(__name__, name)

@@ -26,7 +26,7 @@ from retrograd.core.tensor import Tensor
 
 # Elements of the largest block (measured): smaller ones are more calls, and threads wait for the interpreter lock.
 BLOCK = LONGEST
-# From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do. Kernels
+# The number of elements from which threads pay off: sooner than for a single ufunc, as there is more to do. Kernels
 # of few passes need more (measured).
 LARGE = 1 << 19
 # Elements up to which parameters are updated together (measured).
@@ -44,7 +44,7 @@ Kernel = Callable[..., None]
 
 
 class Update(NamedTuple):
-    """What a step does to parameters.
+    """The update of a parameter in a step.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class _Task:
 
     @property
     def update(self) -> Update:
-        """What is done in this step."""
+        """The update of this step."""
         return self._step.updates[self.numbers[0]]
 
     def fill(self) -> None:
@@ -161,7 +161,7 @@ class _Task:
 
 
 def _is_on(arrays: Sequence[Any]) -> bool:
-    """Whether the vector of such arrays is on their memory."""
+    """Whether the joined vector shares the arrays' memory."""
     return len(arrays) == 1 and bool(arrays[0].flags.c_contiguous)
 
 
@@ -211,7 +211,7 @@ class Plan:
             rows.append(tensors[start : (start := start + 1 + len(update.state))])
         arrays = [param._data for param, *_ in rows]
         are_apart = _are_apart(arrays)
-        # one that is on the memory of another is updated after it, not from what was there before
+        # a parameter that shares another's memory is updated after it, from the new values
         groups = _joined_if_small(updates, arrays) if are_apart else [[number] for number in range(len(rows))]
         self._step = _Step()
         tasks = [
@@ -284,7 +284,7 @@ def _cut(tasks: Sequence[_Task], threads: int) -> list[_Block]:
 
 
 def _even_borders(low: int, high: int) -> Iterator[int]:
-    """Where blocks of even size end that make up ``low`` to ``high``."""
+    """The ends of blocks of even size that make up ``low`` to ``high``."""
     count = max(-(-(high - low) // (BLOCK - LINE)), 1)  # a border may be moved by a line
     for number in range(1, count):
         yield low + (high - low) * number // count // LINE * LINE
@@ -295,6 +295,6 @@ _run = methodcaller("run")
 
 
 def _are_apart(arrays: Sequence[Any]) -> bool:
-    """Whether no two of the arrays on the CPU reach into each other's memory."""
+    """Whether no two of the arrays on the CPU share memory."""
     bounds = sorted(byte_bounds(array) for array in arrays if type(array) is np.ndarray)
     return all(end <= start for (_, end), (start, _) in pairwise(bounds))

@@ -32,7 +32,7 @@ def check_not_negative(value: Any, what: str) -> None:
 
 
 def check_number(value: Any, what: str) -> None:
-    """Raise for what is no number, such as the text that YAML makes of 1e-3."""
+    """Raise for what is not a number, such as the string that YAML reads 1e-3 as."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         advice = "; convert it with float()" if isinstance(value, str) else ""
         raise TypeError(f"Invalid {what}: {value!r} is of type {type(value).__name__}, not a number{advice}")
@@ -97,14 +97,14 @@ class ElementwiseOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._plan = None  # it would keep the arrays alive that were there before
+        self._plan = None  # it would keep the previous arrays alive
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        """What is remembered of a parameter before its first step."""
+        """The state of a parameter before its first step."""
         return {"step": scalar(0.0), **{name: filled_like(param) for name in self._kept}}
 
     def _state_of(self, group: Group, param: Tensor) -> dict[str, Any]:
-        """What is remembered of a parameter."""
+        """The state of a parameter."""
         state = self.state[param]
         if not state:
             state.update(self._new_state(group, param))
@@ -153,7 +153,7 @@ class ElementwiseOptimizer(Optimizer):
             updates.append(update)
             grads.append(param._grad._data)
             tensors += (param, *map(state.__getitem__, update.state))
-        plan, self._plan = self._plan, None  # only a plan that was carried out is kept
+        plan, self._plan = self._plan, None  # only a plan that was completed is kept
         if plan is None or not plan.fits(updates, tensors):
             plan = Plan(updates, tensors, self._large)
         plan.run(updates, grads)
@@ -163,7 +163,7 @@ class ElementwiseOptimizer(Optimizer):
         return loss
 
     def _update(self, group: Group, numbers: tuple[float, ...]) -> Update:
-        """An update that heeds the options which all optimizers have."""
+        """An update that also applies the options common to all optimizers."""
         kernel, names = self._kernel(group, numbers)
         # a group may come with options that are meant for another optimizer
         weight_decay = number(group["weight_decay"]) if "weight_decay" in self.defaults else 0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Point(NamedTuple):
-    """What is known at a step ``t`` along the direction: value, gradient, and slope, their product."""
+    """The evaluation at a step ``t`` along the direction: value, gradient, and slope, their product."""
 
     t: float
     value: float
@@ -21,10 +21,10 @@ class Point(NamedTuple):
 
 
 def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
-    """Where the cubic through two points with their slopes has its minimum, clipped to bounds; equation 3.59."""
+    """The minimizer of the cubic through two points with their slopes, clipped to bounds; equation 3.59."""
     if a.t > b.t:
         a, b = b, a
-    if a.t == b.t:  # a learning rate of 0, or one that no number can halve
+    if a.t == b.t:  # a learning rate of 0, or one too small to be halved
         return (low + high) / 2
     d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.t - b.t)
     square = d1 * d1 - a.slope * b.slope
@@ -37,7 +37,7 @@ def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
 
 
 class Conditions(NamedTuple):
-    """What is asked of a step from ``start``; equations 3.7."""
+    """The conditions on a step from ``start``; equations 3.7."""
 
     start: Point
     c1: float

@@ -15,11 +15,11 @@ class MatrixwiseOptimizer(Optimizer):
     """An optimizer whose update of an element depends on the others of its parameter, for real parameters."""
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        """What is remembered of a parameter before its first step."""
+        """The state of a parameter before its first step."""
         raise NotImplementedError
 
     def _update(self, group: Group, param: Any, grad: Any, state: dict[str, Any]) -> None:
-        """Overwrite a parameter, an array, by its gradient and by what is remembered of it."""
+        """Overwrite a parameter (an array), using its gradient and its state."""
         raise NotImplementedError
 
     @no_grad()

@@ -21,7 +21,7 @@ __all__ = ["LBFGS"]
 
 
 class _Withheld(Exception):  # noqa: N818 (no error, and not seen outside)
-    """A watch wants no step from the point just evaluated."""
+    """Raised when an anomaly watch withholds the step from the point just evaluated."""
 
 
 class LBFGS(Optimizer):
@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
 
 
 class _Curvature:
-    """The last changes of the parameters and of the gradient, which stand for the inverse of the Hessian."""
+    """The last changes of the parameters and of the gradient, which approximate the inverse of the Hessian."""
 
     def __init__(self, state: dict[str, Any], history_size: int) -> None:
         self.size = history_size
@@ -164,7 +164,7 @@ class _Curvature:
         return direction
 
     def to_state(self, dtype: Any) -> dict[str, Any]:
-        """What the next step begins with; the numbers in the precision of gradients of a dtype, or in float32."""
+        """The state for the next step; the numbers in the precision of gradients of a dtype, or in float32."""
         precise = float64 if dtype == np.float64 else float32
         return {
             "old_dirs": [wrap(change) for change in self.gradient_changes],

@@ -113,7 +113,7 @@ class Muon(MatrixwiseOptimizer):
 
 
 def _stretch(name: str | None, rows: int, columns: int) -> float:
-    """What the learning rate is multiplied by for a matrix of this shape."""
+    """The factor of the learning rate for a matrix of this shape."""
     if name == "match_rms_adamw":
         return 0.2 * math.sqrt(max(rows, columns))
     return math.sqrt(max(1, rows / columns)) if columns else 1.0

@@ -25,7 +25,7 @@ from retrograd.queries import typename
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
-ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]  # for those who annotate
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]  # for annotations
 Group = dict[str, Any]
 Closure = Callable[[], Any]
 
@@ -88,12 +88,12 @@ def _run(step: Callable[..., Any], optimizer: Optimizer, args: Any, kwargs: Any)
 
 
 def _all_of(some: dict[int, Any], others: dict[int, Any]) -> Iterable[Callable[..., Any]]:
-    """The hooks that are there now; one of them may remove itself."""
+    """A copy of the current hooks, since one of them may remove itself."""
     return (*some.values(), *others.values()) if some or others else ()
 
 
 class Optimizer:
-    """What updates parameters by their gradients.
+    """The base of all optimizers, which update parameters by their gradients.
 
     A subclass passes the default values of its options to this class's ``__init__`` and defines :meth:`step`.
 
@@ -180,7 +180,7 @@ class Optimizer:
         self.__dict__.update(state)
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hooks()
-        for group in self.param_groups:  # an option that the saving program did not know yet
+        for group in self.param_groups:  # an option that did not exist in the program that saved
             for name, default in self.defaults.items():
                 group.setdefault(name, default)
         for kept in self.state.values():
@@ -208,7 +208,7 @@ class Optimizer:
         Raises
         ------
         TypeError
-            If it is no dict, if the parameters are in a set, or if they are no tensors.
+            If it is not a dict, if the parameters are in a set, or if they are not tensors.
         KeyError
             If it has no parameters.
         ValueError
@@ -324,7 +324,7 @@ class Optimizer:
             return closure()
 
     def _is_withheld(self) -> bool:
-        """Whether a watch has found the gradients not worth a step; see :mod:`retrograd.anomaly`."""
+        """Whether an anomaly watch rejects a step with these gradients; see :mod:`retrograd.anomaly`."""
         return state.monitor is not None and not state.monitor.before_step(self)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -465,7 +465,7 @@ def scalar(value: float) -> Tensor:
 
 
 def _advice(params: Any) -> str:
-    """What to give in place of what is no list of parameters."""
+    """What to pass instead of something that is not a list of parameters."""
     if isinstance(params, Tensor):
         return "; put it into a list"
     if hasattr(params, "parameters"):
@@ -474,7 +474,7 @@ def _advice(params: Any) -> str:
 
 
 def _why_empty(params: Any) -> str:
-    """How it may have come that there are no parameters."""
+    """A possible reason why there are no parameters."""
     if not isinstance(params, types.GeneratorType):
         return ""
     return ": the generator was used up before, or the layers are in a plain list, which hides them; use a ModuleList"

@@ -89,7 +89,7 @@ class Rprop(ElementwiseOptimizer):
             np.multiply(step_size, grow, out=step_size, where=a > 0)
             np.clip(step_size, smallest, largest, out=step_size)
             prev[...] = grad
-            prev[turned] = 0  # the element stays where it is, once
+            prev[turned] = 0  # the element skips one step
             np.sign(prev, out=b)
             np.multiply(b, step_size, out=b)
             np.subtract(param, b, out=param, where=b == b)  # NaN has no sign to go by, and torch's sign of it is 0

@@ -157,7 +157,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Let the parameters of the model enter the means; the first time, they are copied.
+        """Add the parameters of the model to the means; the first time, they are copied.
 
         Raises
         ------
@@ -288,7 +288,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
-        """How much of the way is behind after so many steps."""
+        """The fraction of the annealing completed after a number of steps."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 

@@ -76,7 +76,7 @@ class Generator:
         Raises
         ------
         RuntimeError
-            If ``seed`` is no int.
+            If ``seed`` is not an int.
         ValueError
             If it has more than 64 bits.
         """
@@ -91,7 +91,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start anew from a seed of 64 bits that nobody could have foretold, and return that."""
+        """Start anew from an unpredictable seed of 64 bits, and return it."""
         self.manual_seed(int.from_bytes(os.urandom(8)))
         return self._seed
 
@@ -109,7 +109,7 @@ class Generator:
         Raises
         ------
         TypeError
-            If ``new_state`` is no tensor of bytes.
+            If ``new_state`` is not a tensor of bytes.
         RuntimeError
             If it does not have the length of a state.
         """
@@ -172,7 +172,7 @@ class Generator:
 
 
 def _set_state(generator: np.random.Generator, state: Any) -> None:
-    """Set the state of NumPy's generator while nobody draws from it."""
+    """Set the state of NumPy's generator while no thread draws from it."""
     bits: Any = generator.bit_generator
     with bits.lock:
         bits.state = state
@@ -190,7 +190,7 @@ default_generator.seed()
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads that may be drawing, with a lock in their hands."""
+    """A forked child has none of the threads that may have held a lock while drawing."""
     locks: list[Any] = [default_generator._lock]
     if default_generator._made is not None:
         locks.append(default_generator._made.bit_generator.lock)
@@ -226,7 +226,7 @@ def manual_seed(seed: Any) -> Generator:
 
 
 def seed() -> int:
-    """Let the default generator start anew from a seed that nobody could have foretold, and return that."""
+    """Let the default generator start anew from an unpredictable seed, and return it."""
     return default_generator.seed()
 
 
@@ -247,7 +247,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None) -> Iterator[None]:
-    """Within the block, draw from the default generator without a trace: its state is restored at the end.
+    """Within the block, draw from the default generator without lasting effect: its state is restored at the end.
 
     ``devices`` and ``device_type`` are accepted because torch has them; the one state here covers all devices.
     """

@@ -85,7 +85,7 @@ def _filled(
     fill: Callable[[Any, Generator], Any],
     generator: Generator | None,
 ) -> Tensor:
-    """Samples written over the array that ``empty`` makes."""
+    """Samples written into the array that ``empty`` makes."""
     check_dtype(request.name, request.dtype, "fc")
     source = generator_of(request.name, generator)
     return request.make(lambda xp: fill(with_room(empty(xp)), source))
@@ -350,7 +350,7 @@ def multinomial(
 def _indices_without_replacement(weights: Any, count: int, rng: Any) -> Any:
     """The first ``count`` arrivals, where index i arrives after an exponential time of rate ``weights[i]``.
 
-    The first is i with probability proportional to its weight, and the others are as if it had never been there.
+    The first is i with probability proportional to its weight, and the rest follow as if it had never been present.
     """
     with np.errstate(divide="ignore"):
         arrival = rng.standard_exponential(weights.shape) / weights

@@ -23,12 +23,12 @@ from retrograd.random.generator import Generator, generator_of
 
 
 def module_of(array: Any) -> Any:
-    """NumPy, or the library that an array is of."""
+    """The array library of an array: NumPy or CuPy."""
     return np if isinstance(array, (np.ndarray, BatchedArray)) else array_module(_device("cuda"))
 
 
 def check_dtype(name: str, dtype: NumpyDType, kinds: str) -> None:
-    """Raise unless a dtype is of one of NumPy's kinds."""
+    """Raise unless a dtype is of one of some kinds (NumPy's codes)."""
     if dtype.kind not in kinds:
         raise NotImplementedError(
             f'"{name}" not implemented for {dtype.name}; sample in another dtype and convert the result with .to()'
@@ -51,7 +51,7 @@ def _draw(method: Callable[..., Any], array: Any) -> None:
 
 
 def fill_uniform(array: Any, generator: Generator) -> Any:
-    """Uniform on [0, 1); both parts, if complex."""
+    """Fill with uniform samples on [0, 1); both parts, if complex."""
     rng = generator.on(module_of(array))
     for part in _parts(array):
         if part.dtype == np.float16:  # a float32 just below 1 would be rounded to 1
@@ -62,7 +62,7 @@ def fill_uniform(array: Any, generator: Generator) -> Any:
 
 
 def fill_normal(array: Any, generator: Generator) -> Any:
-    """Of mean 0 and variance 1, which the parts share, if complex."""
+    """Fill with normal samples of mean 0 and variance 1 (1/2 for each part, if complex)."""
     rng = generator.on(module_of(array))
     for part in _parts(array):
         _draw(rng.standard_normal, part)
@@ -72,7 +72,7 @@ def fill_normal(array: Any, generator: Generator) -> Any:
 
 
 def fill_integers(array: Any, low: int, high: int, generator: Generator) -> Any:
-    """Uniform on the integers from ``low`` to ``high``, both inclusive."""
+    """Fill uniformly with integers from ``low`` to ``high``, both inclusive."""
     rng = generator.on(module_of(array))
     dtype = array.dtype if array.dtype.kind in "iu" else np.int64
     array[...] = rng.integers(low, high, array.shape, dtype=dtype, endpoint=True)
@@ -101,7 +101,7 @@ def check_integers(name: str, dtype: NumpyDType, low: int, high: int) -> None:
 
 
 def largest_integer(dtype: NumpyDType) -> int:
-    """The largest integer up to which a dtype has them all."""
+    """The largest integer up to which a dtype represents all integers."""
     if dtype.kind == "b":
         return 1
     return int(2 ** (np.finfo(dtype).nmant + 1)) if dtype.kind == "f" else int(np.iinfo(dtype).max)
@@ -116,13 +116,13 @@ def fill_bernoulli(array: Any, p: Any, generator: Generator) -> Any:
             raise RuntimeError("bernoulli expects all probabilities to be in [0, 1]")
     elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={p:g}")
-    # in double precision: float32 knows no probabilities below 2**-24
+    # in double precision: float32 cannot resolve probabilities below 2**-24
     array[...] = generator.on(module_of(array)).random(array.shape) < p
     return array
 
 
 def deviation(name: str, std: Any) -> float:
-    """A standard deviation that is a number, checked."""
+    """The standard deviation, a number, after checking it."""
     spread = as_real(name, "std", std)
     if not spread >= 0:
         raise RuntimeError(f"{name} expects std >= 0.0, but found std {spread:g}")
@@ -147,7 +147,7 @@ def no_gradient(g: Any) -> Any:
 
 
 def _sampler(**rules: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function that fills an array a method of Tensor."""
+    """Turn a function that fills an array into a method of Tensor."""
 
     def register(fill: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(fill)
@@ -259,7 +259,7 @@ def random_(input: Any, from_: Any = ..., to: Any = ..., generator: Generator | 
         from_, to = 0, from_
     first = 0 if from_ is ... else as_int("random_", "from", from_)
     last = largest_integer(input.dtype) if to is None or to is ... else as_int("random_", "to", to) - 1
-    # the last of int64 has none behind it
+    # the largest int64 has no successor
     check_integers("random_", input.dtype, first, min(last + 1, 2**63 - 1))
     fill_integers(input, first, last, generator_of("random_", generator))
 

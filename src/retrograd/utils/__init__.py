@@ -1,4 +1,4 @@
-"""Beside autograd: recomputing instead of keeping, loading data, and memory shared with other libraries."""
+"""Besides autograd: recomputing instead of keeping, loading data, and memory shared with other libraries."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ __all__ = ["checkpoint", "data", "dlpack"]
 
 add_paths(__name__, {"hooks": "retrograd.core.hooks"})
 
-if not TYPE_CHECKING:  # checkers know what is there
+if not TYPE_CHECKING:  # for type checkers
 
     def __getattr__(name):
         raise missing(__name__, name)

@@ -1,6 +1,6 @@
 """Nested containers taken apart and put together again, under the names of torch's ``utils._pytree``.
 
-A leaf is what is no tuple, list, dict, deque or named tuple; None is a leaf, too.
+Anything but a tuple, list, dict, deque or named tuple is a leaf; None is a leaf, too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree) -> PyTree:
 
 
 def _up_to(structure: TreeSpec, tree: Any) -> Iterator[Any]:
-    """What a tree has in the places of the leaves of a structure."""
+    """The subtrees of a tree at the leaves of a structure."""
     if structure.kind is None:
         yield tree
         return
@@ -76,7 +76,7 @@ def _up_to(structure: TreeSpec, tree: Any) -> Iterator[Any]:
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree) -> PyTree:
-    """Call ``func`` with every leaf, for what it does to it, and return the tree."""
+    """Call ``func`` with every leaf, for its side effects, and return the tree."""
     tree_map(func, tree, *rests)
     return tree
 

@@ -60,17 +60,17 @@ _group: ContextVar[GraphExecGroup | None] = ContextVar("_group", default=None)
 
 
 class Slot:
-    """The place of a saved tensor that will be recomputed. The graph holds it; nobody else does."""
+    """The place of a saved tensor that will be recomputed. Only the graph holds it."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Access:
-    """Stands for a look at a saved tensor outside of any backward."""
+    """Stands for an access to a saved tensor outside of any backward."""
 
 
 class _Enough(BaseException):
-    """Everything that is needed has been recomputed. (No error, and nothing that the function should catch.)"""
+    """Everything that is needed has been recomputed. (Not an error, and not to be caught by the function.)"""
 
 
 def _levels_since(start: int, tensor: Tensor) -> list[Level]:
@@ -136,7 +136,7 @@ class Region:
         self.slots: list[weakref.ref[Slot]] = []
         self.saved_facts: list[Any] = []
         self.start = Level(0).number
-        self.saved_levels: list[list[Level]] = []  # those of the calls of vmap in the function
+        self.saved_levels: list[list[Level]] = []  # levels of the calls of vmap in the function
         self.complete = False
         self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
 
@@ -236,7 +236,7 @@ class Region:
         return tensor
 
     def _as_first(self, run: _Run, tensor: Tensor, position: int) -> Tensor:
-        """A recomputed tensor as the graph knows it: with the first call's levels for the vmaps in the function."""
+        """A recomputed tensor as the graph expects it: with the first call's levels for the vmaps in the function."""
         first = dict(zip(_levels_since(run.start, tensor), self.saved_levels[position], strict=False))
         data: Any = tensor._data
         if not first:
@@ -302,7 +302,7 @@ class OperationLog(Observer):
 
 
 def compare(forward: list[tuple[str, str]], again: list[tuple[str, str]]) -> str:
-    """Say where two lists of operations part, with a few operations before and after."""
+    """Say where two lists of operations diverge, with a few operations before and after."""
     same = next(
         (k for k, (one, other) in enumerate(zip(forward, again, strict=False)) if one != other),
         min(len(forward), len(again)),

@@ -1,4 +1,4 @@
-"""Trade time for memory: compute again in backward what need not be kept until then, as ``torch.utils.checkpoint``."""
+"""Trade time for memory: recompute in backward what is not kept until then, as ``torch.utils.checkpoint``."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # checkers know what is there
+if not TYPE_CHECKING:  # for type checkers
 
     def __getattr__(name):
         raise missing(__name__, name)

@@ -59,7 +59,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count a write that was made behind autograd's back, so that a later backward notices it.
+    """Count a write that bypassed autograd, so that a later backward notices it.
 
     In-place operations count by themselves; this is for code that writes to the array, for example through
     ``x.detach().numpy()``. Inference tensors count no versions and are left as they are.

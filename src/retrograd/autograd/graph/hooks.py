@@ -67,7 +67,7 @@ class saved_tensors_hooks:  # noqa: N801 (torch's name)
         if local.saved_hooks_disabled is not None:
             raise RuntimeError(local.saved_hooks_disabled)
         hooks = *(local.saved_hooks or ()), (self.pack_hook, self.unpack_hook)
-        local.saved_hooks, local.mode = hooks, state.WATCHED  # by no call, in which an interrupt may come
+        local.saved_hooks, local.mode = hooks, state.WATCHED  # without a call, during which an interrupt could arrive
 
     def __exit__(self, *exc: object) -> None:
         local = state.local
@@ -280,12 +280,12 @@ def _current_task() -> GraphTask:
 
 
 def _place_of(tensor: Tensor) -> Callable[[], Node | None]:
-    """How to find the node at which the gradient of ``tensor`` arrives, without keeping it alive."""
+    """A function that finds the node where the gradient of ``tensor`` arrives, without keeping it alive."""
     if not tensor.is_leaf:
         edge = tensor._resolve_edge()
         assert edge is not None
         return weakref.ref(edge[0])
-    leaf = weakref.ref(tensor)  # its node may come and go
+    leaf = weakref.ref(tensor)  # its node may be freed and made again
 
     def accumulator() -> Node | None:
         living = leaf()
@@ -310,7 +310,7 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
     Raises
     ------
     TypeError, ValueError
-        If ``budget`` is no number from 0 to 1.
+        If ``budget`` is not a number from 0 to 1.
     RuntimeError
         Otherwise.
     """

@@ -1,4 +1,4 @@
-"""Writing to tensors that are saved for backward, without harm."""
+"""Writing to tensors that are saved for backward without invalidating the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTSIDE = (
 
 
 class _Kept:
-    """A saved array: the tensor's own until somebody is about to write to its storage, a copy from then on.
+    """A saved array: the tensor's own until its storage is about to be written to, a copy from then on.
 
     It holds the record of its storage, which therefore lives as long as something of the storage is saved.
     """

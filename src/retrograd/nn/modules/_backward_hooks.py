@@ -31,7 +31,7 @@ class BackwardHookFunction(Function):
 
 
 class _Places:
-    """Where the tensors are among some values."""
+    """The positions of the tensors among some values."""
 
     def __init__(self, values: tuple[Any, ...], positions: list[int]) -> None:
         self.length = len(values)
@@ -45,7 +45,7 @@ class _Places:
         return tuple(values)
 
     def pick(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Of one value for each the ones for the tensors."""
+        """From one value for each position, those for the tensors."""
         return tuple(values[position] for position in self.positions)
 
 
@@ -98,7 +98,7 @@ class BackwardHooks:
             if replaced is not None:
                 grads = _checked(hook, replaced, grads, places, "Backward pre hook", "grad_output")
         self.grad_outputs = grads
-        if self.inputs is None:  # nothing will arrive there: this is the moment for the other hooks
+        if self.inputs is None:  # no gradient will arrive there, so the other hooks run now
             if self.hooks:
                 warn_user(
                     f"Full backward hook of {type(self.module).__name__}: it is called when the gradients of the "
@@ -133,7 +133,7 @@ class BackwardHooks:
 def _checked(
     hook: Callable[..., Any], returned: Any, grads: tuple[Any, ...], places: _Places, what: str, name: str
 ) -> tuple[Any, ...]:
-    """What a hook returned, as a tuple that can take the place of ``grads``."""
+    """What a hook returned, as a tuple that can replace ``grads``."""
     replaced = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
     if len(replaced) != len(grads):
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""What a layer says about an input that it cannot take.
+"""Error messages of layers about inputs that they cannot take.
 
 In a shape, a number is a size that the layer has been made for; names stand for any size.
 """
@@ -90,7 +90,7 @@ def misfit(layer: Any, error: Exception, expected: str, got: str, *, fits: bool)
 
 
 def no_module(given: Any) -> TypeError:
-    """The complaint about what was given for a module, with what was perhaps meant."""
+    """The error for something given in place of a module, with what was perhaps meant."""
     hint = ""
     if isinstance(given, type):
         hint = f": it is a class; make a module of it, {given.__name__}()"

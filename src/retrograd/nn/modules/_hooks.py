@@ -38,20 +38,20 @@ def _with_options(hook: Callable[..., Any], with_kwargs: bool = False, always_ca
 
 
 def _run(hook: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *result: Any) -> Any:
-    """What a forward hook or forward pre-hook returns."""
+    """Run a forward hook or forward pre-hook and return its result."""
     if isinstance(hook, ForwardHook):
         return hook(module, args, kwargs, *result)
     return hook(module, args, *result)
 
 
-# those of all modules: at calls, and at registrations
+# hooks for all modules: on calls, and on registrations
 forward_pre, forward, backward_pre, backward = Hooks(), Hooks(), Hooks(), Hooks()
 parameter_registration, buffer_registration, module_registration = Hooks(), Hooks(), Hooks()
 _backward_are_full: bool | None = None  # None before the first of them
 
 
 def registered(hooks: Hooks, *registration: Any) -> Any:
-    """What hooks of a registration make of the thing registered, which is the last argument."""
+    """The last argument, the object to register, as the registration hooks return it."""
     *context, thing = registration
     for hook in hooks.values():
         replaced = hook(*context, thing)
@@ -61,7 +61,7 @@ def registered(hooks: Hooks, *registration: Any) -> Any:
 
 
 def _check_kind(hooks: Hooks, are_full: bool | None, is_full: bool, where: str) -> None:
-    """Raise where backward hooks are of the other kind; torch takes no two kinds, whose gradients would differ."""
+    """Raise if there are backward hooks of the other kind; like torch, refuse a mix, whose gradients would differ."""
     if hooks and are_full is (not is_full):
         raise RuntimeError(
             f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
@@ -208,14 +208,14 @@ class Hooked:
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradients of the outputs are computed.
 
-        ``grad_output`` is a tuple, with None for what is no tensor; what the hook returns replaces it.
+        ``grad_output`` is a tuple, with None for anything but tensors; what the hook returns replaces it.
         """
         return register(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are computed.
 
-        Both are tuples, with None for what is no tensor; what the hook returns replaces
+        Both are tuples, with None for anything but tensors; what the hook returns replaces
         ``grad_input``. Keyword arguments of the call have no part in it.
 
         Inputs and outputs of a module with such hooks cannot be written to in place.
@@ -287,7 +287,7 @@ class Hooked:
                 yield key, hook, scope
 
     def _run_remaining_hooks(self, call: _Call) -> None:
-        """After an error, run the forward hooks that are always called and were not yet."""
+        """After an error, run those always-called forward hooks that have not run yet."""
         for key, hook, scope in self._hooks_after_forward():
             if isinstance(hook, ForwardHook) and hook.always_call and key not in call.ran:
                 try:

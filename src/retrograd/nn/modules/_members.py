@@ -1,4 +1,4 @@
-"""What belongs to a module: parameters, buffers and child modules; how they are assigned, found and walked."""
+"""The members of a module: parameters, buffers and child modules; assigning, finding and iterating over them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Members:
             raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected})")
 
     def _clear(self, name: str, members: str, what: str) -> None:
-        """Forget whatever has that name, unless it is one of ``members``."""
+        """Remove whatever has that name, unless it is one of ``members``."""
         state = self.__dict__
         if "_parameters" not in state:
             raise AttributeError(
@@ -93,7 +93,7 @@ class Members:
 
     def __dir__(self) -> Iterable[str]:
         names = {*object.__dir__(self), *self._parameters, *self._modules, *self._buffers}
-        return sorted(name for name in names if not name[0].isdigit())  # children of Sequential are no attributes
+        return sorted(name for name in names if not name[0].isdigit())  # children of Sequential are not attributes
 
     # --- registration ---------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``param`` is no :class:`Parameter`.
+            If ``param`` is not a :class:`Parameter`.
         ValueError
             If it was computed.
         """
@@ -139,7 +139,7 @@ class Members:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a buffer: a tensor that belongs to the module's state but is no parameter, such as a running mean.
+        """Add a buffer: a tensor that belongs to the module's state but is not a parameter, such as a running mean.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``tensor`` is no tensor.
+            If ``tensor`` is not a tensor.
         """
         self._check_name(name, "buffer", "_buffers")
         if tensor is not None:
@@ -178,7 +178,7 @@ class Members:
         KeyError
             If the name is taken, empty, or contains a dot.
         TypeError
-            If ``module`` is no :class:`Module`.
+            If ``module`` is not a :class:`Module`.
         """
         if module is not None and not isinstance(module, Members):
             raise no_module(module)
@@ -219,7 +219,7 @@ class Members:
         Raises
         ------
         ValueError
-            If the name is empty or ``module`` is no module.
+            If the name is empty or ``module`` is not a module.
         AttributeError
             If there is no such place.
         """

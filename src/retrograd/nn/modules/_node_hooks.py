@@ -37,7 +37,7 @@ def hook_last_node(module: Any, hooks: list[Callable[..., Any]], inputs: tuple[A
 
 
 def _of_module(hook: Callable[..., Any], module: Any) -> Callable[..., Any]:
-    @functools.wraps(hook)  # errors about what it returns say its name
+    @functools.wraps(hook)  # errors about its return value name it
     def of_node(grad_input: Any, grad_output: Any) -> Any:
         return hook(module, grad_input, grad_output)
 

@@ -24,7 +24,7 @@ def _empty() -> Any:
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What :meth:`Module.load_state_dict` found missing, and what it had no use for."""
+    """What :meth:`Module.load_state_dict` found missing, and what it did not expect."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -54,7 +54,7 @@ class StateHook:
 
 
 def _advice_on_prefix(missing: Sequence[str], unexpected: Sequence[str]) -> Iterator[str]:
-    """What to do where the names differ only in what ``DataParallel`` and its like put in front of them."""
+    """What to do where the names differ only by a prefix, such as the one that ``DataParallel`` adds."""
     for shorter, longer in ((missing, unexpected), (unexpected, missing)):
         ends = [key for key in longer if shorter and key.endswith(shorter[0])]
         for prefix in (key.removesuffix(shorter[0]) for key in ends):
@@ -83,7 +83,7 @@ def _load(
     local_metadata = dict(metadata.get(prefix[:-1], {}))
     if assign:
         local_metadata["assign_to_params_buffers"] = True
-    # strict: what is missing is collected in any case and complained of, or not, at the end
+    # strict: missing names are collected in any case and reported, if at all, at the end
     module._load_from_state_dict(local, prefix, local_metadata, True, *report, errors)
     for name, child in module._modules.items():
         if child is not None:
@@ -101,7 +101,7 @@ def _load(
 class Stateful:
     """A module as the owner of a state that can be taken out and put back."""
 
-    _version: int = 1  # of the layout of the state dict; a subclass that changes it counts up
+    _version: int = 1  # version of the state dict's layout; a subclass that changes it increments it
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -135,7 +135,7 @@ class Stateful:
         >>> list(rg.nn.Linear(2, 3).state_dict())
         ['weight', 'bias']
         """
-        if args:  # as overrides in older programs call it
+        if args:  # the parameter name used by overrides in older programs
             warn_user("state_dict: arguments by position are deprecated; give them by their names", FutureWarning)
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given.get("destination", destination)
@@ -165,7 +165,7 @@ class Stateful:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def _own_state(self) -> dict[str, Tensor]:
-        """Parameters and persistent buffers of this very module."""
+        """Parameters and persistent buffers of this module itself."""
         buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
         return {name: value for name, value in {**self._parameters, **buffers}.items() if value is not None}
 
@@ -275,7 +275,7 @@ class Stateful:
             unexpected_keys.append(extra)
         if strict:
             for key in state_dict:
-                # what begins with the name of a child is the child's business
+                # names that begin with a child's name are handled by the child
                 name, *inner = key.removeprefix(prefix).split(".")
                 if key.startswith(prefix) and key != extra and name not in (self._modules if inner else own):
                     unexpected_keys.append(key)

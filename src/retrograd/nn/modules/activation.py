@@ -481,7 +481,7 @@ class GLU(Module):
 
 
 class _AlongDim(Module):
-    """What softmax and its like share."""
+    """What softmax and related functions share."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

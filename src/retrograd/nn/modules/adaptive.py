@@ -112,14 +112,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         Raises
         ------
         RuntimeError
-            If shapes do not fit, or if a target is no class.
+            If shapes do not fit, or if a target is not a class.
         """
         self._check(input_, target_)
         batched = target_.ndim == 1
         input = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
         head = F.log_softmax(self.head(input), dim=1)
-        column = target.clone()  # of the head: the class itself, or its cluster
+        column = target.clone()  # index in the head: the class itself, or its cluster
         output = input.new_zeros(target.shape)
         for number, (low, high) in enumerate(itertools.pairwise(self.cutoffs)):
             rows = ((target >= low) & (target < high)).nonzero().squeeze(1)

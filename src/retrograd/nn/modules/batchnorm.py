@@ -33,7 +33,7 @@ class _ChannelNorm(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    # the numbers of dimensions an input may have, and how they are called
+    # the numbers of dimensions an input may have, and their names
     _dimensions: tuple[int, ...]
     _layouts: tuple[str, ...] = ("N, C, ...",)  # as patterns of :mod:`_errors`, C for the channels
 
@@ -90,7 +90,7 @@ class _ChannelNorm(Module):
         return misshaped(self, error, input, *self._input_shapes())
 
     def _input_shapes(self) -> list[str]:
-        """What the input may look like, as patterns."""
+        """The allowed input shapes, as patterns."""
         return [layout.replace("C", str(self.num_features)) for layout in self._layouts]
 
     def extra_repr(self) -> str:
@@ -103,7 +103,7 @@ class _ChannelNorm(Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *reports: Any
     ) -> None:
-        """Version 1 did not count batches: the count stays as it is, also for a plain dict, which tells no version."""
+        """Version 1 did not count batches: the count stays as it is, also for a plain dict, which has no version."""
         key = f"{prefix}num_batches_tracked"
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
             count = self.num_batches_tracked
@@ -127,7 +127,7 @@ class _BatchNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def _stop_tracking(self) -> None:
-        """Have no running statistics from now on; see :func:`retrograd.func.replace_all_batch_norm_modules_`."""
+        """Stop keeping running statistics; see :func:`retrograd.func.replace_all_batch_norm_modules_`."""
         self.track_running_stats = False
         self.running_mean = self.running_var = self.num_batches_tracked = None
 

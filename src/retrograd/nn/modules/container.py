@@ -86,7 +86,7 @@ class _Listed(Module):
         return self
 
     def pop(self, key: Any) -> Module:
-        """Take out the module at ``key`` and return it."""
+        """Remove the module at ``key`` and return it."""
         module = self[key]  # type: ignore[index]  # both subclasses have __getitem__
         del self[key]
         return module
@@ -215,7 +215,7 @@ class ModuleList(_Listed):
         return ModuleList(chain(self, other))
 
     def __repr__(self) -> str:
-        """As of any module, but with runs of equal ones on one line."""
+        """As for any module, but with runs of equal children on one line."""
         runs: list[tuple[int, int, str]] = []  # first, last, text
         for number, text in enumerate(repr(module) for module in self):
             if runs and runs[-1][2] == text:
@@ -232,7 +232,7 @@ class ModuleList(_Listed):
 
 
 class _Keyed:
-    """What :class:`ModuleDict` and :class:`ParameterDict` share: the faces of a dictionary."""
+    """What :class:`ModuleDict` and :class:`ParameterDict` share: the interface of a dictionary."""
 
     def _add(self, entries: Any) -> None:
         """Add entries from a mapping or from an iterable of pairs; the name is that of the class in errors."""
@@ -297,11 +297,11 @@ class ModuleDict(_Keyed, Module):
         self._add(modules)
 
     def clear(self) -> None:
-        """Take out all modules."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
-        """Take out a module and return it."""
+        """Remove a module and return it."""
         return self._modules.pop(key)  # type: ignore[return-value]
 
     def keys(self) -> Any:
@@ -478,18 +478,18 @@ class ParameterDict(_Keyed, Module):
         return ParameterDict((key, default) for key in keys)
 
     def clear(self) -> None:
-        """Take out all values."""
+        """Remove all values."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take out a value and return it."""
+        """Remove a value and return it."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take out the last pair of key and value and return it."""
+        """Remove the last pair of key and value and return it."""
         if not self._keys:
             raise KeyError("popitem(): dictionary is empty")
         key = next(reversed(self._keys))

@@ -21,7 +21,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share, those of users included: they give a tuple for every size, as in torch."""
+    """The base of all convolutions, also users' own; like torch's, it takes a tuple for every size."""
 
     spatial: int  # how many dimensions the kernel has
     weight: Parameter
@@ -78,7 +78,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_around(self) -> list[int]:
-        """What :func:`~retrograd.nn.functional.pad` wants: both sides of every dimension, the last one first."""
+        """The argument of :func:`~retrograd.nn.functional.pad`: both sides of every dimension, the last one first."""
         sides: list[int] = []
         for k in reversed(range(self.spatial)):
             if self.padding == "same":

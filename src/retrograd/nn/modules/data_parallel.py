@@ -11,7 +11,7 @@ __all__ = ["DataParallel"]
 
 
 class DataParallel(Module):
-    """Call a module, as torch's ``DataParallel`` does where there are no several GPUs.
+    """Call a module, as torch's ``DataParallel`` does without several GPUs.
 
     The module is at ``.module``, and its names in the state dict begin with ``module.``, so that scripts and state
     dicts made for it can be used as they are.

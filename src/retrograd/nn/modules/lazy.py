@@ -54,7 +54,7 @@ __all__ = [
 
 
 class LazyModuleMixin(Module):
-    """What makes a module lazy: its first call initializes its parameters, by what it is called with.
+    """Makes a module lazy: its first call initializes its parameters, by what it is called with.
 
     A subclass derives from this class and from the module it is to become, begins with
     :class:`~retrograd.nn.UninitializedParameter`, and defines :meth:`initialize_parameters`. Make the first call before
@@ -98,19 +98,19 @@ class LazyModuleMixin(Module):
 
 
 class _Lazy(LazyModuleMixin):
-    """A layer whose first call tells one size, on which the shapes of its parameters depend."""
+    """A layer whose first call determines one size, on which the shapes of its parameters depend."""
 
-    _size: str  # the attribute that this size is; 0 until it is known
+    _size: str  # the attribute that holds this size; 0 until it is known
 
     def _begin(self, parameters: dict[str, bool], buffers: dict[str, bool], device: Any, dtype: Any) -> None:
-        """Put what has no shape yet in the place of those parameters and buffers that there are to be."""
+        """Create uninitialized parameters and buffers for the names marked as wanted."""
         for names, kind in ((parameters, UninitializedParameter), (buffers, UninitializedBuffer)):
             for name, wanted in names.items():
                 if wanted:
                     setattr(self, name, kind(device=device, dtype=dtype))
 
     def _infer(self, input: Any) -> int:
-        """The size, by the first input."""
+        """The size, inferred from the first input."""
         raise NotImplementedError
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -118,7 +118,7 @@ class _Lazy(LazyModuleMixin):
         raise NotImplementedError
 
     def _known(self) -> int:
-        """The size, by parameters and buffers that have been loaded."""
+        """The size, from parameters and buffers that have been loaded."""
         raise NotImplementedError
 
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", covariant=True)
 
     class _Callable(Protocol[P, R]):
-        """A module as its call sees it: calls take what ``forward`` takes, and return what that returns."""
+        """The type of a module's call: it takes what ``forward`` takes, and returns what that returns."""
 
         _forward_hooks: Any
         _forward_pre_hooks: Any
@@ -128,7 +128,7 @@ class Module(Members, Stateful, Hooked):
         """Take the attributes of a pickled or copied module; a class that keeps some out of pickles extends this."""
         self.__dict__.update(state)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:  # of any arguments: so type checkers take every override
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # any arguments, so that type checkers accept every override
         """Compute the output. Subclasses define it; call the module itself, which runs the hooks, too."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function{self._instead_of_forward}'
@@ -172,7 +172,7 @@ class Module(Members, Stateful, Hooked):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say of all parameters whether they require grad: False freezes them."""
+        """Set whether all parameters require grad: False freezes them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
@@ -218,7 +218,7 @@ class Module(Members, Stateful, Hooked):
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the data of all parameters, their gradients, and all buffers by what ``fn`` makes of them."""
+        """Replace the data of all parameters, their gradients, and all buffers by the results of ``fn``."""
         if recurse:
             for child in self.children():
                 child._apply(fn)

@@ -113,7 +113,7 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._num_directions]
 
     def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
-        """Of the parameters of either direction, by name."""
+        """Shapes of the parameters of either direction, by name."""
         gates, output = GATES[self.mode] * self.hidden_size, self._output_size
         incoming = self.input_size if layer == 0 else output * self._num_directions
         shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, incoming), "weight_hh": (gates, output)}
@@ -267,7 +267,7 @@ class _Network(RNNBase):
         return self._as_given([function(part) for part in self._parts(hx)])
 
     def _checked(self, hx: Any, ndim: int) -> Any:
-        """The states, if they have as many dimensions as go with the input."""
+        """The states, after checking that their number of dimensions matches the input."""
         for part in self._parts(hx):
             if part.ndim != ndim:
                 input = "unbatched 2-D" if ndim == 2 else "batched 3-D"

@@ -92,7 +92,7 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _residual(self, x: Tensor, norm: Module, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """The input plus what a part makes of it, normalised before or after."""
+        """The input plus the output of a part, normalised before or after."""
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
 

@@ -23,7 +23,7 @@ def _ntuple(n: int) -> Any:
 
 
 def unless_default(options: dict[str, tuple[Any, Any]]) -> str:
-    """How a ``repr`` goes on: of options by name, each with what it is and with its default, those that differ."""
+    """The rest of a ``repr``: options, given by name with value and default, whose values differ from these."""
     return "".join(f", {name}={value}" for name, (value, default) in options.items() if value != default)
 
 

@@ -145,7 +145,7 @@ def orthogonal(
     Raises
     ------
     ValueError
-        If there is no such weight, if it is no matrix, or if the map is unknown.
+        If there is no such weight, if it is not a matrix, or if the map is unknown.
 
     Examples
     --------

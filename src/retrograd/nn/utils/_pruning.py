@@ -200,7 +200,7 @@ class Identity(BasePruningMethod):
 
 
 class _Unstructured(BasePruningMethod):
-    """Prune so many elements of the lowest scores."""
+    """Prune a number of elements with the lowest scores."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -212,7 +212,7 @@ class _Unstructured(BasePruningMethod):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with so many zeros more."""
+        """Return the mask with the requested number of further zeros."""
         count = _count(self.amount, t.numel())
         flat = default_mask.flatten().clone()
         flat[topk(self._scores(t).flatten(), count, largest=False).indices] = 0
@@ -246,18 +246,18 @@ class L1Unstructured(_Unstructured):
 
 
 class _Structured(BasePruningMethod):
-    """Prune so many channels of the lowest scores."""
+    """Prune a number of channels with the lowest scores."""
 
     PRUNING_TYPE = "structured"
     amount: float
     dim: int
 
     def _scores(self, t: Tensor) -> Tensor:
-        """One number for each channel."""
+        """The score of each channel."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with so many channels of zeros more."""
+        """Return the mask with the requested number of further channels zeroed."""
         if t.ndim < 2:
             raise ValueError(
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "

@@ -34,7 +34,7 @@ def hook_for(module: Module, kind: type, name: str, attribute: str = "name") -> 
 
 
 def take_hook(module: Module, kind: type, name: str, function: str) -> Any:
-    """Take that hook, which a function registered, away and return it."""
+    """Remove the hook that a function registered, and return it."""
     found = hook_for(module, kind, name)
     if found is None:
         raise ValueError(f"{function} of '{name}' not found in {module}")

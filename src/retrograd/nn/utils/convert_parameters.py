@@ -34,7 +34,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     Raises
     ------
     TypeError
-        If ``vec`` is no tensor.
+        If ``vec`` is not a tensor.
     RuntimeError
         If it has fewer elements than the parameters.
     """

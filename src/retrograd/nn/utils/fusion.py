@@ -127,7 +127,7 @@ def fuse_linear_bn_weights(
 def _affine(
     bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, weight: Tensor | None, shift: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """What the normalisation multiplies by, and the bias of the whole."""
+    """The factors of the normalisation, and the bias of the fused layer."""
     scale = (ones_like(mean) if weight is None else weight) * (var + eps).rsqrt()
     moved = ((zeros_like(mean) if bias is None else bias) - mean) * scale
     return scale, moved if shift is None else moved + shift

@@ -23,7 +23,7 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     Raises
     ------
     RuntimeError
-        If it is no module, or takes no ``device``.
+        If it is not a module, or takes no ``device``.
 
     Examples
     --------

@@ -29,9 +29,9 @@ __all__ = [
 
 
 class _Cache(threading.local):
-    """What a thread has computed inside of :func:`cached`, by module and name."""
+    """The results computed by a thread inside of :func:`cached`, by module and name."""
 
-    depth = 0  # of blocks
+    depth = 0  # of nested blocks
 
     def __init__(self) -> None:
         self.tensors: dict[tuple[Module, str], Tensor] = {}
@@ -126,7 +126,7 @@ class ParametrizationList(ModuleList):
             try:
                 _check_kept(_FORWARD, {"unparametrized ": before, "parametrized ": self()})
             except Exception:
-                original.data = before  # which is not parametrized, after all
+                original.data = before  # the registration fails, so it is restored
                 raise
 
     def _steps(self) -> list[Module]:
@@ -134,7 +134,7 @@ class ParametrizationList(ModuleList):
         return [module for name, module in self._modules.items() if module is not None and name.isdigit()]
 
     def _inverted(self, value: Any) -> Any:
-        """What the parametrizations would make ``value`` of, as far as they say."""
+        """The originals from which the parametrizations give ``value``, as far as they have a ``right_inverse``."""
         for module in reversed(self._steps()):
             if hasattr(module, "right_inverse"):
                 try:
@@ -144,7 +144,7 @@ class ParametrizationList(ModuleList):
         return value
 
     def right_inverse(self, value: Tensor) -> None:
-        """Overwrite what is learned so that ``value`` is what comes of it.
+        """Overwrite the learned tensors so that the result is ``value``.
 
         Raises
         ------
@@ -161,12 +161,12 @@ class ParametrizationList(ModuleList):
                 new = module.right_inverse(new)
             for name, part in self._named_parts(new).items():
                 if is_parametrized(self, name):
-                    setattr(self, name, part)  # which goes through its own inverse
+                    setattr(self, name, part)  # assigning goes through its own inverse
                 else:
                     getattr(self, name).data = part.data
 
     def _named_parts(self, new: Any) -> dict[str, Tensor]:
-        """What the parametrizations' ``right_inverse`` returned, by the names of what is learned."""
+        """What the parametrizations' ``right_inverse`` returned, by the names of the learned tensors."""
         if self.is_tensor:
             if not isinstance(new, Tensor):
                 raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
@@ -207,7 +207,7 @@ class ParametrizationList(ModuleList):
 
 
 def _register(module: Module, name: str, value: Tensor, like: Tensor) -> None:
-    """Give a module a tensor as what another one is: a parameter or a buffer."""
+    """Register a tensor in a module as the same kind as another one: a parameter or a buffer."""
     if isinstance(like, Parameter):
         parameter = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
         module.register_parameter(name, parameter)

@@ -274,7 +274,7 @@ def _counts(lengths: Any) -> np.ndarray:
 
 
 def _lengths(batch_sizes: np.ndarray) -> np.ndarray:
-    """The lengths of packed sequences, from how many of them take every step."""
+    """The lengths of packed sequences, from the number of sequences at every step."""
     return np.count_nonzero(batch_sizes[:, None] > np.arange(batch_sizes[0] if len(batch_sizes) else 0), axis=0)
 
 

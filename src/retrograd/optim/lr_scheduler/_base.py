@@ -188,7 +188,7 @@ class FactorLR(LRScheduler):
     """
 
     def _factor(self) -> float:
-        """What the learning rates are multiplied by at ``self.last_epoch``."""
+        """The factor of the learning rates at ``self.last_epoch``."""
         raise NotImplementedError
 
     def _factor_so_far(self) -> float:
@@ -207,5 +207,5 @@ class FactorLR(LRScheduler):
 
 
 def state_of_callable(function: Any) -> dict[str, Any] | None:
-    """What can be saved of a function: nothing, or the attributes of a callable object."""
+    """The state of a function that can be saved: nothing, or the attributes of a callable object."""
     return None if function is None or isinstance(function, types.FunctionType) else vars(function).copy()

@@ -12,7 +12,7 @@ from retrograd.optim.optimizer import Optimizer
 
 
 class _OfSchedulers(LRScheduler):
-    """The owner of several schedules of one optimizer."""
+    """A schedule made of several schedules of one optimizer."""
 
     _not_saved = ("optimizer", "_schedulers")
     _schedulers: Sequence[LRScheduler]

@@ -37,7 +37,7 @@ class CosineAnnealingLR(LRScheduler):
             return lrs
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up from the bottom, where no factor helps
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up from the minimum, where there is no factor
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [lr + (base_lr - low) * rise for lr, base_lr in zip(lrs, self.base_lrs, strict=True)]
         factor = self._height(self.last_epoch) / self._height(self.last_epoch - 1)

@@ -268,7 +268,7 @@ def _total_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: i
 
 
 def _phases(rise: float, total: int, three_phase: bool) -> list[dict[str, Any]]:
-    """The phases, each by its last step and by the names of the options of a group that it goes between."""
+    """The phases: for each its last step, and the names of the group options between which it interpolates."""
 
     def phase(end_step: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""How a batch is got from a data set, in this process or in a worker."""
+"""Fetching a batch from a data set, in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ END: Any = object()  # what a fetcher of an iterable data set returns when there
 
 @dataclass(frozen=True)
 class Plan:
-    """What batches are made of, and how.
+    """How batches are made, and from what.
 
     Attributes
     ----------
     dataset
-        Where samples come from.
+        The source of the samples.
     collate_fn
-        What makes a batch of a list, or a tensor of a single sample.
+        Makes a batch from a list of samples, or a tensor from a single one.
     is_batched
         Whether an index is a list of the indices of a batch.
     batch_size
@@ -67,9 +67,9 @@ class Fetching(Iterator[Any]):
     Parameters
     ----------
     plan
-        What they are made of.
+        How they are made.
     indices
-        What is wanted of each.
+        The samples of each batch.
     """
 
     def __init__(self, plan: Plan, indices: Iterator[Any]) -> None:

@@ -34,7 +34,7 @@ _worker_info: WorkerInfo | None = None
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker process knows of itself.
+    """What a worker process knows about itself.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class WorkerInfo:
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return what this worker process knows of itself; None in the main process.
+    """Return what this worker process knows about itself; None in the main process.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _Pickler(pickle.Pickler):
-    """Sends of a view only what it shows, not all of the memory behind it."""
+    """Pickles only the elements of a view, not all of the memory behind it."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj._data.base is not None:
@@ -88,7 +88,7 @@ def _pickled(value: Any) -> bytes:
 
 
 class _Failure:
-    """An exception that a worker met, and where."""
+    """An exception raised in a worker, with its traceback."""
 
     def __init__(self, error: Exception, worker: int) -> None:
         self.where = f"Caught {type(error).__name__} in DataLoader worker process {worker}."
@@ -109,19 +109,19 @@ Init = Callable[[int], None]
 
 
 def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
-    """The whole life of a worker."""
+    """The main function of a worker."""
     try:
         _make_batches(plan, init, number, num_workers, tasks, results)
     except KeyboardInterrupt:
         pass  # the main process has been interrupted, too, and says so
     finally:
-        results.cancel_join_thread()  # nobody reads what is left
+        results.cancel_join_thread()  # the remaining results are no longer read
 
 
 def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
-    """Work on tasks as long as there are any."""
+    """Process tasks as long as there are any."""
     global _worker_info
-    resize_pool(1)  # the processes share the processors as it is
+    resize_pool(1)  # the processes already share the processors
     fetch: Any = None
     problem: _Failure | None = None
     epoch = 0
@@ -147,11 +147,11 @@ def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, 
 
 
 def _received(tasks: Any) -> Iterator[Any]:
-    """The tasks that arrive, until there will be no more: the main process says so, or is no more itself."""
+    """The tasks that arrive, until the main process says that there are no more, or has ended."""
     main, parent = multiprocessing.parent_process(), os.getppid()
     while True:
         while not tasks.poll(_PATIENCE):
-            # who is killed leaves copies of the pipe's other end with the workers that were forked later
+            # a killed process leaves copies of the pipe's other end in workers that were forked later
             if os.getppid() != parent or main is None or not main.is_alive():
                 return
         task = tasks.recv()
@@ -172,7 +172,7 @@ def _seed_all(seed: int) -> None:
 
 
 class Workers:
-    """Processes that make batches, for one epoch after the other."""
+    """Processes that make batches, epoch after epoch."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Workers:
                 try:
                     process.start()
                 except BaseException as error:
-                    self.stop()  # those that have been started
+                    self.stop()  # the workers that have been started
                     if self._method != "fork" and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
                         error.add_note(_cannot_be_sent(plan, init, self._method))
                     raise
@@ -213,7 +213,7 @@ class Workers:
         self._finalizer()
 
     def begin(self, seed: int) -> None:
-        """Begin a new epoch; what is left of the last one is forgotten."""
+        """Begin a new epoch; remaining tasks of the last one are dropped."""
         self._epoch += 1
         for _, tasks in self._tasks:
             tasks.send((_NEW_EPOCH, self._epoch, seed))
@@ -223,7 +223,7 @@ class Workers:
         self._tasks[worker][1].send((number, index))
 
     def next_result(self) -> tuple[int, int, bytes]:
-        """Wait for a result of this epoch: the number of the task, whose it is, and what it is."""
+        """Wait for a result of this epoch: the number of the task, the worker, and the result."""
         deadline = time.monotonic() + self._timeout
         while True:
             patience = min(_PATIENCE, self._timeout) if self._timeout > 0 else _PATIENCE
@@ -246,7 +246,7 @@ class Workers:
                 return number, worker, result
 
 
-# How the life of a process ends that has not come as far as its work; its own traceback has been printed.
+# The error for a process that ended before it began to work; its own traceback has been printed.
 _NOT_BEGUN = (
     "Where workers are started by {!r}, each imports the program first: what begins to work there belongs under "
     "`if __name__ == '__main__':`, and classes and functions of a notebook into a module; "
@@ -274,9 +274,9 @@ class Batches(Iterator[Any]):
     Parameters
     ----------
     workers
-        Who makes them.
+        The workers that make them.
     indices
-        What is wanted of each.
+        The samples of each batch.
     stop
         Whether the workers end with the epoch.
     """
@@ -286,11 +286,11 @@ class Batches(Iterator[Any]):
         self._active = list(range(workers.count))  # the workers that have something left
         self._sent = self._wanted = 0  # numbers of the next task to send, and of the next result to give
         self._under_way = 0
-        self._waiting: dict[int, tuple[int, bytes]] = {}  # results, and whose, that came before their turn
+        self._waiting: dict[int, tuple[int, bytes]] = {}  # results, with their workers, that arrived before their turn
         self._send()
 
     def _send(self) -> None:
-        """Give the workers as much to do as they may have in advance."""
+        """Send the workers as many tasks as they may have in advance."""
         active, workers = self._active, self._workers
         while active and self._under_way + len(self._waiting) < workers.most_under_way:
             try:

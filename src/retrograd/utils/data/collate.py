@@ -79,7 +79,7 @@ def default_collate(batch: Any) -> Any:
     if isinstance(first, (str, bytes)):  # those of NumPy's arrays, too
         return batch
     if isinstance(first, np.generic):
-        return as_tensor(batch)  # Python's numbers among them leave the dtype alone
+        return as_tensor(batch)  # Python's numbers among them do not affect the dtype
     if isinstance(first, int):
         return tensor(batch)
     if isinstance(first, collections.abc.Mapping):
@@ -116,7 +116,7 @@ def _like(container: Any, items: list[Any]) -> Any:
         return plain
     try:
         if isinstance(container, (collections.abc.MutableMapping, collections.abc.MutableSequence)):
-            clone = copy.copy(container)  # such as a defaultdict, which has more than items
+            clone = copy.copy(container)  # such as a defaultdict, which has more state than its items
             places = items if is_mapping else list(enumerate(items))
             for place, item in places:
                 clone[place] = item

@@ -25,7 +25,7 @@ _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class _Samples(Protocol[T_co]):
-    """What samples are picked from: a :class:`Dataset`, a list, or anything else with an index."""
+    """The type of data sets with indices: a :class:`Dataset`, a list, or anything else with an index."""
 
     def __getitem__(self, index: Any, /) -> T_co: ...
 
@@ -117,7 +117,7 @@ class DataLoader(Generic[T_co]):
         if sampler is None and isinstance(dataset, IterableDataset):
             sampler = _InfiniteConstantSampler()
         elif sampler is None:
-            sized: Any = dataset  # a sampler asks for the length, and says so if there is none
+            sized: Any = dataset  # a sampler asks for the length, and raises if there is none
             sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
@@ -141,11 +141,11 @@ class DataLoader(Generic[T_co]):
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._promised: int | None = None  # what an iterable data set said its length was, when it was asked
-        self._iterator: _Epoch | None = None  # the one that there is with persistent workers
+        self._iterator: _Epoch | None = None  # the only one with persistent workers
         self._workers: Workers | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and "_workers" in self.__dict__:  # which is set last
+        if name in _FIXED and "_workers" in self.__dict__:  # this attribute is set last
             raise ValueError(
                 f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one"
             )
@@ -233,7 +233,7 @@ class _Epoch(Iterator[Any]):
         self.begin(loader)
 
     def begin(self, loader: DataLoader[Any]) -> None:
-        """Go on with the first batch of a new epoch."""
+        """Restart with the first batch of a new epoch."""
         self._order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
         self._promised, self._num_workers = loader._promised, loader.num_workers
         self._dataset = type(loader.dataset).__name__
@@ -259,7 +259,7 @@ class _Epoch(Iterator[Any]):
 
 
 class _InfiniteConstantSampler(Sampler[Any]):
-    """What stands for indices where the data set decides what comes next."""
+    """Stands for the sampler where the data set itself decides what comes next."""
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.repeat(None)
@@ -312,7 +312,7 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _no_dataset(given: Any) -> TypeError:
-    """The complaint about a data set without samples; torch's comes with the first batch."""
+    """The error for a data set without samples; torch's comes with the first batch."""
     can_iterate = hasattr(given, "__iter__")
     advice = (
         "; to take samples as they come, define an IterableDataset whose __iter__ yields them" if can_iterate else ""

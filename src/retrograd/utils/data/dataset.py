@@ -106,7 +106,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             indices = [operator.index(index) for index in indices]
         except TypeError:  # such as slices
             return [self[index] for index in indices]
-        # one indexing per tensor, not one per sample
+        # index each tensor once, not once per sample
         return list(zip(*(tensor[indices] for tensor in self.tensors), strict=True))
 
     def __len__(self) -> int:

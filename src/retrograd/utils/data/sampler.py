@@ -63,12 +63,12 @@ class RandomSampler(Sampler[int]):
     data_source
         The data set.
     replacement
-        Draw each index from all of them.
+        Draw every index from all indices.
     num_samples
         How many; by default as many as there are samples. Without replacement, more than that means one order after
         the other.
     generator
-        Where the chance comes from.
+        The source of random numbers.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         total, wanted = len(self.data_source), self.num_samples
         generator = self.generator
-        if generator is None:  # what a program draws in between leaves the order alone
+        if generator is None:  # so that numbers drawn by the program in between do not change the order
             generator = Generator().manual_seed(int(randint(2**63 - 1, ()).item()))
         if self.replacement:
             for begin in range(0, wanted, _DRAWN_AT_ONCE):
@@ -117,7 +117,7 @@ class SubsetRandomSampler(Sampler[int]):
     indices
         The indices.
     generator
-        Where the chance comes from.
+        The source of random numbers.
     """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
@@ -144,7 +144,7 @@ class WeightedRandomSampler(Sampler[int]):
     replacement
         Whether an index may come more than once.
     generator
-        Where the chance comes from.
+        The source of random numbers.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class DistributedSampler(Sampler[int]):
     shuffle
         Take the indices in random order, another one after each :meth:`set_epoch`.
     seed
-        Where the chance comes from. It must be the same in all processes.
+        The source of random numbers. It must be the same in all processes.
     drop_last
         Leave out what does not divide by the number of processes; otherwise some indices come twice.
 

@@ -1,1 +1,1 @@
-"""The picture of a graph: what is in it, what is left out of it, where it goes, and how it is written down."""
+"""The picture of a graph: its contents, how large graphs are condensed, its layout, and its output formats."""

@@ -89,7 +89,7 @@ def _size(number: int) -> str:
 
 
 def read(roots: Sequence[Edge], names: Mapping[Edge, str], show_saved: bool) -> Diagram:
-    """Make a diagram of what leads to ``roots``.
+    """Make a diagram of the graph behind ``roots``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def read(roots: Sequence[Edge], names: Mapping[Edge, str], show_saved: bool) -> 
     names
         Names of tensors, by their edges.
     show_saved
-        Whether to tell what is saved for backward.
+        Whether to show what is saved for backward.
     """
     nodes = _in_order([node for node, _ in roots])
     position = {node: number for number, node in enumerate(nodes)}

@@ -1,4 +1,4 @@
-"""Large graphs, made small: runs of operations become one box each.
+"""Condensing large graphs: each run of operations becomes one box.
 
 A run is taken from the order in which the operations were recorded, so that replacing it by one box never makes a
 cycle. First the repetitions go (the same few operations over and over, as a loop records them), all but the first and
@@ -35,7 +35,7 @@ def group(diagram: Diagram, limit: int) -> Diagram:
     for consumers, leaves in _leaves_by_consumers(diagram, run_of).items():
         first = min(consumers)
         if len(consumers) == 1 and len(members[first]) > 1:
-            members[first] += leaves  # nobody else uses them: they vanish in the run
+            members[first] += leaves  # nothing else uses them: they vanish in the run
         else:
             together = [leaves] if len(leaves) > limit // 10 else [[leaf] for leaf in leaves]
             parts += [(first - 0.5, some, 0) for some in together]
@@ -117,7 +117,7 @@ def _leaves_by_consumers(diagram: Diagram, run_of: dict[int, int]) -> dict[froze
 
 
 def _summary(boxes: Sequence[Box], period: int) -> Box:
-    """One box for several."""
+    """A box that stands for several."""
     operations = [box for box in boxes if box.kind != "leaf"]
     leaves = len(boxes) - len(operations)
     if not operations:

@@ -112,7 +112,7 @@ class _Arrangement:
         return paths
 
     def _tie(self, source: int, upper: int, lower: int) -> None:
-        """Say how two items that a line joins pull each other sideways.
+        """Set how two items joined by a line pull each other sideways.
 
         What lies on a longest path forms straight columns: other inputs of an operation stand beside it and follow it,
         and do not pull it. Lines between points in between are stiff.

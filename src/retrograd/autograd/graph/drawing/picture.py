@@ -113,7 +113,7 @@ def draw(tensors: Any, *, names: Any = None, show_saved: bool = True, max_nodes:
     RuntimeError
         If a tensor does not require grad: nothing was recorded about it.
     TypeError
-        If something is no tensor.
+        If something is not a tensor.
 
     Examples
     --------

@@ -98,7 +98,7 @@ def _lines(box: Box) -> list[_Line]:
 
 
 def _wrap(box: Box) -> list[str]:
-    """What is saved, in lines of bearable length."""
+    """What is saved, wrapped into lines of limited length."""
     whole = box.saved_line()
     if len(whole) <= _LONGEST - 8:
         return [whole] if whole else []
