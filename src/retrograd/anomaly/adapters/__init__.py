@@ -1,4 +1,4 @@
-"""What connects the anomaly watch to a tensor library; each adapter is imported only when its library is in use."""
+"""The adapters between the anomaly watch and tensor libraries; each is imported only when its library is in use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def adapters_for(watch: Any) -> list[Any]:
-    """The adapters that a watch needs: that of the model or optimizer it was given; without one, both."""
+    """The adapters that a watch needs: the one for its model or optimizer, or both if it was given neither."""
     from retrograd.anomaly.adapters.torch.runtime.importing import WhenImported
 
     libraries = {_library(each) for each in (watch.model, watch.optimizer) if each is not None}
@@ -19,7 +19,7 @@ def adapters_for(watch: Any) -> list[Any]:
 
 
 def _own_monitor(watch: Any) -> Any:
-    """What connects a watch to retrograd's own engine."""
+    """The adapter between a watch and retrograd's own engine."""
     if watch.from_step is None:
         from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 
@@ -30,7 +30,7 @@ def _own_monitor(watch: Any) -> Any:
 
 
 def _library(thing: Any) -> str:
-    """The library that a model or an optimizer belongs to, by its base classes and by those of what it updates."""
+    """The library that a model or an optimizer belongs to, by its base classes or those of a parameter it updates."""
     groups = getattr(thing, "param_groups", None) or ()
     classes = [base for each in (thing, *_first_of(groups)) for base in type(each).__mro__]
     roots = {each.__module__.partition(".")[0] for each in classes}
@@ -38,17 +38,17 @@ def _library(thing: Any) -> str:
 
 
 def _first_of(groups: Any) -> Any:
-    """The first parameter of an optimizer, which need not be of a class that the library knows."""
+    """The first parameter of an optimizer, whose own class need not derive from one of the library's."""
     return next((group["params"][:1] for group in groups if group["params"]), ())
 
 
 def adapter_of(model: Any) -> Any:
-    """What the detector of layers needs to know of a model; see :class:`retrograd.anomaly.layers.ModelAdapter`.
+    """The adapter by which the layer detector accesses a model; see :class:`retrograd.anomaly.layers.ModelAdapter`.
 
     Raises
     ------
     TypeError
-        If it is no module of a library that is known.
+        If it is not a module of a known library.
     """
     names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(model).__mro__}
     if "retrograd.Module" in names:

@@ -1,4 +1,4 @@
-"""The watch for training loops that are written with Hugging Face Accelerate."""
+"""The watch for training loops written with Hugging Face Accelerate."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["AcceleratedWatch", "watch"]
 
 
 class AcceleratedWatch(Watch):
-    """A :class:`~retrograd.anomaly.Watch` that knows of an ``Accelerator``; made by :func:`watch`."""
+    """A :class:`~retrograd.anomaly.Watch` that cooperates with an ``Accelerator``; made by :func:`watch`."""
 
     def __init__(self, accelerator: Any, model: Any, optimizer: Any, policy: Any, **kwargs: Any) -> None:
         super().__init__(model, plain_optimizer(optimizer), policy, **kwargs)
         speak_once(self, accelerator.is_main_process)
-        self.every_backward = True  # of a group of micro-batches, the bad one is to be run again
+        self.every_backward = True  # so that the bad micro-batch of a group is the one that is rerun
         self._accelerator = accelerator
         self._logs = CleanLogs(self, "anomaly/events")
         self._attached = ExitStack()
@@ -43,7 +43,7 @@ class AcceleratedWatch(Watch):
         super().stop()
 
     def steps(self, loader: Iterable[Any]) -> Batches:
-        """As :meth:`Watch.steps`; gradient accumulation does not count the second run."""
+        """Like :meth:`Watch.steps`, but gradient accumulation does not count the second run."""
         return Batches(loader, rerunning(self, super().steps(loader), self._accelerator))
 
     def _write(self, original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,23 +58,23 @@ def watch(
     Parameters
     ----------
     accelerator : accelerate.Accelerator
-        That prepared the model. Its trackers get the number of events so far as ``anomaly/events`` with everything that
-        is logged, and no number that is not finite.
+        The one that prepared the model. Whenever something is logged, its trackers also get the number of events so far
+        as ``anomaly/events``; non-finite numbers are left out.
     model : Module
         What ``accelerator.prepare`` returned for the model.
     optimizer : AcceleratedOptimizer or Optimizer, optional
-        What it returned for the optimizer, or the optimizer itself.
+        What ``accelerator.prepare`` returned for the optimizer, or the optimizer itself.
     policy : str, callable, or dict of them
-        What to do with a NaN or an infinity, as in :func:`retrograd.anomaly.watch`. Where there are several processes,
-        only the main one warns and writes; all of them raise.
+        What to do about a NaN or an infinity, as in :func:`retrograd.anomaly.watch`. With several processes, only the
+        main one warns and writes; all of them raise.
     **kwargs
-        The others of :func:`retrograd.anomaly.watch`.
+        The other arguments of :func:`retrograd.anomaly.watch`.
 
     Returns
     -------
     AcceleratedWatch
-        A context manager. Iterate over the batches with its ``steps(loader)``: a step that trips is then run again with
-        every operation recorded, and gradient accumulation goes on as if it had been run once.
+        A context manager. Iterate over the batches with its ``steps(loader)``: a step that trips is then rerun with
+        every operation recorded, and gradient accumulation continues as if it had run once.
 
     Examples
     --------
@@ -95,16 +95,16 @@ def watch(
 
 
 def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Generator[Any, None, None]:
-    """The batches of ``watch.steps(loader)``, such that ``accelerator.accumulate`` counts each once.
+    """The batches of ``watch.steps(loader)``, with each counted once by ``accelerator.accumulate``.
 
     Parameters
     ----------
     watch
-        Whose steps they are.
+        The watch that the steps belong to.
     steps
         The batches.
     owner
-        The accelerator; or its class, where it is not known.
+        The accelerator, or its class if the instance is not known.
     """
     under_way: object = None
     for batch in steps:
@@ -114,11 +114,11 @@ def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Generator[Any, 
 
 
 def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """Whether this batch ends a group has been settled in the first run."""
+    """Do nothing: the first run has settled whether this batch ends a group."""
 
 
 def plain_optimizer(optimizer: Any) -> Any:
-    """The optimizer within what Accelerate made of it."""
+    """The optimizer inside Accelerate's wrappers."""
     while isinstance(optimizer, AcceleratedOptimizer):
         optimizer = optimizer.optimizer
     return optimizer

@@ -1,4 +1,4 @@
-"""How large the leaves were before the first updates, to tell by how much these have changed them."""
+"""The norms of leaves before the first updates, to tell by how much these have changed them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from retrograd.anomaly.adapters.leaves import nameless
 
-FIRST = 3  # steps in which leaves are measured that were not there before
-_LAST = 16  # updates after which a change is no longer laid at the door of the first ones
-_GREW = 10.0  # so many times as large: more than a first update does
-_SIZE = 0.5  # and as large as that, on the average of the elements: tiny weights may grow
+FIRST = 3  # steps in which new leaves are measured
+_LAST = 16  # updates after which growth is no longer blamed on the first ones
+_GREW = 10.0  # factor of growth, more than a first update causes
+_SIZE = 0.5  # least root mean square of the elements: tiny weights may grow
 
 
 class Beginnings:
-    """Remembers the norms of leaves, of whatever library.
+    """Remembers the norms of leaves of any library.
 
     Parameters
     ----------
     norms
-        Gives the norms of leaves.
+        Computes the norms of leaves.
     begun
-        The same, where they are not read yet: they become numbers by ``float``.
+        The same without reading them yet: ``float`` converts each to a number.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Beginnings:
         self._known: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def note(self, leaves: Iterable[Any]) -> None:
-        """Measure those leaves that have not been measured yet."""
+        """Measure the leaves that have not been measured yet."""
         new = [leaf for leaf in leaves if self._of(leaf) is None]
         for leaf, norm in zip(new, self._begun(new), strict=True):
             self._known[id(leaf)] = weakref.ref(leaf), norm
@@ -45,7 +45,7 @@ class Beginnings:
         return norm if reference is not None and reference() is leaf else None
 
     def told(self, updates: int, name_of: Callable[[Any], str | None]) -> dict[str, Any]:
-        """The leaf that has grown most in the first updates, for the context of an event; empty if none has by much."""
+        """The leaf that has grown most in the first updates, for an event's context; empty if none has grown much."""
         leaves = [leaf for reference, _ in self._known.values() if (leaf := reference()) is not None]
         found = []
         for leaf, size in zip(leaves, self._norms(leaves), strict=True) if 0 < updates <= _LAST else ():

@@ -1,6 +1,6 @@
-"""Unmodified scripts whose training loop belongs to a framework: a step is run again where the framework does it.
+"""Unmodified scripts whose training loop belongs to a framework: a step is rerun where the framework runs it.
 
-Such loops take batches before they need them, so that a batch yielded twice would not meet the step it belongs to.
+Such loops prefetch batches, so a batch yielded twice would not reach the step it belongs to.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning", "transformers", "accelera
 
 
 def owns_its_loop(frame: FrameType | None) -> bool:
-    """Whether it is a framework's code that asked torch for something, in a frame of ours or below."""
+    """Whether a framework's code made this call, beyond any frames of torch and retrograd."""
     while frame is not None and is_library(frame.f_code.co_filename, "torch", "retrograd"):
         frame = frame.f_back
     return frame is not None and is_library(frame.f_code.co_filename, *_PACKAGES)
@@ -61,12 +61,12 @@ def owns_its_loop(frame: FrameType | None) -> bool:
 
 @contextmanager
 def steps_run_again(watch: Watch) -> Iterator[None]:
-    """Have the steps of frameworks run again in this block, of those that are imported and those that will be."""
+    """In this block, rerun steps in the loops of frameworks, whether imported already or later."""
     with ExitStack() as stack:
 
         def attach(name: str, module: ModuleType) -> None:
             owner, method, run = _LOOPS[name]
-            if hasattr(getattr(module, owner, None), method):  # else another version, whose loop is not known
+            if hasattr(getattr(module, owner, None), method):  # else a version whose loop is unknown
                 stack.enter_context(replaced(getattr(module, owner), method, partial(run, watch)))
 
         for name in _LOOPS:

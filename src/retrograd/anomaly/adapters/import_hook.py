@@ -1,4 +1,4 @@
-"""Hearing of a module when the program imports it."""
+"""A callback for when the program imports a module."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import ModuleType
 
 
 class ImportHook:
-    """Finds one module where everybody finds it, and tells when it has been loaded.
+    """Finds one module as the other finders do, and calls back when it has been loaded.
 
     Parameters
     ----------
     name
-        Of the module.
+        The name of the module.
     on_load
         Called with the module.
     """
@@ -26,11 +26,11 @@ class ImportHook:
         self._finding = False
 
     def put(self) -> None:
-        """Be asked before all others, from here on."""
+        """Install the hook before all other finders."""
         sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Be asked no more; the program may have seen to that already."""
+        """Uninstall the hook, unless the program has done so already."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 

@@ -1,4 +1,4 @@
-"""One name for each leaf, by which gradients are compared from step to step."""
+"""A unique name for each leaf, by which gradients are compared from step to step."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def nameless(leaf: Any) -> str:
-    """What a leaf is called that has no name."""
+    """A description that serves as the name of an unnamed leaf."""
     return f"a leaf of shape {list(leaf.shape)}"
 
 
 class LeafNames:
-    """The names of leaves, of whatever library: each is found once, and kept as long as the leaf lives."""
+    """The names of leaves of any library: each is looked up once, and kept as long as the leaf lives."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def names(self, leaves: Iterable[Any], search: Callable[[], Callable[[Any], str | None]]) -> list[str]:
-        """The names of leaves; ``search()`` returns what finds one, and is called if a leaf is new."""
+        """The names of leaves; ``search()`` is called only if a leaf is new; it returns the function to find names."""
         found = []
         find = None
         for leaf in leaves:

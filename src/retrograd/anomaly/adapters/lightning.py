@@ -13,7 +13,7 @@ from retrograd.anomaly.adapters.patches import replaced
 from retrograd.anomaly.expected import expect_nonfinite
 from retrograd.anomaly.monitor import Watch
 
-if sys.modules.get("pytorch_lightning") and "lightning.pytorch" not in sys.modules:  # the one that the program uses
+if sys.modules.get("pytorch_lightning") and "lightning.pytorch" not in sys.modules:  # the package that the program uses
     from pytorch_lightning import Callback
 else:
     try:
@@ -33,28 +33,28 @@ __all__ = ["AnomalyCallback"]
 class AnomalyCallback(Callback):
     """Keep ``Trainer.fit`` under the watch.
 
-    A step that trips is done once more with every operation recorded, from the batch to the optimizer, so that the
-    event names the operation, the line, the element and the module exactly; its update is left out. This holds for
+    A step that trips is rerun with every operation recorded, from the batch to the optimizer, so that the
+    event names the operation, the line, the element and the module exactly; its update is skipped. This works with
     automatic and manual optimization, gradient accumulation, clipping and mixed precision. The second run logs nothing
-    and counts as no step. Where ``training_step`` takes the iterator of the data itself, there is no second run.
+    and does not count as a step. If ``training_step`` takes the data iterator itself, there is no second run.
 
     Parameters
     ----------
     policy : str, callable, or dict of them
-        What to do with a NaN or an infinity, as in :func:`retrograd.anomaly.watch`: "raise" ends ``fit`` with the
-        ``AnomalyError``; with "skip_step" training goes on with the weights of before.
+        What to do about a NaN or an infinity, as in :func:`retrograd.anomaly.watch`: "raise" ends ``fit`` with the
+        ``AnomalyError``; with "skip_step" training goes on with the previous weights.
     **kwargs
-        The others of :func:`retrograd.anomaly.watch`, except ``model`` and ``optimizer``. ``lag`` makes no difference:
-        to do a step again, its result has to be known at once.
+        The other arguments of :func:`retrograd.anomaly.watch`, except ``model`` and ``optimizer``. ``lag`` has no
+        effect: to rerun a step, its result has to be known at once.
 
     Attributes
     ----------
     watch : Watch
-        Its ``events`` are there after ``fit`` as well.
+        Its ``events`` remain available after ``fit``.
 
     Notes
     -----
-    Loggers get the number of events so far as ``anomaly/events``, and no number that is not finite.
+    Loggers get the number of events so far as ``anomaly/events``; non-finite numbers are left out.
 
     Examples
     --------
@@ -77,13 +77,13 @@ class AnomalyCallback(Callback):
         self._validation = ExitStack()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Other processes get a callback that has not begun."""
+        """Pickle as a fresh callback: other processes get one that has not started."""
         return self._made_anew, ()
 
     # --- Lightning's hooks ----------------------------------------------------------------------------------------
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin to watch; model and optimizers are in their place now, and the sanity check is over."""
+        """Start watching: model and optimizers are set up now, and the sanity check is over."""
         self._stop()
         self.watch.model = trainer.model
         self.watch.optimizer = trainer.optimizers[0] if len(trainer.optimizers) == 1 else None
@@ -122,16 +122,16 @@ class AnomalyCallback(Callback):
 
 @contextmanager
 def rerunning(watch: Watch, trainer: Any) -> Iterator[None]:
-    """Have every step of Lightning's training loop that trips done once more, in this block.
+    """In this block, rerun every step of Lightning's training loop that trips.
 
     Parameters
     ----------
     watch
-        That has been started.
+        A started watch.
     trainer
         Lightning's Trainer, about to train.
     """
-    watch.every_backward = True  # a micro-batch that only gathers gradients is run again by itself
+    watch.every_backward = True  # a micro-batch that only accumulates gradients is rerun by itself
     loop = trainer.fit_loop.epoch_loop
     automatic, manual = loop.automatic_optimization, loop.manual_optimization
     with (
@@ -147,11 +147,11 @@ class _Step:
     Parameters
     ----------
     watch
-        That it is done under.
+        The watch that observes it.
     trainer
-        Who does it.
+        The Trainer that runs it.
     progress
-        Its counters of updates.
+        The Trainer's counters of updates.
     """
 
     def __init__(self, watch: Watch, trainer: Any, progress: Any) -> None:
@@ -161,7 +161,7 @@ class _Step:
 
     def __call__(self, original: Any, *args: Any) -> Any:
         *_, batch = args
-        if "any" in batch:  # an iterator over the data, which would go on to other batches
+        if "any" in batch:  # an iterator over the data, which would advance to other batches
             return original(*args)
         counted = self._progress.state_dict()
 
@@ -176,4 +176,4 @@ class _Step:
 
 
 def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """What is logged in a second run has been logged in the first."""
+    """Do nothing: the first run has logged this already."""

@@ -1,4 +1,4 @@
-"""What the callbacks for other people's training loops have in common: one step under the watch, and clean logs."""
+"""Shared by the callbacks for frameworks' training loops: one step under the watch, and clean logs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ R = TypeVar("R")
 
 
 def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
-    """Do one step of a training loop, and the same once more if it trips, with every operation recorded.
+    """Run one step of a training loop; if it trips, rerun it with every operation recorded.
 
     Parameters
     ----------
     watch
-        That has been started.
+        A started watch.
     batch_idx
-        The number of the batch, for events.
+        The index of the batch, for events.
     step
-        The step; its argument says whether it is the second run. It ends with a backward or with an update.
+        The step; its argument tells whether it is the second run. It ends with a backward or an update.
 
     Returns
     -------
     R
-        What the last run returned.
+        The return value of the last run.
 
     Raises
     ------
@@ -42,23 +42,23 @@ def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
 
 
 def speak_once(watch: Watch, is_main: bool) -> None:
-    """Of several processes, only the main one warns and writes; the others do what they do without a word."""
+    """Let only the main one of several processes warn and write; the others apply their policies silently."""
     if not is_main:
         watch.policies = {kind: "record" if action == "warn" else action for kind, action in watch.policies.items()}
         watch.recorder = None
 
 
 class CleanLogs:
-    """Hands metrics on to a writer: the number of events is added, and what is not finite is left out.
+    """Cleans metrics for a log writer: adds the number of events, and leaves out non-finite values.
 
-    Writers of logs draw nothing for a NaN, refuse it, or write a file that is no JSON.
+    Log writers plot nothing for a NaN, refuse it, or write invalid JSON.
 
     Parameters
     ----------
     watch
-        Whose events are counted.
+        The watch whose events are counted.
     name
-        Under which the number is written.
+        The key under which the number is written.
     """
 
     def __init__(self, watch: Watch, name: str) -> None:
@@ -75,8 +75,8 @@ class CleanLogs:
 
 
 def _is_clean(value: Any) -> bool:
-    """Whether it is anything but a number that is not finite."""
+    """Whether it is anything but a non-finite number."""
     try:
         return math.isfinite(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
-        return True  # no number: a text, a picture, a tensor of several elements
+        return True  # not a number: a text, an image, a tensor of several elements

@@ -1,4 +1,4 @@
-"""Which operations there are, in this library and in torch, if the program has imported it."""
+"""The operations that exist in this library, and in torch if the program has imported it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-# Where functions are that an event may name, and torch's nodes. In torch.ops.aten is what its dispatcher knows.
+# The namespaces of the functions and torch nodes that an event may name; torch.ops.aten has the dispatcher's entries.
 _PLACES = ("", "Tensor", "linalg", "fft", "special", "nn.functional", "ops.aten", "_C._nn", "_C._functions")
 
 
 def is_operation(name: str) -> bool:
-    """Whether an operation goes by this name, or a Function that the program has defined."""
+    """Whether an operation, or a Function that the program has defined, goes by this name."""
     from retrograd.anomaly.names import stem
     from retrograd.core.registry import operations
 

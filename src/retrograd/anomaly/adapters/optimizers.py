@@ -13,9 +13,9 @@ from retrograd.anomaly.libraries import outwards
 
 
 def only_one_held(frame: FrameType | None, kind: type) -> Any:
-    """The optimizer of tensors of some kind among the variables of the user's functions, where there is just one.
+    """The only optimizer of tensors of this type among the variables of the user's functions; None without just one.
 
-    Before the first step of the training nothing else tells which it is.
+    Before the first training step nothing else tells which it is.
     """
     values = (value for each in outwards(frame) for value in local_variables(each).values())
     found = {id(value): value for value in values if _is_optimizer(value, kind)}
@@ -32,18 +32,18 @@ def _is_optimizer(value: Any, kind: type) -> bool:
 def context_of_optimizer(
     optimizer: Any, options: Mapping[str, Any], frame: FrameType | None, **more: Any
 ) -> dict[str, dict[str, Any]]:
-    """An optimizer in the context of an event: its name, its options, the line that made it and its learning rate's.
+    """An optimizer in the context of an event: its name, options, and the lines that made it and set its learning rate.
 
     Parameters
     ----------
     optimizer
-        Of whatever library.
+        An optimizer of any library.
     options
-        One of its groups, rather than its defaults: a schedule changes these.
+        The options of one of its groups rather than its defaults: a schedule changes the groups.
     frame
-        The user's, from which outwards the variable is looked for that holds it.
+        The user's frame from which the search for the variable that holds it goes outwards.
     **more
-        What else is known of it.
+        Further entries.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
     defaults = getattr(optimizer, "defaults", None)
@@ -52,30 +52,30 @@ def context_of_optimizer(
     return {"optimizer": {"name": type(optimizer).__name__, **plain, **written, **more}}
 
 
-_RATES = 8  # that are looked for: a schedule changes them in every step
+_RATES = 8  # limit on rates that are searched for: a schedule changes them in every step
 
 
 class _Text:
-    """What the program's text says of an optimizer, which stays the same: its files are read once."""
+    """What the program's source tells about an optimizer; it does not change, so the files are read once."""
 
     def __init__(self, made: Construction | None) -> None:
         self._made = {} if made is None else made.context()
         given = None if made is None else made.rate()
         self._rate = {} if made is None or given is None else told(made.filename, given)
         self._elsewhere: dict[float, dict[str, Any]] = {}  # by the rate
-        self._set: dict[str, Any] | None = None  # where the program writes it into the groups
+        self._set: dict[str, Any] | None = None  # where the program assigns the rate in the groups
 
     def context(self, options: Mapping[str, Any], default: Any, frame: FrameType) -> dict[str, Any]:
-        """The line that makes it, and that of the learning rate that one of its groups has, or had at first.
+        """The line that makes it, and the one that writes the current or initial learning rate of one of its groups.
 
         Parameters
         ----------
         options
-            The group's.
+            The group's options.
         default
-            The learning rate that groups have which are given none.
+            The learning rate of groups that are given none.
         frame
-            The user's.
+            The user's frame.
         """
         rates = [options[key] for key in ("initial_lr", "lr") if key in options]
         if default is not None and default not in rates and "initial_lr" not in options and self._set is None:
@@ -83,7 +83,7 @@ class _Text:
         if self._set and default not in rates:
             return self._made | {"rate": {**self._set, "is_set": True}}
         rate = self._rate if self._rate.get("lr", default) in (None, *rates) else {}
-        highest = [options["max_lr"]] if "max_lr" in options else []  # of a schedule that chooses the first one by it
+        highest = [options["max_lr"]] if "max_lr" in options else []  # of a schedule that derives the first rate
         for each in () if rate else highest if self._made else (*highest, *rates):
             if each not in self._elsewhere and len(self._elsewhere) < _RATES:
                 self._elsewhere[each] = rate_given(frame, each)
@@ -105,7 +105,7 @@ def _text_of(optimizer: Any, options: Mapping[str, Any], frame: FrameType) -> _T
 
 
 def _plain(value: Any) -> Any:
-    """A number, also of a tensor that is one, or a tuple of them; None for what an event cannot hold."""
+    """The number in a value or a one-element tensor, or a tuple of them; None for what an event cannot hold."""
     if isinstance(value, tuple):
         numbers = tuple(map(_plain, value))
         return None if None in numbers else numbers

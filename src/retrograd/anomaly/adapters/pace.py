@@ -1,4 +1,4 @@
-"""How often to look at gradients where a bad one may be applied: as often as the budget allows."""
+"""How often to check gradients that an update may use: as often as the budget allows."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import time
 from retrograd.anomaly.monitor import Watch
 
 LONGEST_PAUSE = 64  # steps from one look to the next
-WARM_UP = 3  # steps after which it is known how long one takes
+WARM_UP = 3  # steps after which the duration of one is known
 
 
 class Pace:
-    """When to look next, by how long steps and looks take.
+    """Decides when to look next, from how long steps and looks take.
 
     Parameters
     ----------
     watch
-        Whose budget it is.
+        The watch whose budget it is.
     share
-        Of the budget, for looks that are not necessary.
+        The share of the budget for optional looks.
     longest_pause
-        From one look to the next, in steps; 1 for a look in every step, where nothing else would tell.
+        Most steps from one look to the next; 1 to look in every step, if nothing else would find bad gradients.
 
     Attributes
     ----------
     due_in : int
-        In how many steps the next look is due; counted down by :meth:`is_due`, or in line where calls cost too much.
+        In how many steps the next look is due; counted down by :meth:`is_due`, or inline where a call costs too much.
     unseen : int
         How many steps have ended since the last look.
     """
@@ -42,7 +42,7 @@ class Pace:
         self._looked = time.perf_counter()  # when the last look ended
 
     def looked(self, start: float) -> float:
-        """Choose when to look again, so that looks take no more than their share, and return how long this one took."""
+        """Schedule the next look so that looks stay within their share; return how long this one took."""
         end = time.perf_counter()
         # another thread may have had its look in the meantime
         step_time, look_time = max(start - self._looked, 0.0) / max(self.unseen, 1), end - start
@@ -55,6 +55,6 @@ class Pace:
         return look_time
 
     def is_due(self) -> bool:
-        """Whether to look now; to be asked once in a step."""
+        """Whether to look now; to be called once per step."""
         self.due_in -= 1
         return self.due_in <= 0

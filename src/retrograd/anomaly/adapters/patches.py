@@ -1,4 +1,4 @@
-"""Functions and methods of libraries replaced for a time, and put back."""
+"""Temporary replacements of functions and methods of libraries."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 class Patches:
     """Replaces attributes of modules, classes and other objects until :meth:`undo`.
 
-    A replacement is called with the original and its arguments. Where something else has been put over it in the
-    meantime, that stays, and the replacement goes on as the original; if it is another of these, it takes this one away
-    with itself.
+    A replacement is called with the original and its arguments. If something else has been patched over it in the
+    meantime, that stays, and the replacement acts as the original; if that is another ``Patches``, undoing it removes
+    this one, too.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Patches:
         _replaced[patched] = self, original
         if name not in vars(owner):
             _inherited.add(patched)
-        self._done.append((owner, name))  # before it is: an interrupt may come in between
+        self._done.append((owner, name))  # before setattr: an interrupt may come in between
         setattr(owner, name, patched)
 
     def undo(self) -> None:
@@ -61,8 +61,8 @@ def replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator
         patches.undo()
 
 
-# Replacements, with whose they are and what they replaced.
+# Replacements, with the Patches they belong to and what they replaced.
 _replaced: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Patches, Any]] = weakref.WeakKeyDictionary()
 
-# Those of them in place of which their owner had only what it inherits.
+# The replacements whose owner had only inherited the original.
 _inherited: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""How the training goes, for the context of an event."""
+"""The progress of the training, for the context of an event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrograd.anomaly.monitor import Watch
 
 
 def progress(watch: Watch) -> dict[str, Any]:
-    """What a watch itself knows of the steps so far."""
+    """The watch's own records of the steps so far."""
     losses, norms = watch.histories()
     context: dict[str, Any] = {"loss_history": losses, "grad_norm_history": norms}
     return context if watch.update_ratio is None else context | {"update_ratio": watch.update_ratio}

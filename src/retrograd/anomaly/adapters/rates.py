@@ -1,4 +1,4 @@
-"""Learning rates that are not finite: they would spoil every weight in one update."""
+"""Learning rates that are not finite: they would make every weight non-finite in one update."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from retrograd.anomaly.surroundings import Surroundings
 
 
 def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, Any]]) -> bool:
-    """Look at the learning rates of an optimizer that is about to step, and say whether it may.
+    """Check the learning rates of an optimizer that is about to step, and return whether it may.
 
     Parameters
     ----------
     watch
-        Whose policies hold, and who is told.
+        The watch whose policies apply and that receives the event.
     optimizer
-        With its ``param_groups``.
+        The optimizer, with its ``param_groups``.
     context
-        Gives what is known of the training beyond operations.
+        Returns an event's context apart from operations.
     """
     for group in optimizer.param_groups:
         rate = group.get("lr")

@@ -1,4 +1,4 @@
-"""What an optimizer remembers when it begins, or has loaded: a bad number in it would spoil a weight in one update."""
+"""An optimizer's initial or loaded state: a bad number in it would make a weight non-finite in one update."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from retrograd.anomaly.surroundings import Surroundings
 
 
 class Found(NamedTuple):
-    """A number that is not finite in what an optimizer remembers of a parameter.
+    """A non-finite number in the state that an optimizer keeps for a parameter.
 
     Attributes
     ----------
     kind
         ``"nan"`` or ``"inf"``.
     key, param
-        What the optimizer calls that, and the parameter's name.
+        The key of the state, and the parameter's name.
     element, value
         The first bad element.
     statistics
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     statistics: dict[str, Any]
 
 
-# Looks at what an optimizer remembers, given the model and the user's frame for names.
+# Checks an optimizer's state, given the model and the user's frame for names.
 Find = Callable[[Any, Any, FrameType | None], Found | None]
 
 
@@ -47,14 +47,14 @@ _NEVER = object()
 
 
 class Remembered:
-    """Looks once at what each optimizer remembers; after that its own updates change it, of finite gradients.
+    """Checks each optimizer's state once; after that only updates with finite gradients change it.
 
     Parameters
     ----------
     watch
-        Whose policies hold, and who is told.
+        The watch whose policies apply and that receives the event.
     context
-        Gives what is known of the training beyond operations.
+        Returns an event's context apart from operations.
     find
         Finds the first bad number.
     """
@@ -63,12 +63,12 @@ class Remembered:
         self._watch = watch
         self._context = context
         self._find = find
-        # what was looked at: an optimizer that loads something has it in a new dictionary
+        # the state that was checked: loading gives an optimizer a new dictionary
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def passes(self, optimizer: Any) -> bool:
-        """Called before an update; says whether it may use what is remembered."""
-        state = vars(optimizer).get("state")  # None of one that asks another optimizer, which is looked at itself
+        """Whether an update that is about to run may use the optimizer's state."""
+        state = vars(optimizer).get("state")  # None if it delegates to another optimizer, which is checked itself
         if self._known.get(optimizer, _NEVER) is state or expected.depth:
             return True
         self._known[optimizer] = state

@@ -1,4 +1,4 @@
-"""What moves on once in a step, also where that is run twice: schedules of rates, averages of weights."""
+"""Rate schedules and weight averages, which must advance only once in a step that is run twice."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from retrograd.anomaly.adapters.patches import Patches
 
 
 def stand_still(patches: Patches, schedules: type[Any], average: type[Any]) -> None:
-    """Have no schedule and no average move on until the patches are undone.
+    """Keep all schedules and averages from advancing until the patches are undone.
 
     Parameters
     ----------
     patches
-        Which replace the methods.
+        The patches with which to replace the methods.
     schedules
-        The class that a library makes its schedules of.
+        The base class of a library's schedules.
     average
         Its class of models that average the weights of another.
     """
@@ -26,7 +26,7 @@ def stand_still(patches: Patches, schedules: type[Any], average: type[Any]) -> N
 
 
 def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:
-    """A class and those made of it, as far as they say for themselves how to move on."""
+    """The classes that define ``step`` themselves, among this one and its subclasses."""
     if "step" in vars(schedule):
         yield schedule
     for each in schedule.__subclasses__():
@@ -34,4 +34,4 @@ def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:
 
 
 def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """It has moved on in the first run of the step."""
+    """Do nothing: it has advanced in the first run of the step."""

@@ -26,27 +26,27 @@ __all__ = ["AnomalyCallback"]
 class AnomalyCallback(TrainerCallback):
     """Keep ``Trainer.train`` under the watch.
 
-    Loss and gradients are looked at when ``Trainer.training_step`` ends, for every micro-batch and before the gradients
-    are clipped. A training step that trips is done once more with every operation recorded, so that the event names the
-    operation, the line, the element and the module exactly; the update that it would have been part of is left out.
+    Loss and gradients are checked when ``Trainer.training_step`` ends, for every micro-batch and before the gradients
+    are clipped. A training step that trips is rerun with every operation recorded, so that the event names the
+    operation, the line, the element and the module exactly; the update that it would have been part of is skipped.
 
     Parameters
     ----------
     policy : str, callable, or dict of them
-        What to do with a NaN or an infinity, as in :func:`retrograd.anomaly.watch`: "raise" ends ``train`` with the
-        ``AnomalyError``; with "skip_step" training goes on with the weights of before.
+        What to do about a NaN or an infinity, as in :func:`retrograd.anomaly.watch`: "raise" ends ``train`` with the
+        ``AnomalyError``; with "skip_step" training goes on with the previous weights.
     **kwargs
-        The others of :func:`retrograd.anomaly.watch`, except ``model`` and ``optimizer``. ``lag`` makes no difference:
-        to do a step again, its result has to be known at once.
+        The other arguments of :func:`retrograd.anomaly.watch`, except ``model`` and ``optimizer``. ``lag`` has no
+        effect: to rerun a step, its result has to be known at once.
 
     Attributes
     ----------
     watch : Watch
-        Its ``events`` are there after ``train`` as well; ``event.batch_idx`` counts the batches of the epoch.
+        Its ``events`` remain available after ``train``; ``event.batch_idx`` counts the batches of the epoch.
 
     Notes
     -----
-    The Trainer's logs get the number of events so far as ``anomaly_events``, and no number that is not finite.
+    The Trainer's logs get the number of events so far as ``anomaly_events``; non-finite numbers are left out.
 
     Examples
     --------
@@ -68,13 +68,13 @@ class AnomalyCallback(TrainerCallback):
         self._watching = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Other processes get a callback that has not begun."""
+        """Pickle as a fresh callback: other processes get one that has not started."""
         return self._made_anew, ()
 
     # --- the Trainer's events ---------------------------------------------------------------------------------------
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Be there when the Trainer begins an epoch: a callback is told neither of exceptions nor whose it is."""
+        """Intercept the Trainer's epochs: a callback learns neither of exceptions nor of its Trainer."""
         self._attached.close()
         self._watching = False
         self._attached.enter_context(replaced(Trainer, "_run_epoch", self._epoch))
@@ -107,18 +107,18 @@ class AnomalyCallback(TrainerCallback):
 
 
 def run_epoch(watch: Watch, original: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run ``Trainer._run_epoch``; every training step in it that trips is done once more.
+    """Run ``Trainer._run_epoch``; every training step in it that trips is rerun.
 
     Parameters
     ----------
     watch
-        That has been started.
+        A started watch.
     original
         The Trainer's own method.
     trainer
-        The Trainer; what follows are the method's arguments.
+        The Trainer; the method's arguments follow.
     """
-    watch.every_backward = True  # the update is beyond the step that can be run again
+    watch.every_backward = True  # the update lies outside the step that can be rerun
     resumed = kwargs.get("epoch") == kwargs.get("epochs_trained")
     numbers = itertools.count(kwargs.get("steps_trained_in_current_epoch", 0) if resumed else 0)
 

@@ -1,4 +1,4 @@
-"""Methods given to what their object itself holds, which with a plain method would be a cycle."""
+"""Bound methods stored in something that their object holds, where a plain one would make a reference cycle."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A bound method that does not keep its object alive; nothing is called, and None the answer, once that is gone.
+    """A bound method that does not keep its object alive; once that is gone, a call does nothing and returns None.
 
-    So a watch that has ended goes with the last name for it, and its model with it, without the collector of cycles.
+    So the last reference to a finished watch frees it and its model, without the cyclic garbage collector.
     """
     told = weakref.WeakMethod(method)
 

@@ -1,1 +1,1 @@
-"""Where elements lie, as far as shapes tell."""
+"""The positions of elements, as far as shapes tell."""

@@ -1,4 +1,4 @@
-"""Normalisations, whose other arguments have one number for each channel."""
+"""Normalisations, whose weights, biases and statistics have one number per channel."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from retrograd.anomaly.names import canonical, is_normalisation
 
 
 def works_by_channel(op: str) -> bool:
-    """Whether an operation makes an element of its result of the one at its place, and of its channel's numbers."""
+    """Whether an operation makes each element from the input's at its position and its channel's numbers."""
     return is_normalisation(op) and canonical(op) not in ("layer_norm", "rms_norm")
 
 
 def channel_of(op: str, index: Sequence[int] | None, shape: Sequence[int], own: Sequence[int]) -> tuple[int] | None:
     """The element of an argument of shape ``own`` that belongs to the channel of an element of the result.
 
-    Channels are the second dimension. None if the argument has no number for each, or the operation works otherwise.
+    Channels are the second dimension. None if the argument has not one number per channel, or for other operations.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from numpy import ndarray
 
 
 def extent(bad: ndarray) -> dict[str, Any]:
-    """What the places of bad elements have in common, for the context of an event.
+    """What the indices of bad elements have in common, for the context of an event.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which elements of an operand go into an element of a result, as far as their shapes tell."""
+"""Which elements of an operand contribute to an element of a result, as far as shapes tell."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def broadcasts(own: Sequence[int], shape: Sequence[int]) -> bool:
 def inner_index(index: Index | None, shape: Sequence[int], own: Sequence[int] | None) -> Index | None:
     """The element of an operand of shape ``own`` that is broadcast to the one at ``index`` of ``shape``.
 
-    An index that has more dimensions than the shape begins with the sample under vmap. None if it is not known, or not
-    broadcast.
+    An index with more dimensions than the shape starts with the sample under vmap. None if unknown, or if the operand
+    is not broadcast.
 
     Examples
     --------
@@ -37,16 +37,16 @@ def selection_along(dim: Any, index: Index | None, shape: Sequence[int], own: Se
     Parameters
     ----------
     dim
-        The dimension or dimensions of the operand along which it works; None if it has no such parameter.
+        The dimension or dimensions along which the operation works; None if it has no such parameter.
     index, shape
-        The element, and the shape of the result. In backward it may be one of the operand's gradient.
+        The element, and the shape of the result. In backward the element may be one of the operand's gradient.
     own
         The operand's shape.
 
     Returns
     -------
     tuple
-        What to index the operand with; ``(...,)``, the whole operand, if the shapes do not tell more.
+        What to index the operand with; ``(...,)``, the whole operand, if the shapes tell no more.
     """
     ndim = len(own)
     if dim is None or index is None or not ndim:

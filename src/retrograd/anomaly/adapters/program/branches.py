@@ -14,14 +14,14 @@ _OPERATORS = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "
 
 
 def same_in_other_branches(code: CodeType | None, at: int, op: str) -> list[int]:
-    """The lines of the other branches of a condition around an instruction that have an operation of the same name.
+    """The lines with an operation of the same name in other branches of the conditions around an instruction.
 
     Parameters
     ----------
     code, at
         The instruction.
     op
-        The name of the operation that it has called, in whatever spelling.
+        The name of the operation that it called, in any spelling.
     """
     if code is None:
         return []

@@ -1,10 +1,10 @@
-"""Losses that the program checks by itself, to leave its loop or the batch: ``if isnan(loss): break``, ``continue``.
+"""Losses that the program itself checks to leave its loop or skip a batch: ``if isnan(loss): break``, ``continue``.
 
-Or to put another in its place: ``if isnan(loss): loss = zero``.
+Or to replace them: ``if isnan(loss): loss = zero``.
 
-Whatever the check is made of, it reads a truth value, or a number that is not finite, from a tensor. Where that happens
-in a function that leaves a loop, or itself, or a batch, on a condition, the variables which the condition reads are
-looked at.
+However the check is written, it reads a truth value or a non-finite number from a tensor. If that happens in a function
+that conditionally leaves a loop, skips a batch or returns, the variables that the condition reads are examined.
+
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from retrograd.anomaly.left_out import Checked, LeftOut
 from retrograd.anomaly.libraries import is_own, outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
-_TRAINS = frozenset(("backward", "grad", "step"))  # what a batch is left out of that is not finite
-_EXITS = frozenset(("exit", "quit", "_exit"))  # of sys, os, or by themselves
+_TRAINS = frozenset(("backward", "grad", "step"))  # the calls that a non-finite batch is kept from
+_EXITS = frozenset(("exit", "quit", "_exit"))  # of sys or os, or builtins
 _IsBad = Callable[[Any], bool | None]
-_NEAR = 3  # frames: the function that looks, and those that have called it to look
+_NEAR = 3  # frames: the function that reads, and its nearest callers
 
 
 def may_tell_of_one(value: Any) -> bool:
-    """Whether what was read from a tensor is a truth value, or a number that is not finite."""
+    """Whether a value read from a tensor is a truth value or a non-finite number, as checks of a loss read."""
     return value is True or value is False or (type(value) is float and not math.isfinite(value))
 
 
@@ -41,26 +41,26 @@ def checked_loss(
     is_bad: _IsBad,
     left_out: LeftOut,
 ) -> Checked | None:
-    """A loss for which the program may be about to leave a loop or a batch; None without one.
+    """A bad loss because of which the program may be about to leave a loop or skip a batch; None without one.
 
     Parameters
     ----------
     frame
-        In which something was read from a tensor.
+        The frame in which something was read from a tensor.
     is_internal
-        Whether code is not the user's.
+        Whether code is internal, not the user's.
     has_history
-        Whether something is a tensor that operations have made.
+        Whether a value is a tensor made by operations.
     is_bad
-        Whether a tensor has a number that is not finite; None of what has no floating-point numbers to be read, such
-        as truth values, a dtype, another library's tensor, and a proxy for what is gone.
+        Whether a tensor has a non-finite number; None for a value without readable floating-point numbers: truth
+        values, a dtype, another library's tensor, a proxy for a deleted object.
     left_out
-        Told of functions whose losses are finite.
+        Notified of functions whose losses are finite.
     """
     for number, each in enumerate(islice(_calling(frame, is_internal), _NEAR)):
         own = is_own(each.f_code)
         if not own and (number or left_out.met is not None):
-            return None  # packages look at much else, and often
+            return None  # packages read much else, and often
         conditions = _conditions(each.f_code)
         replaced = [value for value in _named(each, conditions.replace, has_history) if _can_be_seen_as(is_bad, value)]
         for names in (conditions.leave, conditions.loop, conditions.skip if own else ()):
@@ -78,7 +78,7 @@ def checked_loss(
 
 
 def _can_be_seen_as(is_bad: _IsBad, value: Any) -> bool | None:
-    """Whether a tensor is seen to be bad; others have numbers that cannot be read, as on torch's device "meta"."""
+    """Whether a tensor is bad; False if its numbers cannot be read, as on torch's device "meta"."""
     try:
         return is_bad(value)
     except RuntimeError:
@@ -86,14 +86,14 @@ def _can_be_seen_as(is_bad: _IsBad, value: Any) -> bool | None:
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
-    """The user's frames that have called each other without any library in between; none if a library reads."""
+    """The user's frames, innermost first, up to the first internal one; none if internal code does the reading."""
     return takewhile(lambda each: not is_internal(each.f_code), outwards(frame))
 
 
 class _Conditions(NamedTuple):
-    """The variables that conditions read on which a function, or one of its loops, is left; those of the heads of its
-    ``while`` loops; those on which a batch is left; those of the first that leave by more than a ``return``; and those
-    that are given another value on such a condition.
+    """Variables read by conditions, by what the condition decides: ``leave``, to leave the function or a loop; ``loop``,
+    to continue a ``while`` loop; ``skip``, to skip a batch; ``end``, to leave by more than a ``return``; and
+    ``replace``, to give the variable another value.
     """
 
     leave: tuple[str, ...]
@@ -103,7 +103,7 @@ class _Conditions(NamedTuple):
     replace: tuple[str, ...]
 
 
-# By the addresses of code objects, which are kept; to hash one would take longer than all the rest.
+# Keyed by the ids of code objects, which are kept alive: hashing one would take longer than all the rest.
 _known: dict[int, tuple[CodeType, _Conditions]] = {}
 _MOST = 4096
 
@@ -125,14 +125,14 @@ def _conditions(code: CodeType) -> _Conditions:
 
 
 def _read_in(code: CodeType, is_meant: Callable[[ast.If | ast.While], bool]) -> Iterator[str]:
-    """The variables in the conditions of some kind."""
+    """The variables in the conditions for which ``is_meant`` is true."""
     for node in body(code):
         if isinstance(node, (ast.If, ast.While)) and is_meant(node):
             yield from variables_in(node.test)
 
 
 def _replaced_in(code: CodeType) -> Iterator[str]:
-    """The variables that are given another value, or returned as another, on a condition that reads them."""
+    """The variables that are reassigned, or returned conditionally, on a condition that reads them."""
     for node in body(code):
         match node:
             case ast.If(test=test):
@@ -186,17 +186,17 @@ def _values(
     is_bad: _IsBad,
     thorough: bool,
 ) -> Iterator[Any]:
-    """The tensors with a history that have these names, or that a number or truth value of these is made from.
+    """The tensors with a history that have these names, or from which a number or truth value of these names is made.
 
-    What has no value yet has made nothing, unless it is given one now; nor has anything bad gone into finite numbers.
-    What such a number is made from is looked for as far as it goes, if that is to be ``thorough``; else in one step.
+    Sources are followed only for a value that may hide a non-finite number, or that the present line assigns:
+    to any depth if ``thorough``, else one step.
     """
     names = list(names)
     given = len(names)
     if not names:
         return
     variables = local_variables(frame)
-    for number, name in enumerate(names):  # which grow
+    for number, name in enumerate(names):  # names grows meanwhile
         first = name.partition(".")[0]
         value = value_of(variables if first in variables else frame.f_globals, name)
         if has_history(value):
@@ -219,7 +219,7 @@ def _named(frame: FrameType, names: Iterable[str], has_history: Callable[[Any], 
 
 
 def _may_hide_one(value: Any, is_bad: _IsBad) -> bool:
-    """Whether a number that is not finite may have gone into a value, as into the truth value of a comparison."""
+    """Whether a value may be made from a non-finite number, as the truth value of a comparison may."""
     if type(value) is float:
         return not math.isfinite(value)
     return _can_be_seen_as(is_bad, value) is not False

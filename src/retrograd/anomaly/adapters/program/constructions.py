@@ -1,4 +1,4 @@
-"""Where a program makes its optimizer, and where it writes the learning rate."""
+"""Where a program constructs its optimizer, and where it writes the learning rate."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _RATE = re.compile(r"(?i)(.*_)?(lr|learning_?rate)")
 
 @dataclass(frozen=True)
 class Construction:
-    """A statement of a program that makes an object, and the call in it that does."""
+    """A statement that constructs an object, and the constructor call within it."""
 
     filename: str
     statement: ast.stmt
     call: ast.Call
 
     def is_given_to(self, names: set[str]) -> bool:
-        """Whether the statement gives the object one of these names."""
+        """Whether the statement assigns the object to one of these names."""
         targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
         return any(ast.unparse(each) in names for each in targets)
 
     def context(self) -> dict[str, Any]:
-        """Its line, of a statement of several lines these in one, for the context of an event."""
+        """Its line, or its several lines joined into one, for the context of an event."""
         if not isinstance(self.statement, _SIMPLE):
             return {}
         lines = (linecache.getline(self.filename, number).strip() for number in lines_of(self.statement))
@@ -45,7 +45,7 @@ class Construction:
         return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
 
     def has_not_run(self, frames: Iterable[FrameType]) -> bool:
-        """Whether it stands in one of some functions under way, which lacks the variable that it would have made."""
+        """Whether one of these running functions contains it, but lacks the variable that it would have assigned."""
         targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
         wanted = {each.id for each in targets if isinstance(each, ast.Name)}
         own = [each for each in frames if shown_name(each.f_code.co_filename) == self.filename]
@@ -53,7 +53,7 @@ class Construction:
         return any(not wanted <= local_variables(each).keys() for each in around)
 
     def may_have(self, options: Mapping[str, Any]) -> bool:
-        """Whether the numbers that are given there are among an optimizer's options, as these were or are."""
+        """Whether the numbers passed agree with an optimizer's options, present or initial."""
         given = {each.arg: number_written(each.value) for each in self.call.keywords}
         if (rate := self.rate()) is not None:
             given["lr"] = number_written(rate)
@@ -61,22 +61,22 @@ class Construction:
         return all(each in (None, options.get(str(name)), begun.get(str(name))) for name, each in given.items())
 
     def rate(self) -> ast.expr | None:
-        """The learning rate that is given, which is the second argument of every optimizer."""
+        """The learning rate passed, by keyword or as every optimizer's second argument."""
         named = next((each.value for each in self.call.keywords if each.arg == "lr"), None)
         return self.call.args[1] if named is None and len(self.call.args) > 1 else named
 
 
 def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]) -> Construction | None:
-    """Where the program has made what a variable holds, or the only place where it may have made it.
+    """Where the program constructed an optimizer: by the variable that holds it, or the only possible place.
 
     Parameters
     ----------
     frame
-        The user's, from which outwards the variable is looked for.
+        The user's frame from which the search for the variable goes outwards.
     optimizer
-        The object.
+        The optimizer.
     options
-        One of its groups.
+        The options of one of its groups.
     """
     kind = type(optimizer).__name__
     own = [each for each in outwards(frame) if is_own(each.f_code)]
@@ -85,17 +85,17 @@ def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]
         filename = shown_name(walked.f_code.co_filename)
         made = [each for each in _constructions(filename, kind) if each.is_given_to(names)]
         above = [each for each in made if walked.f_code.co_firstlineno <= each.statement.lineno <= walked.f_lineno]
-        if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
+        if above or len(made) == 1:  # else a call passed it under this name, and it has another further out
             return (above or made)[-1]
     everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
     possible = [each for each in everywhere if each.may_have(options) and not each.has_not_run(own)]
     if len(possible) > 1 and {each.filename for each in possible} <= set(cells()):
-        return possible[-1]  # a cell that was changed is run again
+        return possible[-1]  # a cell that was changed is rerun
     return possible[0] if len(possible) == 1 else None
 
 
 def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
-    """The only number in the program that is called a learning rate and is this one, for the context of an event."""
+    """The only number in the program named as a learning rate that equals this one, for the context of an event."""
     found = [
         (filename, node)
         for filename in _files(frame)
@@ -106,7 +106,7 @@ def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
 
 
 def rate_set(frame: FrameType) -> dict[str, Any]:
-    """The only value that the program writes into the groups of an optimizer, for the context of an event."""
+    """The only learning rate that the program assigns in an optimizer's groups, for the context of an event."""
     found = [
         (filename, node.value)
         for filename in _files(frame)
@@ -122,7 +122,7 @@ def _is_rate_of_group(target: ast.expr) -> bool:
 
 
 def told(filename: str, node: ast.expr) -> dict[str, Any]:
-    """An expression that stands on one line, that line, and where in it: a ``"rate"`` in the context of an event."""
+    """A ``"rate"`` in an event's context: an expression, its line and its columns; empty unless it is on one line."""
     text = linecache.getline(filename, node.lineno)
     if node.end_lineno != node.lineno or not text:
         return {}
@@ -147,7 +147,7 @@ def _constructions(filename: str, kind: str) -> Iterator[Construction]:
 
 
 def _files(frame: FrameType) -> list[str]:
-    """The files of the program: those of its functions under way, of what these import, and the cells of a notebook."""
+    """The program's files: those of its running functions, of what these import, and the cells of a notebook."""
     own = [each for each in outwards(frame) if is_own(each.f_code)]
     files = dict.fromkeys((*(shown_name(each.f_code.co_filename) for each in own), *cells()))
     waiting = [each.f_globals for each in own]
@@ -162,14 +162,14 @@ def _files(frame: FrameType) -> list[str]:
 
 
 def _module_of(value: Any) -> str:
-    """The module that a variable of another one holds, or has a class or function from."""
+    """The name of the module that a value is, or, for a class or function, comes from."""
     if isinstance(value, ModuleType):
         return value.__name__
     return str(value.__module__) if isinstance(value, (type, FunctionType)) else ""
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """What a file gives names to: arguments, variables, entries of dictionaries, options of a command line."""
+    """The named expressions of a file: arguments, variables, entries of dictionaries, command-line options."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from ((each.arg, each.value) for each in node.keywords if each.arg)

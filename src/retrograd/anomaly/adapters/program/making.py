@@ -1,4 +1,4 @@
-"""Which statements of a function have given a variable its value, as they are written."""
+"""Static analysis of which statements of a function give a variable its value."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from retrograd.core import sites
 
 
 class Made(NamedTuple):
-    """How a variable of a function came to its value.
+    """How a variable of a function got its value.
 
     Attributes
     ----------
     lines
-        Of the statements that gave it its value, and of those that gave one to what they read, and so on.
+        The lines of the statements that assign it, of those that assign what these read, and so on.
     variables
-        The other ones that they read; those that get their values beside it are not among them.
+        The other variables that they read, but not those that are only assigned together with it.
     """
 
     lines: frozenset[int]
@@ -29,7 +29,7 @@ class Made(NamedTuple):
 
 
 class _Statement(NamedTuple):
-    """A statement that gives variables a value, or the head of one."""
+    """A statement that assigns variables, or the head of a compound one."""
 
     lines: range
     gives: frozenset[str]
@@ -37,12 +37,12 @@ class _Statement(NamedTuple):
 
 
 def made(code: CodeType, name: str) -> Made:
-    """How a variable of a function came to its value, whatever the order in which its statements ran.
+    """How a variable of a function got its value, regardless of the order of its statements.
 
     Parameters
     ----------
     name
-        Also of an attribute or an item: ``batch.weight``.
+        The variable; it may be an attribute or an item: ``batch.weight``.
     """
     statements = list(_statements(code))
     wanted = {name, name.partition(".")[0].partition("[")[0]}
@@ -57,7 +57,7 @@ def made(code: CodeType, name: str) -> Made:
 
 @lru_cache(maxsize=256)
 def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
-    """What the statements of :func:`made` call, by the names that are written: ``self.encoder``; the last one first."""
+    """The functions called in the statements of :func:`made`, as written: ``self.encoder``; the last one first."""
     lines = made(code, name).lines
     calls = [node for node in body(code) if isinstance(node, ast.Call) and lines.issuperset(lines_of(node))]
     written = [ast.unparse(each.func) for each in sorted(calls, key=lambda each: -each.lineno)]
@@ -66,12 +66,12 @@ def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def sources(code: CodeType, name: str) -> tuple[str, ...]:
-    """The variables that those statements read which give one its value."""
+    """The variables read by the statements that assign this one."""
     return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
 
 
 def is_given_at(code: CodeType, name: str, lineno: int) -> bool:
-    """Whether a statement on a line gives a variable its value."""
+    """Whether a statement on a line assigns a variable."""
     return any(name in each.gives and lineno in each.lines for each in _statements(code))
 
 
@@ -82,19 +82,19 @@ def statement_at(code: CodeType, lineno: int) -> range:
 
 
 def exclude_each_other(code: CodeType, one: int, other: int) -> bool:
-    """Whether two lines of a function are in different branches of one condition, so that only one of them runs."""
+    """Whether two lines of a function are in different branches of one condition, so that only one runs."""
     return any(
         (one in first and other in second) or (one in second and other in first) for first, second in _branches(code)
     )
 
 
 def is_sure_before(code: CodeType, earlier: int, later: int) -> bool:
-    """Whether a line has run where a later one does, as far as conditions decide that."""
+    """Whether an earlier line has run whenever a later one runs, as far as conditions decide that."""
     return all(later in branch for pair in _branches(code) for branch in pair if earlier in branch)
 
 
 def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -> bool:
-    """Whether a loop around a line gives a variable its value below it, which it had above the loop for a first one."""
+    """Whether a loop around a line assigns a variable at or below it, whose first value is assigned above the loop."""
     loops = [lines_of(node) for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
     around = [loop for loop in loops if lineno in loop and above not in loop]
     given = (each.lines.start for each in _statements(code) if name in each.gives)
@@ -102,7 +102,7 @@ def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -
 
 
 def is_given_between(code: CodeType, name: str, first: int, last: int) -> bool:
-    """Whether an assignment or the head of a loop, between two lines of a function, gives a variable a value."""
+    """Whether an assignment or a loop head between two lines of a function assigns a variable."""
     nodes = [node for node in body(code) if isinstance(node, (ast.Assign, ast.AugAssign, ast.For, ast.AsyncFor))]
     between = [node for node in nodes if first < node.lineno < last]
     targets = [
@@ -112,10 +112,10 @@ def is_given_between(code: CodeType, name: str, first: int, last: int) -> bool:
 
 
 def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
-    """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
+    """The variables unpacked together with one, itself included: both, for ``for x, y in loader``.
 
-    The statement that did it is the last one above an instruction, in its function; empty if the variable has been
-    given something else since.
+    The unpacking is the last one above the instruction in its function; empty if the variable has been reassigned
+    since.
     """
     if code is None:
         return ()
@@ -133,14 +133,14 @@ def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
 
 
 def first_line_with(code: CodeType, lineno: int, name: str) -> int | None:
-    """The line of a function from which on a variable has the value that it has at another line; None if unknown.
+    """The first line of a function at which a variable has the value it has at ``lineno``; None if unknown.
 
-    That is the first one in the loop that gives it its value, behind the statement that does, or of the function.
+    That is the first line of the body of the loop that assigns it, after its assignment, or of the function.
 
     Parameters
     ----------
     name
-        Also of an attribute or an item: ``batch["x"]``.
+        The variable; it may be an attribute or an item: ``batch["x"]``.
     """
     variable = re.split(r"[.\[]", name, maxsplit=1)[0]
     nodes = list(body(code))
@@ -160,7 +160,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 @lru_cache(maxsize=256)
 def left_over(code: CodeType, lineno: int) -> frozenset[str]:
-    """The variables of loops that have ended, where a function is at a line: nothing else gives them a value."""
+    """The variables of loops not around a line, which have ended or not begun, and that nothing else assigns."""
     loops = [node for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor))]
     ended = {name for loop in loops if lineno not in lines_of(loop) for name in _given(loop.target)}
     heads = {lines_of(loop.iter) for loop in loops}
@@ -199,13 +199,13 @@ def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
 
 
 def _is_self(owner: ast.expr) -> bool:
-    """Whether it is the object that a method belongs to: else all that it holds would be made by any of its methods."""
+    """Whether it is ``self``: a method call on it must not count as an assignment to everything it holds."""
     return isinstance(owner, ast.Name) and owner.id == "self"
 
 
 @lru_cache(maxsize=256)
 def _branches(code: CodeType) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
-    """The lines of both branches of every condition of a function."""
+    """The lines of the two branches of every ``if`` in a function."""
     conditions = (node for node in body(code) if isinstance(node, ast.If))
     return tuple((_lines_in(node.body), _lines_in(node.orelse)) for node in conditions)
 
@@ -215,7 +215,7 @@ def _lines_in(statements: Iterable[ast.AST]) -> frozenset[int]:
 
 
 def _fit(targets: list[ast.expr], values: list[ast.expr]) -> bool:
-    """Whether each of some targets is given one of some values, as in ``a, b = b, a``."""
+    """Whether targets and values pair up one by one, as in ``a, b = b, a``."""
     return len(targets) == len(values) and not any(isinstance(each, ast.Starred) for each in (*targets, *values))
 
 
@@ -225,7 +225,7 @@ def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -
 
 
 def _given(target: ast.expr) -> Iterator[str]:
-    """The variables that an assignment gives a value, wholly or in part."""
+    """The variables that an assignment sets, wholly or in part."""
     match target:
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for each in targets:
