@@ -4,7 +4,6 @@ Or to replace them: ``if isnan(loss): loss = zero``.
 
 However the check is written, it reads a truth value or a non-finite number from a tensor. If that happens in a function
 that conditionally leaves a loop, skips a batch or returns, the variables that the condition reads are examined.
-
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -
 
 
 class _Conditions(NamedTuple):
-    """Variables read by conditions, by what the condition decides: ``leave``, to leave the function or a loop; ``loop``,
-    to continue a ``while`` loop; ``skip``, to skip a batch; ``end``, to leave by more than a ``return``; and
+    """Variables that conditions read, by what they decide: ``leave``, to leave the function or a loop; ``loop``, to
+    continue a ``while`` loop; ``skip``, to skip a batch; ``end``, to leave by more than a ``return``; and
     ``replace``, to give the variable another value.
     """
 

@@ -21,11 +21,11 @@ from retrograd.core import sites
 
 
 def place_fields(code: CodeType | None, at: int, callers: tuple[Position, ...] = ()) -> dict[str, Any]:
-    """The file, the line with the columns of the instruction in it, and the function.
+    """The file, the line with the instruction's columns in it, and the function.
 
-    A statement of several lines is given as one, the lines joined by spaces, without the comments and backslashes in
-    between. None is given where the file was edited since the program read it. ``callers`` are the program's own
-    instructions that led there, the innermost first.
+    The lines of a longer statement are joined by spaces, without the comments and backslashes in between. The line is
+    left out if the file seems to have been edited since it was compiled. ``callers`` are the program's own instructions
+    that led there, the innermost first.
     """
     if code is None:
         return {}
@@ -49,9 +49,9 @@ def place_fields(code: CodeType | None, at: int, callers: tuple[Position, ...] =
 
 
 def _extent(lines: list[str], site: sites.Site) -> tuple[int, int] | None:
-    """Where in the first of its lines an instruction begins, and where in the last it ends, in characters.
+    """The columns, in characters, at which an instruction begins in its first line and ends in its last.
 
-    None if no piece of code has these ends: then the lines are not those that were compiled.
+    None if no code can begin and end there: then the lines are not those that were compiled.
     """
     first, last = lines[0].encode(), lines[-1].encode()
     try:
@@ -64,7 +64,7 @@ def _extent(lines: list[str], site: sites.Site) -> tuple[int, int] | None:
     if _WITHIN_WORD.match(before[-1:] + since[:1]) or _WITHIN_WORD.match(until[-1:] + after[:1]):
         return None
     begin, end = len(before), len(until)
-    # a compound statement, joined to one line, is no code
+    # several lines are not checked: a compound statement joined to one line is not valid code
     return (begin, end) if len(lines) > 1 or _is_code(until[begin:]) else None
 
 
@@ -73,7 +73,7 @@ _WITHIN_WORD = re.compile(r"\w\w")
 
 @lru_cache(maxsize=256)
 def _is_code(text: str) -> bool:
-    """Whether a text is a statement or an expression, or a part of an f-string."""
+    """Whether a text is a statement, an expression or a replacement field of an f-string."""
     parts = [f"f'''{text}'''"] if text[0] + text[-1] == "{}" else []
     for each in (text, *parts):
         with contextlib.suppress(SyntaxError):
@@ -83,12 +83,12 @@ def _is_code(text: str) -> bool:
 
 
 def place_of(frame: FrameType | None) -> dict[str, Any]:
-    """The same of the instruction that a frame is at; nothing without a frame."""
+    """The :func:`place_fields` of the instruction that a frame is at; empty without a frame."""
     return {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
 
 
 def _own_line(code: CodeType, at: int) -> dict[str, Any]:
-    """The program's own line that has called a function, as an event keeps it."""
+    """A line of the program in the chain of callers, as an event stores it."""
     place = place_fields(code, at)
     return {
         key: place[key] for key in ("filename", "lineno", "function", "code_line", "col", "end_col") if key in place
@@ -96,9 +96,9 @@ def _own_line(code: CodeType, at: int) -> dict[str, Any]:
 
 
 def _lines_of(callers: tuple[Position, ...], code: CodeType, at: int) -> tuple[dict[str, Any], ...]:
-    """The lines of callers as far as the function that has found the birth: what has called that one is no news.
+    """The lines of callers up to a function that is still running: its own callers are known anyway.
 
-    A comprehension or a lambda is no further line.
+    Several on one line, as with a comprehension or a lambda, count once.
     """
     running = {frame.f_code for frame in outwards(sys._getframe(1))}
     if is_own(code) and code in running:
@@ -114,18 +114,18 @@ def _number(line: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def written_where(code: CodeType | None, at: int) -> dict[str, Any]:
-    """Those of these that an :class:`~retrograd.anomaly.surroundings.Operation` has."""
+    """The place fields that an :class:`~retrograd.anomaly.surroundings.Operation` has."""
     place = place_fields(code, at)
     return {"col": place.get("col"), **line_fields(place)}
 
 
 def line_fields(place: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, but for the column in the line."""
+    """The line, its number, the file and the function, without the columns."""
     return {key: place.get(key) for key in ("code_line", "lineno", "filename", "function")}
 
 
 def _joinable(lines: list[str]) -> list[str]:
-    """Lines without their comments and backslashes at the end, but for those of the last, where nothing follows."""
+    """Lines without their trailing comments and backslashes, except the last, which nothing follows."""
     if len(lines) == 1:
         return lines
     starts: dict[int, int] = {}
@@ -138,7 +138,7 @@ def _joinable(lines: list[str]) -> list[str]:
 
 
 def written_at(code: CodeType | None, at: int) -> ast.expr | None:
-    """The expression that an instruction belongs to, as it is written."""
+    """The syntax tree of the expression that an instruction belongs to."""
     place = place_fields(code, at)
     if "col" not in place:
         return None
@@ -149,7 +149,7 @@ def written_at(code: CodeType | None, at: int) -> ast.expr | None:
 
 
 def only_argument_at(code: CodeType | None, at: int) -> str | None:
-    """What an instruction gives to what it calls, if that is one thing, as it is written."""
+    """The source of the only argument of the call that an instruction makes; None unless there is just one."""
     written = written_at(code, at)
     is_one = isinstance(written, ast.Call) and len(written.args) == 1 and not written.keywords
     return ast.unparse(written.args[0]) if isinstance(written, ast.Call) and is_one else None
@@ -157,16 +157,16 @@ def only_argument_at(code: CodeType | None, at: int) -> str | None:
 
 @lru_cache(maxsize=256)
 def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
-    """The names of the variables in that expression, with and without what follows: ``batch``, ``batch.x``."""
+    """The variables in the expression of :func:`written_at`, with and without attributes: ``batch``, ``batch.x``."""
     written = written_at(code, at)
     nodes = [] if written is None else list(ast.walk(written))
     return frozenset(ast.unparse(each) for each in nodes if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)))
 
 
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
-    """The last line before an instruction, in its function, that gives a variable its value or puts one into it.
+    """The last line before an instruction, in its function, that assigns a variable or an item of it.
 
-    None where that is above a loop which gives it others, or above a line that does so otherwise: ``x, y = f(x)``.
+    None if it lies above a loop that reassigns the variable, or above another form of assignment: ``x, y = f(x)``.
     """
     if code is None:
         return None
@@ -178,12 +178,12 @@ def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] 
 
 
 def is_in_branch(code: CodeType | None, at: int, lineno: int) -> bool:
-    """Whether a line above an instruction, in its function, runs on a condition only that the instruction does not."""
+    """Whether a line above an instruction, in its function, depends on a condition that the instruction does not."""
     return code is not None and not is_sure_before(code, lineno, sites.line_of(code, at))
 
 
 def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:
-    """The last line above another one, in a function, that gives a variable its value or puts one into it."""
+    """The last line above another one in a function that assigns a variable or an item of it."""
     if not name.isidentifier():
         return None
     pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
@@ -195,6 +195,6 @@ def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] 
 
 
 def is_variable(code: CodeType, name: str | None) -> bool:
-    """Whether a function has a variable of a name, or reads one; the same of an attribute or an item of one."""
+    """Whether a function defines or reads the variable of a name, or of the attribute or item that it denotes."""
     first = (name or "").partition(".")[0].partition("[")[0]
     return first in (*code.co_varnames, *code.co_cellvars, *code.co_freevars, *code.co_names)

@@ -13,15 +13,15 @@ from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, user_frames
 from retrograd.anomaly.parsing import parameters_of
 
-_ROUNDS = 3  # a gradient that is given names this often is still known to be one
+_ROUNDS = 3  # a gradient reassigned to new names this many times is still recognised
 
 
 def rate_written(frame: FrameType | None) -> dict[str, Any]:
-    """The one learning rate of a program's own updates, for the context of an event; empty unless there is just one.
+    """The learning rate of a program's own updates, for the context of an event; empty unless there is just one.
 
-    It comes with its value and the line that writes the number, where these are known.
+    It includes its value and the line that writes the number, if these are known.
     """
-    for each in user_frames(frame):  # what is in functions that have nothing to do with these is another training
+    for each in user_frames(frame):  # rates in unrelated functions belong to another training
         if is_own(each.f_code):
             tree = file_of(each.f_code)
             rates = {ast.unparse(rate): rate for rate in _rates(_run_by(each.f_code), _gradients(tree))}
@@ -33,7 +33,7 @@ def rate_written(frame: FrameType | None) -> dict[str, Any]:
 
 
 def _run_by(code: CodeType) -> Iterator[ast.AST]:
-    """What stands in a function, in its lambdas, and in the functions of the file that it calls by their names."""
+    """The nodes of a function, of its lambdas, and of the functions in its file that it calls by name."""
     own = list(body(code))
     called = {_last(dotted(each.func) or "") for each in own if isinstance(each, ast.Call)}
     yield from own
@@ -46,7 +46,7 @@ def _run_by(code: CodeType) -> Iterator[ast.AST]:
 
 
 def _rates(nodes: Iterable[ast.AST], gradients: set[str]) -> Iterator[ast.expr]:
-    """What gradients are multiplied by before they are subtracted."""
+    """The expressions by which gradients are multiplied before they are subtracted."""
     for node in nodes:
         step = None
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Sub):
@@ -60,7 +60,7 @@ def _rates(nodes: Iterable[ast.AST], gradients: set[str]) -> Iterator[ast.expr]:
 
 
 def _gradients(tree: ast.Module) -> set[str]:
-    """The variables that hold gradients, judging by what gives them their values."""
+    """The variables that hold gradients, judging by what is assigned to them."""
     found: set[str] = set()
     for _ in range(_ROUNDS):
         for node in ast.walk(tree):
@@ -71,13 +71,13 @@ def _gradients(tree: ast.Module) -> set[str]:
                 found |= _paired(node.target, node.iter, found)
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Lambda):
                 params = [each.arg for each in node.args[0].args.args]
-                given = zip(params, node.args[1:], strict=False)  # as to a map over several trees
+                given = zip(params, node.args[1:], strict=False)  # as in a map over several trees
                 found |= {param for param, value in given if _is_gradient(value, found)}
     return found
 
 
 def _paired(target: ast.expr, source: ast.expr, gradients: set[str]) -> set[str]:
-    """The variables of a loop that run through gradients, alone or in a ``zip``."""
+    """The loop variables that run through gradients, alone or in a ``zip``."""
     pairs = [(target, source)]
     if isinstance(target, ast.Tuple) and isinstance(source, ast.Call) and dotted(source.func) == "zip":
         pairs = list(zip(target.elts, source.args, strict=False))
@@ -85,7 +85,7 @@ def _paired(target: ast.expr, source: ast.expr, gradients: set[str]) -> set[str]
 
 
 def _is_gradient(node: ast.expr, gradients: set[str]) -> bool:
-    """Whether an expression is a gradient, or several: ``w.grad``, ``grads["w"]``, ``grad(loss)(w)``."""
+    """Whether an expression is one or several gradients: ``w.grad``, ``grads["w"]``, ``grad(loss)(w)``."""
     if isinstance(node, ast.Name):
         return node.id in gradients
     if isinstance(node, ast.Attribute):
@@ -105,7 +105,7 @@ def _last(name: str) -> str:
 
 
 def _number(tree: ast.Module, rate: ast.expr) -> ast.expr | None:
-    """Where the number is written: in the update, or in the only place that gives the variable a value."""
+    """The expression that writes the number: in the update, or the only value assigned to the variable."""
     if number_written(rate) is not None:
         return rate
     if not isinstance(rate, ast.Name):

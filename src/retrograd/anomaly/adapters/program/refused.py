@@ -1,4 +1,4 @@
-"""Bad numbers in what a function was given that raised an error, and the variable in which a NaN came up first."""
+"""Bad numbers in the arguments of a function that raised, and the variable in which a NaN came up first."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from retrograd.anomaly.adapters.program.variables import RAISE, named_variables
 from retrograd.anomaly.libraries import is_between, is_own, trace_of
 from retrograd.anomaly.names import canonical
 
-_ABOUT_OTHERS = (AttributeError, ImportError, LookupError, NameError, OSError, SyntaxError, TypeError)  # than values
+_ABOUT_OTHERS = (AttributeError, ImportError, LookupError, NameError, OSError, SyntaxError, TypeError)  # not values
 
 
 class Held(NamedTuple):
-    """A variable of a function, which was at some instruction."""
+    """A variable of a running function, with the instruction that the function was at."""
 
     name: str
     value: Any
@@ -27,19 +27,19 @@ class Held(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """A parameter that a distribution was given and that does not lie where it must.
+    """A parameter of a distribution that violates its constraint.
 
     Attributes
     ----------
     value
-        As the distribution has it, broadcast.
+        The parameter as the distribution holds it, broadcast.
     element
-        The first one that is refused; None where a matrix is, or another one of several elements.
+        The index of the first refused element; None for a scalar, or if whole vectors or matrices are refused.
     told
-        Who has refused which parameter and why, for the context of an event: see
+        The distribution, the parameter and the constraint, for the context of an event: see
         :class:`~retrograd.anomaly.surroundings.Surroundings`.
     code, at
-        The user's instruction that has made the distribution.
+        The user's instruction that constructed the distribution.
     """
 
     value: Any
@@ -50,18 +50,18 @@ class Violation(NamedTuple):
 
 
 class Refused:
-    """What the user's innermost function gave to the one that raised an error.
+    """The arguments that the user's innermost function passed to the one that raised an error.
 
     Parameters
     ----------
     error
-        As it was caught, with its traceback.
+        The caught error, with its traceback.
     is_internal
-        Says whether code is none of the user's.
+        Tells whether code is internal, not the user's.
     holds_nan
-        Says whether a value is a tensor with NaN.
+        Tells whether a value is a tensor with NaN.
     caught
-        The error that was caught in the end, if this is one from which it was raised.
+        The error that was finally caught, if ``error`` is one that it was raised from.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Refused:
     ) -> None:
         self._holds_nan = holds_nan
         self._is_about_values = isinstance(error, Exception) and not isinstance(error, _ABOUT_OTHERS)
-        self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
-        self._called: list[FrameType] = []  # by the innermost of these, the outermost first
+        self._frames: list[tuple[FrameType, int]] = []  # the user's, outermost first
+        self._called: list[FrameType] = []  # internal ones called by the user's innermost, outermost first
         self._innermost: FrameType | None = None
         for each in trace_of(error, caught):
             self._innermost = each.tb_frame
@@ -87,7 +87,7 @@ class Refused:
             self._leave_out_packages()
 
     def _leave_out_packages(self) -> None:
-        """An installed package that has raised an error by itself is what was called, by the program's own code."""
+        """If an installed package raised the error itself, count its frames as called by the program's own code."""
         own = max((number for number, (frame, _) in enumerate(self._frames) if is_own(frame.f_code)), default=None)
         if own is not None:
             self._called = [frame for frame, _ in self._frames[own + 1 :]]
@@ -95,13 +95,13 @@ class Refused:
 
     @property
     def frame(self) -> FrameType | None:
-        """The user's innermost."""
+        """The user's innermost frame."""
         return self._frames[-1][0] if self._frames else None
 
     def nan(self) -> Any:
-        """The first tensor with NaN among it, or else among the variables of the line; None if there is none.
+        """The first tensor with NaN among the arguments, or else among the line's variables; None if there is none.
 
-        Nor is there one where the program itself has raised the error.
+        None, too, if the program raised the error itself.
         """
         if not self._is_about_values or (not self._called and self._has_raised()):
             return None
@@ -112,9 +112,9 @@ class Refused:
         return next((each for each in (*given, *read, *inside) if self._holds_nan(each)), None)
 
     def violation(self) -> Violation | None:
-        """The finite parameter that a distribution has refused; None where the error is about something else."""
+        """The parameter that a distribution has refused; None if the error is about something else."""
         known = {} if self._innermost is None or not self._called else dict(self._innermost.f_locals)
-        constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # as both have them
+        constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # both libraries' names
         if not self._is_about_values or not self._frames or not hasattr(constraint, "check"):
             return None
         if value is None or not hasattr(type(owner), "arg_constraints") or not hasattr(value, "detach"):
@@ -134,7 +134,7 @@ class Refused:
         return Violation(value, element, told, frame.f_code, at)
 
     def _making(self, kind: str) -> tuple[FrameType, int]:
-        """Where a call is written that makes something of a kind, by its name; else where the user's code was last."""
+        """The frame and instruction of the call that constructs this class, or else the user's innermost."""
         for frame, at in reversed(self._frames):
             call = written_at(frame.f_code, at)
             if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == kind:
@@ -146,13 +146,13 @@ class Refused:
         return not self._frames or self._frames[-1][0].f_code.co_code[self._frames[-1][1]] == RAISE
 
     def _read(self, level: int = -1) -> Iterator[Held]:
-        """The variables with NaN that the line reads which called the function, or of one further out."""
+        """The variables with NaN that the calling line reads in the user's innermost function, or one further out."""
         if self._frames:
             names = variables_read(self._frames[level][0].f_code, self._frames[level][1])
             yield from (each for each in self._held(level) if each.name in names)
 
     def _levels(self) -> Iterator[int]:
-        """Those of the user's functions that are looked at, from the innermost to the first of the program's own."""
+        """The levels of the user's functions to examine: from the innermost to the first of the program's own."""
         for level in range(len(self._frames) - 1, -1, -1):
             yield level
             if is_own(self._frames[level][0].f_code):
@@ -164,7 +164,7 @@ class Refused:
         return [Held(name, value, frame, at) for name, value in named_variables(frame) if self._holds_nan(value)]
 
     def _handed_in(self, level: int, value: Any) -> tuple[int, Held | None]:
-        """What the program's own next function outwards calls a value that is in the variables of one further in."""
+        """The level and variable of the next own function of the program outwards that holds a value; None if none does."""
         for outer in range(level - 1, -1, -1):
             if is_own(self._frames[outer][0].f_code):
                 held = next((each for each in self._held(outer) if each.value is value), None)
@@ -173,7 +173,7 @@ class Refused:
         return level, None
 
     def first_held(self) -> Held | None:
-        """The variable from which, by way of others with NaN, what was refused has been made."""
+        """The earliest variable with NaN from which the refused value was made, via others with NaN."""
         level, found = next(((level, each) for level in self._levels() for each in self._read(level)), (0, None))
         seen = []
         while found is not None:
@@ -181,7 +181,7 @@ class Refused:
             behind = made(found.frame.f_code, found.name).variables
             here = (each for each in self._held(level) if each.name in behind and (level, each.name) not in seen)
             earlier = next(here, None)
-            if earlier is None:  # it was handed in, perhaps, by way of packages
+            if earlier is None:  # perhaps it was passed in, possibly through packages
                 level, earlier = self._handed_in(level, found.value)
             if earlier is None:
                 break
@@ -190,7 +190,7 @@ class Refused:
 
 
 def arguments_in(called: FrameType | None) -> list[Any]:
-    """What a function was given, as far as its variables tell, and what lies in the lists and dictionaries among it."""
+    """The arguments of a function, as far as its variables tell, and the items of lists and dictionaries among them."""
     given = [] if called is None else list(called.f_locals.values())
     for value in list(given):
         given += value if isinstance(value, (tuple, list)) else value.values() if isinstance(value, dict) else ()
@@ -201,7 +201,7 @@ _UNDERFLOW = ("div", "exp", "exp2", "mul", "pow", "prod", "sigmoid", "softmax", 
 
 
 def kind_of(told: Mapping[str, Any], op: str, operands: Iterable[Any]) -> str:
-    """How a number came to be refused: rounded to zero by an operation of others, or otherwise."""
+    """Why a number was refused: "underflow" if an operation rounded it to zero, else "error"."""
     is_rounded = told.get("value") == 0 and canonical(op) in _UNDERFLOW and all(each != 0 for each in operands)
     return "underflow" if is_rounded else "error"
 

@@ -14,24 +14,24 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def body(code: CodeType) -> Iterator[ast.AST]:
-    """What stands in a function, but for what stands in functions and classes inside of it."""
+    """The nodes of a function, except those in nested functions and classes."""
     tree, scopes = _file_of(code)
     for node in [tree] if code.co_name == "<module>" else scopes.get(code.co_firstlineno, ()):
         yield from inside(node)
 
 
 def file_of(code: CodeType) -> ast.Module:
-    """What stands in the file of a function; nothing where that is no Python, as a cell of a notebook with commands."""
+    """The tree of a function's file; empty if that is not Python, such as a notebook cell with commands."""
     return tree_of(code.co_filename)
 
 
 def tree_of(filename: str) -> ast.Module:
-    """What stands in a file."""
+    """The tree of a file; empty if that is not Python."""
     return _parsed("".join(linecache.getlines(filename)))[0]
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands within a node, but for what stands in functions and classes inside of it."""
+    """The nodes within a node, except those in nested functions and classes."""
     queue = list(ast.iter_child_nodes(node))
     while queue:
         node = queue.pop(0)
@@ -41,13 +41,13 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def lines_of(node: ast.AST) -> range:
-    """The lines that a node stands on."""
+    """The lines that a node spans."""
     first = node.lineno  # type: ignore[attr-defined]
     return range(first, (node.end_lineno or first) + 1)  # type: ignore[attr-defined]
 
 
 def variables_in(written: ast.AST) -> Iterator[str]:
-    """The variables, and attributes of such, in what is written."""
+    """The variables, and attributes of variables, in an expression or statement."""
     return (ast.unparse(each) for each in ast.walk(written) if isinstance(each, (ast.Name, ast.Attribute)))
 
 
@@ -70,6 +70,6 @@ def _parsed(source: str) -> tuple[ast.Module, dict[int, list[ast.AST]]]:
 
 
 def _begin(scope: ast.AST) -> int:
-    """The first line, that of a decorator if there is one."""
+    """The first line, including decorators."""
     decorators: list[ast.expr] = getattr(scope, "decorator_list", [])
     return min(lines_of(each).start for each in (scope, *decorators))

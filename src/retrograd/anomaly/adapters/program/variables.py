@@ -17,20 +17,20 @@ from retrograd.anomaly.adapters.program.making import first_line_with, left_over
 from retrograd.anomaly.adapters.program.place import variables_read
 from retrograd.anomaly.libraries import is_library, is_own, outwards, package_of, trace_of, user_frames
 
-_MOST = 200  # items of a container that are looked through
-_MOST_HELD = 10_000  # things at one depth that are looked through
+_MOST = 200  # items of a container that are searched
+_MOST_HELD = 10_000  # objects at one depth that are searched
 _DEPTH = 4
-_PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
+_PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects do not hold the user's variables
 RAISE = opmap["RAISE_VARARGS"]  # what ``raise`` and ``assert`` end with
-_ABOUT_NUMBERS = (ArithmeticError, ValueError, SystemExit)  # as ``int`` raises of a NaN, and what ends a program
-_FRAME_AND_HERE = 3  # references to a dictionary that nobody else holds: the frame's, ours, the argument's
+_ABOUT_NUMBERS = (ArithmeticError, ValueError, SystemExit)  # such as ``int`` raises for a NaN; and the end of a program
+_FRAME_AND_HERE = 3  # references to an unshared dictionary: the frame's, ours, the argument's
 
 
 def local_variables(frame: FrameType) -> dict[str, Any]:
     """The local variables of a frame, without keeping alive what they hold.
 
-    Before Python 3.13 a function's frame keeps the dictionary that it makes of its variables; it is emptied here,
-    unless somebody else has it, who called ``locals()``.
+    Before Python 3.13 a function's frame keeps the dictionary that it makes of its variables; it is cleared here
+    unless other code holds it, having called ``locals()``.
     """
     variables = frame.f_locals
     found = {name: value for name, value in dict(variables).items() if _can_be_asked(value)}
@@ -41,21 +41,21 @@ def local_variables(frame: FrameType) -> dict[str, Any]:
 
 
 def variables_at(frame: FrameType) -> dict[str, Any]:
-    """The local variables that the expression reads which a frame is at."""
+    """The local variables read by the expression that a frame is at."""
     read = variables_read(frame.f_code, frame.f_lasti)
     return {name: value for name, value in local_variables(frame).items() if name in read}
 
 
 def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bool]) -> Iterator[tuple[FrameType, Any]]:
-    """The variables of the frames that an error of the program's own has left, the innermost first, with the frames.
+    """The variables of the user's frames that an error of the program's own has left, with the frames, innermost first.
 
-    None of an error that internal code has raised, nor of one of a function in C that is not about numbers.
+    Nothing for an error raised by internal code, or by a C function and not about numbers.
     """
     places = [(each.tb_frame, each.tb_lasti) for each in trace_of(error)]
     if not places:
         return
     frame, at = places[-1]
-    if is_internal(frame.f_code) and not is_library(frame.f_code.co_filename, "numpy"):  # np.testing asserts for others
+    if is_internal(frame.f_code) and not is_library(frame.f_code.co_filename, "numpy"):  # np.testing asserts on behalf of others
         return
     if frame.f_code.co_code[at] != RAISE and not isinstance(error, _ABOUT_NUMBERS):
         return
@@ -66,7 +66,7 @@ def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bo
 
 
 def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    """The variables of a frame, then what lies in the lists, dictionaries and objects among them, with their names."""
+    """The variables of a frame, then the items of lists, dictionaries and objects among them, with their names."""
     variables = _variables_and_globals(frame)
     yield from variables.items()
     for name, value in variables.items():
@@ -74,7 +74,7 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What lies in a variable, with its name."""
+    """The items or attributes of a variable's value, with their names."""
     if isinstance(value, (list, tuple)):
         fields = getattr(type(value), "_fields", ())  # of a named tuple
         for position, item in enumerate(_first_of(value)):
@@ -86,7 +86,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _can_be_asked(value: Any) -> bool:
-    """Whether something says what it is; a proxy of something that is not there may raise instead."""
+    """Whether an object reveals its class; the proxy of a missing object may raise instead."""
     try:
         value.__class__  # noqa: B018 (isinstance asks for it)
     except Exception:
@@ -95,15 +95,15 @@ def _can_be_asked(value: Any) -> bool:
 
 
 def _first_of(value: list[Any] | tuple[Any, ...]) -> Any:
-    """The first items of a sequence as they lie in it, whatever its own class makes of them when it is asked."""
+    """The first items of a sequence as stored, bypassing any ``__getitem__`` of its own class."""
     first = slice(_MOST)
     return list.__getitem__(value, first) if isinstance(value, list) else tuple.__getitem__(value, first)
 
 
 def _first_entries(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """The same of a dictionary: keys and values. They are read at once, as another thread may add to it meanwhile."""
+    """The first keys and values of a dictionary, read at once because another thread may add to it meanwhile."""
     for _ in range(_ATTEMPTS):
-        with suppress(RuntimeError):  # the collector has run in between, and something that added to it
+        with suppress(RuntimeError):  # the collector ran code in between that added to it
             return list(islice(dict.items(value), _MOST))
     return []
 
@@ -112,7 +112,7 @@ _ATTEMPTS = 10
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """What an object holds by name; nothing where it does not say."""
+    """The ``__dict__`` of an object; empty if it has none or raises."""
     try:
         held = value.__dict__
     except Exception:
@@ -121,15 +121,15 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    """What the objects among the variables of these frames keep in dictionaries of their own, as the program asks for
-    it: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
+    """The entries of dictionaries held by objects among the variables of the user's frames, named as the program reads
+    them: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
     """
     for each in user_frames(frame):
         yield from _entries_as_read(each)
 
 
 def _entries_as_read(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    """The same of one frame."""
+    """The :func:`entries_around` of one frame."""
     code = frame.f_code
     for name, value in local_variables(frame).items():
         for key, item in _entries(value):
@@ -140,7 +140,7 @@ def _entries_as_read(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
-    """The entries, by text, of dictionaries that an object holds, or that an object in it does."""
+    """The entries with string keys of dictionaries that an object holds, directly or through another."""
     if isinstance(value, (type, ModuleType, FunctionType)) or type(value).__module__ in _PLAIN:
         return
     for _, held in _first_entries(_attributes(value)):
@@ -151,7 +151,7 @@ def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
 
 
 def _variables_and_globals(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame, and those of its module that its code names."""
+    """The variables of a frame, and the globals that its code names."""
     variables = local_variables(frame)
     if frame.f_code.co_name != "<module>":
         named = [name for name in frame.f_code.co_names if name in frame.f_globals and name not in variables]
@@ -160,21 +160,21 @@ def _variables_and_globals(frame: FrameType) -> dict[str, Any]:
 
 
 def variables_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    """The :func:`named_variables` of these frames, the innermost first."""
+    """The :func:`named_variables` of the user's frames, innermost first."""
     for each in user_frames(frame):
         yield from named_variables(each)
 
 
 def frames_that_name(frame: FrameType | None) -> list[FrameType]:
-    """The user's frames in the order in which they are asked for a name, from ``frame`` outwards.
+    """The user's frames in the order in which they are searched for a name, from ``frame`` outwards.
 
-    What the program itself calls something comes before what an installed package does, such as ``args[0]``.
+    The program's own frames come before those of installed packages, whose names may be like ``args[0]``.
     """
     return sorted(user_frames(frame), key=lambda each: not is_own(each.f_code))
 
 
 def name_of(frame: FrameType | None, is_it: Callable[[Any], bool]) -> str | None:
-    """What the program's innermost function under way calls something."""
+    """The name of an object in the innermost running function of the program's own; None if it has none."""
     own = next((each for each in user_frames(frame) if is_own(each.f_code)), None)
     if own is None:
         return None
@@ -183,7 +183,7 @@ def name_of(frame: FrameType | None, is_it: Callable[[Any], bool]) -> str | None
 
 
 def member_of(frame: FrameType, written: str) -> Any:
-    """What a name with dots in it stands for in a frame, without running any code of its owners; None if unknown."""
+    """The value of a dotted name in a frame, found without running code of its owners; None if unknown."""
     first, *rest = written.split(".")
     value = local_variables(frame).get(first, frame.f_globals.get(first))
     for name in rest:
@@ -195,10 +195,10 @@ def member_of(frame: FrameType, written: str) -> Any:
 
 
 def held_around(frame: FrameType | None, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
-    """What the variables of these frames hold, and what lies in that, as far as it is not deep.
+    """The values of the variables of the user's frames, and what these contain, to a limited depth.
 
-    The variable of a loop that has ended holds something by accident. ``is_hidden`` says of an attribute of an object
-    that it does not count.
+    Variables of finished loops are left out, as they only hold a leftover. ``is_hidden`` tells whether an attribute of
+    an object is to be skipped.
     """
     level = [
         value
@@ -215,7 +215,7 @@ def held_around(frame: FrameType | None, is_hidden: Callable[[Any, str], bool]) 
 
 
 def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
-    """What a container holds, or an object of the user's."""
+    """The items of a container, or the attributes of a user's object."""
     if isinstance(value, (list, tuple)):
         yield from _first_of(value)
     elif isinstance(value, (set, frozenset, deque)):
@@ -230,12 +230,12 @@ def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
 
 
 def under_way(frame: FrameType | None, code: CodeType | None) -> FrameType | None:
-    """The innermost call of a function that is under way, from a frame outwards."""
+    """The innermost running call of a function, from a frame outwards."""
     return next((each for each in outwards(frame) if each.f_code is code), None)
 
 
 def value_of(variables: Mapping[str, Any], written: str) -> Any:
-    """What a name with dots in it leads to, through what objects hold themselves; nothing is computed for it."""
+    """The value of a dotted name, looked up in the objects' own dictionaries; nothing is computed."""
     first, *rest = written.split(".")
     value = variables.get(first)
     for name in rest:
@@ -244,7 +244,7 @@ def value_of(variables: Mapping[str, Any], written: str) -> Any:
 
 
 def members_of(module: Any) -> list[tuple[str, Any]]:
-    """The parameters of a module, and then its buffers, with their names; none of what only looks like a module."""
+    """The named parameters of a module, then its buffers; empty for an object that only looks like a module."""
     try:
         return [*module.named_parameters(), *module.named_buffers()]
     except Exception:
@@ -252,12 +252,12 @@ def members_of(module: Any) -> list[tuple[str, Any]]:
 
 
 def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> dict[str, Any]:
-    """Where the program has data at hand that an operation met, with what belongs to it: a part of an event's context.
+    """Where the program holds the data that an operation met, and what belongs to it, for an event's context.
 
     Parameters
     ----------
     holder
-        A function under way, and the variable in it that holds the data.
+        A running function, and the variable in it that holds the data.
     code, at
         Where the operation was called.
     """
@@ -275,14 +275,14 @@ def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> d
 
 
 def _partners_of(frame: FrameType, at: int, name: str) -> tuple[str, ...]:
-    """The variables that were unpacked together with one of a function, if all have as many samples."""
+    """The variables that were unpacked together with one, if all have the same number of samples."""
     names = unpacked_with(frame.f_code, at, name)
     variables = local_variables(frame)
     return names if len(names) > 1 and _have_as_many_samples(map(variables.get, names)) else ()
 
 
 def _entries_differ(frame: FrameType, name: str) -> bool:
-    """Whether a variable is an entry of a dictionary whose entries have not as many samples each: ``batch['x']``."""
+    """Whether a name such as ``batch['x']`` is an entry of a dictionary whose entries differ in their number of samples."""
     owner, is_entry, _ = name.partition("[")
     held = _variables_and_globals(frame).get(owner) if is_entry else None
     return isinstance(held, dict) and not _have_as_many_samples(entry for _, entry in _first_entries(held))
@@ -295,9 +295,9 @@ def _have_as_many_samples(values: Iterable[Any]) -> bool:
 
 
 def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) -> Iterator[tuple[str, Any]]:
-    """The modules, by the variables that hold them, that the lines read by which a function under way made a variable.
+    """The modules read by the lines with which a running function made a variable, and the names of their variables.
 
-    Any object that has parameters with names is one.
+    Any object with a ``named_parameters`` method counts as one.
     """
     frame = under_way(frame, code)
     read = made(frame.f_code, name).variables if frame is not None else frozenset()

@@ -1,4 +1,4 @@
-"""Numbers that nothing has kept, read from the user's line: ``float("nan")`` there, or a variable that is a number."""
+"""Numbers that were not recorded, read from the user's line: a literal ``float("nan")``, or a variable's value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrograd.anomaly.libraries import outwards
 
 
 class Written(NamedTuple):
-    """An argument as it is written, the number if it is one, and whether it is that of the operation itself."""
+    """An argument's source, its value if it is a number, and whether it is passed to the operation itself."""
 
     text: str
     number: float | None
@@ -26,14 +26,14 @@ class Written(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[str], param: str) -> Written | None:
-    """What an instruction gives an operation, or a function that calls it, as one of its parameters.
+    """The argument that an instruction passes to an operation, or to a function that calls it, for a parameter.
 
     Parameters
     ----------
     code, at
         The instruction.
     op, params
-        The canonical name of the operation, and the names of its parameters in the order of its operands.
+        The operation's canonical name, and the names of its parameters in the order of its operands.
     param
         One of these.
     """
@@ -48,14 +48,14 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
 
 
 def written_in_place(code: CodeType | None, at: int) -> tuple[str, ast.expr] | None:
-    """The operation in place that an instruction is, by its method's name, and what it changes."""
+    """The in-place operation that an instruction performs, by its method's name, and its target."""
     place = place_fields(code, at)
     line = Line.parse(place.get("code_line"))
     return None if line is None or "col" not in place else line.written_in_place((place["col"], place["end_col"]))
 
 
 def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:
-    """The line that gave a variable its value of which the line of an operation takes a number, as a context."""
+    """The line that assigned a variable which an operation takes as one of its ``odd`` arguments, as a context."""
     for param in odd:
         written = argument_written(code, at, op, tuple(params), param)
         assigned = None if written is None or written.number is not None else assignment_of(code, at, written.text)
@@ -67,9 +67,9 @@ def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], 
 def odd_number(
     code: CodeType | None, at: int, op: str, params: Sequence[str], param: str, frame: FrameType | None
 ) -> float | None:
-    """The number that is not finite and that the line gives as an argument; None if it gives something else.
+    """The non-finite number that the line passes as an argument; None if it passes something else.
 
-    ``frame`` is where to begin to look for variables.
+    ``frame`` is where the search for variables starts.
     """
     written = argument_written(code, at, op, tuple(params), param)
     if written is None or code is None:
@@ -79,9 +79,9 @@ def odd_number(
 
 
 def plain_number(code: CodeType | None, at: int, op: str, params: Sequence[str], param: str) -> float | None:
-    """The number that is written as an argument of the operation itself; None if it is something else.
+    """The literal number passed to the operation itself as an argument; None if it is something else.
 
-    Python's own ``sum`` begins with 0.
+    Python's own ``sum`` starts with 0.
     """
     written = argument_written(code, at, op, tuple(params), param)
     if op == "add" and (written is None or written.number is None) and _begins_a_sum(written_at(code, at)):
@@ -95,7 +95,7 @@ def _begins_a_sum(written: ast.AST | None) -> bool:
 
 
 def odd_number_put(code: CodeType | None, at: int, frame: FrameType | None) -> float | None:
-    """The same where the line puts it into a part of a tensor: ``x[0] = number``, ``x[0].fill_(number)``."""
+    """The non-finite number that a line writes to part of a tensor: ``x[0] = number``, ``x[0].fill_(number)``."""
     numbers = (odd_number(code, at, op, params, "value", frame) for op, params in _WRITES.items())
     return next((number for number in numbers if number is not None), None)
 
@@ -104,7 +104,7 @@ _WRITES = {"fill": ("input", "value"), "masked_fill": ("input", "mask", "value")
 
 
 def _number_in(code: CodeType, text: str, frame: FrameType | None) -> Any:
-    """What a variable holds in a function: in the call of it that is under way, or else among those of its module."""
+    """The value of a variable in the running call of a function, or else of a global of its module."""
     is_local = text.split(".")[0] in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
     for each in outwards(frame):
         if each.f_code is code:

@@ -1,4 +1,4 @@
-"""What the detector of layers needs to know of retrograd's tensors and modules."""
+"""The layer detector's adapter for retrograd's tensors and modules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RetrogradLayers:
         The module, for the names of its parameters and layers.
     """
 
-    budget = math.inf  # the gradients of every step are looked at
+    budget = math.inf  # the gradients of every step are checked
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -112,7 +112,7 @@ class RetrogradLayers:
 
 
 def _without_graph(inquest: Inquest, data: ndarray, began: int, came_in: bool) -> NaNEvent | None:
-    """The birth behind an array that no gradient flows through: that of the call that made it, or the first since."""
+    """The event for an array without a graph: by the birth in the call that made it, or else the first birth since."""
     births = [birth for birth in inquest.births if not birth.is_backward]
     since = [birth for birth in births if birth.seq > began]
     birth = _maker([*since, *births], data) or next(iter([] if came_in else since), None)
@@ -125,7 +125,7 @@ def _without_graph(inquest: Inquest, data: ndarray, began: int, came_in: bool) -
 
 
 def _maker(births: Sequence[Birth], data: Any) -> Birth | None:
-    """The birth that gave an array, or the one that gave what this one was given."""
+    """The birth that produced an array, traced back through births that produced its non-finite operands."""
     birth = next((birth for birth in births if same(result_of(birth), data)), None)
     if birth is None:
         return None
@@ -135,5 +135,5 @@ def _maker(births: Sequence[Birth], data: Any) -> Birth | None:
 
 
 def _reals(data: ndarray) -> ndarray:
-    """The elements as real numbers; those of half precision in single, which is much faster."""
+    """The elements as real numbers; half precision is converted to single, which is much faster."""
     return data.astype(np.float32) if data.dtype.itemsize == 2 else reals(data)

@@ -1,4 +1,4 @@
-"""What is looked at where a training step has its boundaries."""
+"""What is checked at the boundaries of a training step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from retrograd.core.looking import is_finite
 from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Edge, Tensor
 
-SMALL = 1 << 12  # elements of a gradient that are looked at in every step
-LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
+SMALL = 1 << 12  # most elements of a gradient that is checked in every step
+LONG = 1024  # sums of this many products take 100 times as long as a look at the result (measured)
 
 
 def may_tell_no_flags(node: Node) -> bool:
@@ -30,10 +30,10 @@ def may_tell_no_flags(node: Node) -> bool:
 
 @functools.cache
 def products_raise_flags() -> bool:
-    """Whether NumPy hears of overflows in matrix products. Of those that Apple's Accelerate computes, it does not.
+    """Whether overflows in matrix products raise flags in NumPy. With Apple's Accelerate they do not.
 
-    (On an Apple processor a matrix unit of its own computes them. Where its flags are not to be trusted, NumPy clears
-    them.)
+    (There a separate matrix unit of the processor computes them, and NumPy clears flags that are not to be
+    trusted.)
     """
     large = np.full((128, 128), 1e38, np.float32)
     try:
@@ -50,7 +50,7 @@ def loss_of(data: Any) -> float | None:
 
 
 def seem_finite(leaves: Sequence[Tensor]) -> bool:
-    """Whether the small gradient that backward came to last is finite: it has passed through most of the graph."""
+    """Whether the last small gradient that backward reached is finite: it has passed through most of the graph."""
     for leaf in reversed(leaves):
         grad = leaf._grad
         if grad is not None and (array := grad._data).size <= SMALL:
@@ -86,6 +86,6 @@ def leaves_behind(edges: Sequence[Edge]) -> list[AccumulateGrad]:
 
 
 def among_leaves_behind(leaves: Iterable[Tensor], edges: Sequence[Edge]) -> list[Tensor]:
-    """Those of some leaves that lie behind some edges."""
+    """The given leaves that lie behind some edges."""
     behind = {id(node.variable) for node in leaves_behind(edges)}
     return [leaf for leaf in leaves if id(leaf) in behind]

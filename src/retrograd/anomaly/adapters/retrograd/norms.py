@@ -1,4 +1,4 @@
-"""How large gradients and updates are, for the guards."""
+"""The norms of gradients and updates, for the guards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd.core.tensor import Tensor
 
 
 def norm(array: ndarray) -> float:
-    """The Euclidean norm, also where the squares overflow or vanish; NaN or infinite only if an element is."""
+    """The Euclidean norm, correct even if squares overflow or underflow; NaN or infinite only if an element is."""
     array = reals(array)
     flat = array.reshape(-1)
     if array.dtype.itemsize >= 4:
@@ -29,21 +29,21 @@ def norm(array: ndarray) -> float:
 
 
 def leaf_norms(leaves: Iterable[Tensor]) -> list[float]:
-    """Those of leaves."""
+    """The norms of leaves."""
     return [norm(leaf._data) for leaf in leaves]
 
 
-_SMALLEST = 1e-30  # below it float32 loses squares
+_SMALLEST = 1e-30  # below this, float32 may lose squares
 
 
 class Growth:
-    """Measures how much an optimizer has changed the weights, by copies of what they were."""
+    """Measures how much an optimizer has changed the weights, by copies of their previous values."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[weakref.ref[Tensor], ndarray]] = {}
 
     def ratio(self, leaves: Iterable[Tensor]) -> float | None:
-        """The norm of what has changed since the last call, relative to that of the weights; None if nothing has."""
+        """The norm of the change since the last call, relative to that of the weights; None if nothing changed."""
         changes, sizes = [], []
         for leaf in leaves:
             reference, before = self._before.get(id(leaf), (None, None))

@@ -1,4 +1,4 @@
-"""The watch on retrograd's own engine if every operation is recorded from some step on."""
+"""The monitor of retrograd's engine for a watch that records every operation from some step on."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from retrograd.core.tensor import Tensor
 
 
 class RecordedMonitor(RetrogradMonitor):
-    """Connects a watch to retrograd's engine, and begins a new record with each step from the one it asks for.
+    """Connects a watch to retrograd's engine, and starts a new record in each step from the requested one.
 
     Parameters
     ----------
     watch
-        Supplies the policies, receives the events, and tells by its ``from_step`` where to begin.
+        Supplies the policies, receives the events, and requests the first recorded step by its ``from_step``.
     """
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         assert watch.from_step is not None
         self._from_step = watch.from_step
-        self._last_recorded = -1  # how many steps had ended when the present record began
+        self._last_recorded = -1  # number of finished steps when the present record began
 
     def start(self) -> None:
         super().start()
@@ -48,4 +48,4 @@ class RecordedMonitor(RetrogradMonitor):
     def stop_recording(self) -> None:
         super().stop_recording()
         self._last_recorded = -1
-        self._record_if_due()  # where a second run has ended, and not the watch
+        self._record_if_due()  # if a second run has ended, but not the watch

@@ -1,4 +1,4 @@
-"""Births without a flag: in results and gradients that the engine shows because they are not finite."""
+"""Births without a flag: in results and gradients that the engine passes on because they are not finite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_result(operands: Sequence[Any], result: Any, frame: FrameType, every: boo
     frame
         Where to begin reading the stack.
     every
-        Whether every operation is shown, because there are no flags.
+        Whether every operation is passed on, because there are no flags.
     is_recorded
         Whether the results of all operations are recorded, except tangents.
     """
@@ -38,11 +38,11 @@ def in_result(operands: Sequence[Any], result: Any, frame: FrameType, every: boo
     if not is_born(birth.op, output, arrays, ["invalid"] if every else ()):
         return None
     birth.kinds = []
-    within = birth.node is not None and birth.op is None  # in what a rule, or the backward of a Function, has called
+    within = birth.node is not None and birth.op is None  # in a call by a rule or by the backward of a Function
     if not within and (place == 0 or birth.op is None or not birth.op.byproducts):
         birth.result = output
     if birth.inplace:
-        birth.operands = tuple(arrays)  # with a copy of what was written over
+        birth.operands = tuple(arrays)  # with a copy of the overwritten one
     return birth
 
 
@@ -64,7 +64,7 @@ def _is_born_in(node: Node, g: Any, gi: Any) -> bool:
 
 
 def in_rule(node: Node, g: Any, gi: Any, frame: FrameType) -> Birth | None:
-    """The same for one rule of a node that the engine's loop runs."""
+    """The birth in one rule of a node that the engine's loop runs; None if there is none."""
     birth = birth_at("invalid", frame) if _is_born_in(node, as_array(g), as_array(gi)) else None
     if birth is not None:
         birth.kinds = []

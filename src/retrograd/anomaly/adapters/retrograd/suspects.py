@@ -9,7 +9,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 MOST_COPIED = 4 << 20  # bytes of operands that are copied
-MOST_BYTES_BEFORE = 16 << 20  # the same for those of earlier steps
+MOST_BYTES_BEFORE = 16 << 20  # the same for births of earlier steps
 
 
 class Suspects:
@@ -56,7 +56,7 @@ class Suspects:
         return False
 
     def _drop_first_ones(self) -> None:
-        """Keep no more memory alive than is allowed."""
+        """Drop the oldest births until memory is within its limit."""
         while self._bytes > MOST_BYTES and len(self.births) > 1:
             self._drop(self.births[0])
 

@@ -1,4 +1,4 @@
-"""The state of the backward that is under way."""
+"""The state of the running backward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class UnderWay(threading.local):
     Attributes
     ----------
     is_told
-        Whether its loss, or a gradient within it, was reported, so that consequences are no news.
+        Whether its loss, or a gradient within it, was reported, so that consequences are not reported.
     is_withheld
         Whether the gradients that it returns belong to an update that may change nothing.
     is_scaled
