@@ -114,7 +114,7 @@ class Refused:
     def violation(self) -> Violation | None:
         """The parameter that a distribution has refused; None if the error is about something else."""
         known = {} if self._innermost is None or not self._called else dict(self._innermost.f_locals)
-        constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # both libraries' names
+        constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # in both libraries
         if not self._is_about_values or not self._frames or not hasattr(constraint, "check"):
             return None
         if value is None or not hasattr(type(owner), "arg_constraints") or not hasattr(value, "detach"):
@@ -164,7 +164,7 @@ class Refused:
         return [Held(name, value, frame, at) for name, value in named_variables(frame) if self._holds_nan(value)]
 
     def _handed_in(self, level: int, value: Any) -> tuple[int, Held | None]:
-        """The level and variable of the next own function of the program outwards that holds a value; None if none does."""
+        """The next outer level at which a function of the program's own holds a value, and the variable that holds it."""
         for outer in range(level - 1, -1, -1):
             if is_own(self._frames[outer][0].f_code):
                 held = next((each for each in self._held(outer) if each.value is value), None)

@@ -55,7 +55,7 @@ def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bo
     if not places:
         return
     frame, at = places[-1]
-    if is_internal(frame.f_code) and not is_library(frame.f_code.co_filename, "numpy"):  # np.testing asserts on behalf of others
+    if is_internal(frame.f_code) and not is_library(frame.f_code.co_filename, "numpy"):  # np.testing asserts for users
         return
     if frame.f_code.co_code[at] != RAISE and not isinstance(error, _ABOUT_NUMBERS):
         return
@@ -282,7 +282,7 @@ def _partners_of(frame: FrameType, at: int, name: str) -> tuple[str, ...]:
 
 
 def _entries_differ(frame: FrameType, name: str) -> bool:
-    """Whether a name such as ``batch['x']`` is an entry of a dictionary whose entries differ in their number of samples."""
+    """Whether a name such as ``batch['x']`` is an entry of a dictionary whose entries differ in length."""
     owner, is_entry, _ = name.partition("[")
     held = _variables_and_globals(frame).get(owner) if is_entry else None
     return isinstance(held, dict) and not _have_as_many_samples(entry for _, entry in _first_entries(held))

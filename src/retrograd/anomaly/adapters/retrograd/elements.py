@@ -1,4 +1,4 @@
-"""Single elements of arrays: which one is bad, what it was made from, and how."""
+"""Single elements of arrays: which one is bad, and from what and how it was made."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-"""In the place of an argument that is lost."""
+"""Stands for an argument that is lost."""
 
 
 def named(op: Op | None, operands: Sequence[Any]) -> dict[str, Any]:
-    """Operands by the names of the operation's parameters, or by their places in a user-written Function."""
+    """Operands by the names of the operation's parameters, or by their positions for a user-written Function."""
     params = op.params if op is not None else tuple(f"args[{k}]" for k in range(len(operands)))
     return dict(zip(params, operands, strict=False))
 
 
 def flat(operands: Iterable[Any]) -> Iterator[Any]:
-    """Operands, with the items of those that are lists."""
+    """Operands, with lists flattened."""
     for operand in operands:
         if isinstance(operand, list):
             yield from flat(operand)
@@ -40,7 +40,7 @@ def flat(operands: Iterable[Any]) -> Iterator[Any]:
 
 
 def is_bad(value: Any) -> bool:
-    """Whether it is, or holds, a number that is not finite."""
+    """Whether a value is, or holds, a non-finite number."""
     if isinstance(value, (list, tuple)):
         return any(map(is_bad, value))
     if isinstance(value, (float, complex)):
@@ -49,24 +49,24 @@ def is_bad(value: Any) -> bool:
 
 
 def holds_nan(value: Any) -> bool:
-    """Whether it is, or holds, a NaN."""
+    """Whether a value is, or holds, a NaN."""
     if isinstance(value, (list, tuple)):
         return any(map(holds_nan, value))
     return (isinstance(value, (float, complex)) or _is_inexact(value)) and bool(np.isnan(value).any())
 
 
 def harm_of(arrays: Iterable[Any]) -> str:
-    """What arrays that are not finite do to a step: "nan" if there is one in them, otherwise "inf"."""
+    """The kind of harm that non-finite arrays do: "nan" if they hold a NaN, else "inf"."""
     return "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
 
 
 def holds_infinity(value: Any) -> bool:
-    """Whether it is an array with an infinity other than that of masks."""
+    """Whether a value is an array with positive infinity; negative infinity is ignored, as masks use it."""
     return isinstance(value, ndarray) and bool(np.isposinf(value.real).any())
 
 
 def same(one: Any, other: ndarray) -> bool:
-    """Whether two arrays are one, or hold the same."""
+    """Whether two arrays are identical or have equal contents."""
     if one is other:
         return True
     return (
@@ -86,9 +86,9 @@ def _numbers(operands: Iterable[Any]) -> list[Any]:
 
 
 def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequence[str] = ()) -> bool:
-    """Whether an operation made a bad output of its own, rather than pass on what was bad before.
+    """Whether an operation itself gave birth to a bad output, rather than pass on a bad operand.
 
-    A NaN that it was given as a plain number was nowhere before.
+    A NaN passed as a plain number counts as born here, as no operation made it.
     """
     operands = [each for each in flat(operands) if isinstance(each, ndarray) or not holds_nan(each)]
     numbers = _numbers(operands)
@@ -97,13 +97,13 @@ def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequ
     if op is not None and op.kind == "elementwise":
         try:
             return bool(_born(output, numbers).any())
-        except ValueError:  # in vmap the samples' axis stands in front, whatever the number of the others
+        except ValueError:  # under vmap the sample axis comes first, whatever the number of dimensions
             return bool(flags)
     return bool(flags) and np.isnan(output).any() and not any(map(holds_nan, operands))
 
 
 def _born(output: ndarray, operands: Sequence[Any]) -> Any:
-    """Where an elementwise operation made a NaN from no NaN, or an infinity from finite numbers."""
+    """Where an elementwise operation made a NaN without one in its operands, or an infinity from finite ones."""
     nan, infinite = np.isnan(output), np.isinf(output)
     for operand in operands:
         nan, infinite = nan & ~np.isnan(operand), infinite & np.isfinite(operand)
@@ -111,22 +111,22 @@ def _born(output: ndarray, operands: Sequence[Any]) -> Any:
 
 
 def are_born_of(g: Any, grads: Sequence[Any]) -> bool:
-    """Whether a rule made bad gradients of its own: a NaN of no NaN that arrived, or an infinity of finite numbers."""
+    """Whether a rule gave birth to bad gradients: to a NaN if no NaN arrived, or to an infinity from finite ones."""
     return not is_bad(g) or (holds_nan(grads) and not holds_nan(g))
 
 
 def first_bad(
     op: Op | None, output: ndarray, operands: Sequence[Any], among: ndarray | None = None
 ) -> tuple[int, ...] | None:
-    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity.
+    """The first element that was born NaN, else born infinite; else the first NaN, else the first infinity.
 
-    Of some elements only, if ``among`` says which.
+    ``among`` restricts the search to a mask of elements.
     """
     bad = ~np.isfinite(output) if among is None else among
     nan = np.isnan(output) & bad
     try:
         born = _born(output, _numbers(operands)) & bad if op is None or op.kind == "elementwise" else bad
-    except ValueError:  # shapes that do not belong together
+    except ValueError:  # incompatible shapes
         born = bad
     for wanted in (nan & born, born, nan, bad):
         if wanted.shape == output.shape and wanted.any():
@@ -135,12 +135,12 @@ def first_bad(
 
 
 def underflows(flags: Sequence[str], output: ndarray) -> bool:
-    """Whether all that an operation is reported for is that it rounded something to zero."""
+    """Whether an operation is reported only because it rounded something to zero."""
     return list(flags) == ["underflow"] and not is_bad(output)
 
 
 def first_lost(output: ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
-    """The first element that was rounded to zero, as far as operands of its shape tell."""
+    """The first element that was rounded to zero, judging by the operands of its shape."""
     lost = output == 0
     for operand in _numbers(operands):
         if np.ndim(operand) == 0 or operand.shape == output.shape:
@@ -160,7 +160,7 @@ def first_not_finite(array: ndarray) -> tuple[int, ...] | None:
 
 
 def value_at(operand: Any, index: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
-    """The number in an operand that an element of an elementwise result was made from; None if there is no such one."""
+    """The number in an operand from which an element of an elementwise result was made; None if there is none."""
     if not isinstance(operand, ndarray):
         return operand if isinstance(operand, (int, float, complex)) else None
     if operand.ndim == 0:
@@ -183,8 +183,8 @@ def kind_of(
 ) -> str:
     """How the value at an element was born, by the flags of the whole operation and those of this element alone.
 
-    Where there are no flags, an infinity is a division by zero if there are finite numbers beside it. ``again`` is what
-    computes the array from other ``operands``; without it, ``op`` does.
+    Without flags, an infinity is a division by zero if slightly different operands give a finite result. ``again``
+    recomputes the array from other ``operands``; without it, ``op`` does.
     """
     if index is None or not is_bad(output):
         return kinds[0] if kinds else "overflow"
@@ -206,14 +206,14 @@ Again = Callable[[Sequence[Any]], Any]
 
 
 def _single(operand: Any, index: tuple[int, ...], output: ndarray) -> Any:
-    """The element of an operand, in an array of its own; a zero that was given as a number, too."""
+    """An operand's element as an array of its own; likewise a zero passed as a plain number."""
     if isinstance(operand, ndarray):
         return np.full(1, value_at(operand, index, output.shape), operand.dtype)
     return np.zeros(1, output.dtype) if type(operand) in (int, float) and operand == 0 else operand
 
 
 def _flags_in(op: Op, operands: Sequence[Any]) -> list[str]:
-    """The flags that an operation raises."""
+    """The flags among divide and overflow that an operation raises when computed again."""
     raised: list[str] = []
     try:
         with np.errstate(all="call", call=lambda error, flag: raised.append(error)):
@@ -224,25 +224,25 @@ def _flags_in(op: Op, operands: Sequence[Any]) -> list[str]:
 
 
 def _results_of(op: Op, shape: tuple[int, ...], operands: Sequence[Any]) -> Any:
-    """The sum, finite where all are, of the arrays that an operation gives in some shape."""
+    """The sum of an operation's results of a given shape; finite where all of them are."""
     made = compute(op, list(operands))
     return sum(each for each in (made if isinstance(made, (tuple, list)) else [made]) if np.shape(each) == shape)
 
 
 def is_pole(again: Again, operands: Sequence[Any], index: tuple[int, ...]) -> bool:
-    """Whether the result is finite a little beside the operands: beyond the type's range it would not be."""
+    """Whether slightly different operands give a finite result, as they would not if it had overflowed."""
     for sign in (-1, 1):
         try:
             with np.errstate(all="ignore"):
                 if np.isfinite(np.asarray(again([_moved(each, sign) for each in operands]))[index]):
                     return True
-        except Exception:  # something that it needs is lost
+        except Exception:  # an argument that it needs is lost
             return False
     return False
 
 
 def _moved(value: Any, sign: int) -> Any:
-    """Numbers a little beside others."""
+    """A value with its numbers moved slightly up or down."""
     if isinstance(value, (list, tuple)):
         return [_moved(each, sign) for each in value]
     if not hasattr(value, "dtype") or value.dtype.kind not in "fc":
@@ -251,7 +251,7 @@ def _moved(value: Any, sign: int) -> Any:
 
 
 def reals(array: ndarray) -> ndarray:
-    """The elements as real numbers: of complex ones both parts."""
+    """The elements as real numbers: both parts of complex ones."""
     return np.stack((array.real, array.imag)) if array.dtype.kind == "c" else array
 
 
@@ -280,7 +280,7 @@ def statistics(array: ndarray) -> dict[str, Any]:
 
 
 def input_statistics(values: Iterable[Any]) -> dict[str, Any]:
-    """The fields of an event that describe what went in."""
+    """The fields of an event that describe the inputs."""
     arrays = [value for value in values if _is_inexact(value)]
     return {
         "input_has_nan": any(bool(np.isnan(array).any()) for array in arrays),
@@ -289,7 +289,7 @@ def input_statistics(values: Iterable[Any]) -> dict[str, Any]:
 
 
 def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...], op: str = "") -> dict[str, Any]:
-    """The numbers that went in at one element of the result of ``op``, by the name of the argument."""
+    """The numbers from which ``op`` made one element of its result, by the names of the arguments."""
     found = {}
     for name, value in arguments.items():
         channel = channel_of(op, index, shape, value.shape) if isinstance(value, ndarray) else None

@@ -1,4 +1,4 @@
-"""The watch on retrograd's own engine: flags make suspects, boundaries make them guilty."""
+"""The monitor of retrograd's own engine: flags make suspects, harm at a boundary makes them guilty."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RetrogradMonitor(Monitor):
     Parameters
     ----------
     watch
-        Whose policies hold, and who takes over the events.
+        The watch whose policies apply and that receives the events.
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -86,7 +86,7 @@ class RetrogradMonitor(Monitor):
         self._flags = Flags(weakly(self.on_flag), underflow=watch.listens_to("underflow"))
         self._running = False
         self._recorder: Recorder | None = None
-        self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
+        self._rehearsing = False  # whether a second run is being recorded, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
         self._standing_still = Patches()
         self._outer: Monitor | None = None
@@ -130,18 +130,18 @@ class RetrogradMonitor(Monitor):
         state.local.listens = Flags.are_listened_to()
 
     def _clear(self) -> None:
-        """Know of no tensor, to begin with and in the end."""
+        """Reset the state so that it refers to no tensor, at the beginning and at the end."""
         self._suspects, self._held_back, self._tangent_withheld = Suspects(), HeldBack(), False
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
         self._remembered = Remembered(self.watch, weakly(self.context), bad_remembered)
-        self._told = Marked()  # the bad gradients that were told of, which are no news until the next update
+        self._told = Marked()  # bad gradients that were reported, and are not reported again before the next update
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run
         self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
         sites.forget()
 
     def _forget(self) -> None:
-        """Let go of all that belongs to this thread's step, which is over, unless tangents are still on their way."""
+        """Release what belongs to this thread's finished step, unless tangents are still being computed."""
         if state.local.dual_level is None:
             self._suspects.end_step()
         sites.forget()
@@ -149,7 +149,7 @@ class RetrogradMonitor(Monitor):
     # --- births ---------------------------------------------------------------------------------------------------
 
     def on_flag(self, kind: str, frame: FrameType, function: str) -> bool:
-        """Take note of a flag, and say whether it was raised by something of ours."""
+        """Record a flag; return whether it was raised by this library's code."""
         if not self._running:
             return False
         if self._steps.flag(kind, frame, function):
@@ -166,13 +166,13 @@ class RetrogradMonitor(Monitor):
 
     def _keep(self, birth: Birth) -> None:
         birth.excused = self.excuses(birth)
-        if self._recorder is not None:  # it sees every operation, and only wants to know the kind
+        if self._recorder is not None:  # it sees every operation, and only needs the kind
             self._recorder.flag(birth)
             return
         self._suspects.add(birth)
 
     def excuses(self, birth: Birth) -> bool:
-        """Whether the user has said that a birth is meant."""
+        """Whether the user has declared a birth to be intended."""
         names = {birth.name} if birth.op is None else {birth.name, birth.op.name}
         if expected.depth or not self.watch.allow.isdisjoint((*names, *map(canonical, names))):
             return True
@@ -214,7 +214,7 @@ class RetrogradMonitor(Monitor):
             self._keep(birth)
 
     def _keep_looked_at(self, birth: Birth) -> None:
-        """Keep a birth whose result is known, together with what a flag raised inside told before."""
+        """Keep a birth whose result is known, merged with one that a flag inside the call reported before."""
         if not self._suspects.complete(birth):
             self._keep(birth)
 
@@ -229,12 +229,12 @@ class RetrogradMonitor(Monitor):
         state.local.listens = True
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
-        # what is done in every step, however short it is: between large products all code comes from far away in memory
+        # runs in every step, however short: between large products all code comes from far away in memory
         if not state.local.listens:
             self.enter_thread()
-        if state.local.graph_task is not None:  # a part of the forward pass, run again within a backward: no news
+        if state.local.graph_task is not None:  # a recomputed part of the forward pass within a backward
             return True
-        self._now.is_told = self._now.is_withheld = False  # whatever has become of the one before
+        self._now.is_told = self._now.is_withheld = False  # whatever the previous backward left
         self.watch.goes_on()
         losses, bad = [], []
         for output in outputs:
@@ -259,7 +259,7 @@ class RetrogradMonitor(Monitor):
                 goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
-                self.watch.step += 1  # there will be no end of backward to do it
+                self.watch.step += 1  # no after_backward will follow to do it
                 self._is_counted = True
         self._now.is_told = goes_on
         return goes_on
@@ -271,7 +271,7 @@ class RetrogradMonitor(Monitor):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
         event = self.inquest(edges, asked=asked).of_loss(arrays[0])
-        present = self.watch.step + (not self._rehearsing)  # backward has not been counted, but in the second run
+        present = self.watch.step + (not self._rehearsing)  # backward is not counted yet, except in the second run
         event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
@@ -290,12 +290,12 @@ class RetrogradMonitor(Monitor):
         if not self._running:  # a hook has stopped it
             self._stop_listening()
             return
-        # what is done in every step, however short it is, comes first
+        # what runs in every step, however short, comes first
         now = self._now
         if results is not None:
             self._asked.returns(results)
             if now.is_withheld:
-                if state.local.graph_task is None:  # else it is one within
+                if state.local.graph_task is None:  # else it is a nested one
                     now.is_withheld = False
                     self._asked.withhold(results)
                     self._forget()
@@ -343,12 +343,12 @@ class RetrogradMonitor(Monitor):
     def _look_at_gradients(
         self, roots: Sequence[Root], results: Returned | None, reached: Sequence[Tensor], inputs: Sequence[Edge]
     ) -> bool:
-        """Look at the gradients that a backward returned, or accumulated in the leaves it reached.
+        """Check the gradients that a backward returned, or accumulated in the leaves it reached.
 
-        Returns whether bad ones were let pass.
+        Returns whether bad ones were let through.
         """
         if results is None:
-            if state.local.graph_task is not None:  # the backward around it looks at what else that has reached
+            if state.local.graph_task is not None:  # the enclosing backward checks the other leaves that it reached
                 reached = among_leaves_behind(reached, [edge for edge, _ in roots])
             leaves = [leaf for leaf in reached if leaf._grad is not None and leaf.requires_grad]
             grads: Returned = [leaf._grad for leaf in leaves]
@@ -367,7 +367,7 @@ class RetrogradMonitor(Monitor):
             return False
         if self._told and leaves and not self._births:
             bad = [place for place in bad if not self._told.has(leaves[place])]
-            if not bad:  # gradients of several backwards add up
+            if not bad:  # reported before: gradients of several backwards add up
                 return True
         if self._now.is_scaled:  # the scaler leaves the update out and scales by less
             return False
@@ -381,7 +381,7 @@ class RetrogradMonitor(Monitor):
         return passes
 
     def _fine_gradients(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
-        """Gradients are finite: tell of births that did no harm, and of gradients that have grown."""
+        """Report births that did no harm, and gradients that have grown, as all gradients are finite."""
         self._report_passing(edges)
         if leaves and not self._rehearsing and self.watch.listens_to("spike"):
             names = self._leaf_names.names(leaves, self._find_name)
@@ -391,7 +391,7 @@ class RetrogradMonitor(Monitor):
                 self._withhold(edges)
 
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
-        """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
+        """Report non-finite gradients, accumulated or requested; return whether they were let through."""
         kind = harm_of(arrays)
         if not self.watch.listens_to(kind) or (asked and self._asked.is_left_alone()):
             return True
@@ -415,7 +415,7 @@ class RetrogradMonitor(Monitor):
         if action != "withhold":
             self._told.add(variables)
             if inside:
-                self._now.is_told = True  # what comes of it is no news, either
+                self._now.is_told = True  # its consequences are not reported, either
             return True
         self._withhold(edges)
         return False
@@ -427,7 +427,7 @@ class RetrogradMonitor(Monitor):
         births: Sequence[Birth] | None = None,
         asked: bool = False,
     ) -> TangentInquest:
-        """Prepare to look for the cause of something behind some edges, whose gradients may have been asked for."""
+        """Prepare the search for a cause behind some edges, whose gradients may have been requested."""
         births = self._births if births is None else births
         before = [birth.before for birth in births] if self._recorder is None else [self._recorder.saved]
         kept = {node: saved for each in before for node, saved in each.items()}
@@ -454,7 +454,7 @@ class RetrogradMonitor(Monitor):
             look_at_checked(sys._getframe(2), value, self.watch, self.inquest)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
-        """Births that did no harm, if somebody wants to know."""
+        """Report births that did no harm, if the watch listens to their kind."""
         for birth in list(self._births):
             kinds = birth.kinds or ["overflow"]
             kind = next((kind for kind in ("overflow", "underflow") if kind in kinds), None)
@@ -482,12 +482,12 @@ class RetrogradMonitor(Monitor):
         params = [each for group in optimizer.param_groups for each in group["params"]]
         tangent_withheld, self._tangent_withheld = self._tangent_withheld, False
         if tangent_withheld and any(each._grad is not None and is_bad(each._grad._data) for each in params):
-            return False  # what the program has made of it is not known
+            return False  # what the program made of the tangents is not known
         passes = self._held_back.passes(params, self.watch)
         return passes and not (self.watch.replaying and self.watch.withheld) and self._may_be_used(params)
 
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
-        """Look at gradients once more if something was born since backward, in clipping or by hand."""
+        """Check gradients once more if there was a birth since backward, in clipping or the user's own code."""
         this = threading.current_thread()
         if not (self._is_exact or any(birth.thread is this for birth in self._suspects.births)) or expected.depth:
             return True
@@ -512,7 +512,7 @@ class RetrogradMonitor(Monitor):
     # --- a step that must not be taken ------------------------------------------------------------------------------
 
     def _withhold(self, edges: Sequence[Edge]) -> None:
-        """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
+        """Set the gradients of this step to zero, so that even an update written by hand changes nothing."""
         self.watch.withheld = True
         variables = [leaf.variable for leaf in leaves_behind(edges)]
         if self.watch.replaying and self._snapshot is not None:
@@ -532,7 +532,7 @@ class RetrogradMonitor(Monitor):
         return self._snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
+        """Restore the state before the first run; after the second, let random numbers have advanced as after one run."""
         rehearsed, self._rehearsed = self._rehearsed, False
         if rehearsed:
             snapshot.forget_cleared_grads()
@@ -560,7 +560,7 @@ class RetrogradMonitor(Monitor):
             self._recorder = None
 
     def _record(self) -> None:
-        """Record every operation from here on, and nothing of what was recorded before."""
+        """Start a new record of every operation from here on, discarding the previous one."""
         if self._recorder is not None:
             self._recorder.leave()
         self._recorder = Recorder(self.excuses, self.looks)
@@ -576,7 +576,7 @@ class RetrogradMonitor(Monitor):
         return lambda leaf: names.array(leaf._data)
 
     def context(self) -> dict[str, Any]:
-        """What else is known, for the surroundings of an event."""
+        """The context of the training, for the surroundings of an event."""
         updates = self.watch.step - self._is_counted - self._asked.steps
         context = {**progress(self.watch), "updates": updates, **self._beginnings.told(updates, self._find_name())}
         if self._asked.returned:
@@ -594,6 +594,6 @@ class RetrogradMonitor(Monitor):
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
-    """What a thread other than that of the watch listens with: it serves all watches, one after the other."""
+    """The flag handler of threads other than the watch's own; it serves successive watches."""
     monitor = state.monitor
     return isinstance(monitor, RetrogradMonitor) and monitor.on_flag(kind, frame, function)

@@ -24,7 +24,7 @@ class Suspects:
     def __init__(self) -> None:
         self.births: list[Birth] = []
         self._bytes = 0
-        self._copied = 0  # bytes of copied operands, as the originals may be written to before they are needed
+        self._copied = 0  # bytes of copied operands, as the originals may be overwritten before they are needed
         self._before: dict[object, Birth] = {}
         self._lock = threading.RLock()
 
