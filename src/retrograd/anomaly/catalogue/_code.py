@@ -1,4 +1,4 @@
-"""Reading the user's source line: where an operation stands, what its arguments are called, how to rewrite it."""
+"""Reading the user's source line: the operations in it, the names of their arguments, how to rewrite it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """An operation as it is written in a line: ``torch.log(x)``, ``x.log()``, ``a / b``.
+    """An operation as written in a line: ``torch.log(x)``, ``x.log()``, ``a / b``.
 
-    ``form`` is ``"function"``, ``"method"`` or ``"operator"``; ``prefix`` is what a function was called from
-    (``"torch.linalg"``, or nothing).
+    ``form`` is ``"function"``, ``"method"`` or ``"operator"``; ``prefix`` is the module that a function is called
+    from (``"torch.linalg"``), or empty.
     """
 
     line: Line
@@ -50,14 +50,14 @@ class Written:
     prefix: str = ""
 
     def argument(self, position: int, *names: str) -> ast.expr | None:
-        """The argument given by one of these names or at a position (the receiver of a method is at 0)."""
+        """The argument passed by one of these names or at a position (0 is the receiver of a method)."""
         for name in names:
             if name in self.keywords:
                 return self.keywords[name]
         return self.arguments[position] if position < len(self.arguments) else None
 
     def given(self, op: str, params: Sequence[str], param: str) -> ast.expr | None:
-        """The argument for one of an operation's parameters; only by its name if this is another function."""
+        """The argument for one of an operation's parameters; if this is another function, only one passed by name."""
         if param in self.keywords or self.op != op:
             return self.keywords.get(param)
         if op == "where" and self.form == "method":  # input.where(condition, other)
@@ -71,7 +71,7 @@ class Written:
 
     @property
     def changed(self) -> ast.expr | None:
-        """What the operation changes in place, if it does."""
+        """The target that the operation changes in place, if it does."""
         if isinstance(self.node, ast.AugAssign):
             return self.node.target
         return next((each for each in self.arguments[:1] if self.line.is_written_to(each)), None)
@@ -81,7 +81,7 @@ class Written:
         return (*self.arguments, *self.keywords.values())
 
     def rest(self) -> list[str]:
-        """The texts of all arguments but the first, keywords with their names."""
+        """The texts of all arguments except the first, keywords with their names."""
         rest = [self.line.text(argument) for argument in self.arguments[1:]]
         return rest + [f"{name}={self.line.text(value)}" for name, value in self.keywords.items() if name != "input"]
 
@@ -91,7 +91,7 @@ class Written:
         return self.line.text(self.node, {} if node is None else {node: new})
 
     def renamed(self, name: str, *more: str) -> str:
-        """The same call of another function, with more arguments at the end."""
+        """The same call, but of another function and with more arguments at the end."""
         first, rest = self.text(0, "input") or "", [*self.rest(), *more]
         if self.form == "method":
             return f"{atom(first)}.{name}({', '.join(rest)})"
@@ -111,10 +111,10 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Where an operation stands in a line: spelled out, or as a name that an earlier line gave it.
+    """An operation's position in a line: spelled out, or as a name that an earlier line assigned.
 
     If spelled out, ``node`` is ``written.node``. ``place`` is the place of the line, ``made`` that of the line with
-    ``written``, if it is a different one.
+    ``written``, if it is a different line.
     """
 
     line: Line
@@ -128,7 +128,7 @@ class Site:
         return self.line.replaced({self.node: new})
 
     def text(self, position: int, *names: str) -> str | None:
-        """The text of an argument, as it can be written in the line; None if its names mean something else there."""
+        """The text of an argument, as usable in the line; None if its names mean something else there."""
         return self.written.text(position, *names) if self.can_be_moved else None
 
     @property
@@ -141,20 +141,20 @@ class Site:
         return self.keeps(names, self.written.line, self.written.node, self.made)
 
     def keeps(self, names: Collection[str], line: Line, node: ast.AST, made: Place | None) -> bool:
-        """Whether names mean at this site what they do in a node of a line, which is executed before."""
+        """Whether names mean the same at this site as in a node of a line that is executed before."""
         _, own, since = line.written_around(node)
         before = set() if line is self.line else self.line.written_around(self.node)[0]
         return not (own | since | before).intersection(names) and names_are_kept(names, made, self.place)
 
 
-_RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
-_ABOVE = "lines_above "  # for those before an operator that continues an expression
+_RECEIVER = "..."  # stands for the lines above, in a chain of calls with one on each line
+_ABOVE = "lines_above "  # stands for the lines before an operator that continues an expression
 _OPERATOR = re.compile(r"(?:[-+*/@%&|^]|(?:and|or)\b)")
 _CLOSED = re.compile(r"\s*[\])},]\s*(?:#[^'\"]*)?$")  # the end of a line that closes brackets of earlier lines
 _MOST_CLOSED = 6
 _ADDED = re.compile(r"^\(\.\.\. \+ ([\w.-]+)\)")
 
-# How a line that is a clause of a compound statement may begin; the rest of it is complete.
+# The beginning of a line that is a clause of a compound statement; the rest is a complete statement.
 _HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*(?=[^\s#])")
 
 
@@ -174,19 +174,19 @@ class Line:
 
     @staticmethod
     def parse(source: str | None) -> Line | None:
-        """The line parsed, or None where it is not a whole piece of Python. A block's header counts as whole."""
+        """The parsed line, or None if it is not complete Python. The header of a block counts as complete."""
         return Line._parse(source, names_of_modules())
 
     @staticmethod
     @lru_cache(maxsize=256)
     def _parse(source: str | None, modules: frozenset[str]) -> Line | None:
-        """The same in a program that calls functions from some modules, which tell functions from methods."""
+        """The cached :meth:`parse`; by the names of modules functions are distinguished from methods."""
         text = (source or "").strip()
         if not text:
             return None
         head = match[0] if (match := _HEAD.match(text)) else ""
         rest = text[len(head) :]
-        tail = " \\" if rest.endswith("\\") else ""  # the statement goes on in the next line
+        tail = " \\" if rest.endswith("\\") else ""  # the statement continues in the next line
         rest = rest.removesuffix("\\").rstrip()
         if rest.startswith("."):  # the next method of a chain
             rest = _RECEIVER + rest
@@ -212,7 +212,7 @@ class Line:
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
     def text(self, node: ast.AST, edits: Mapping[ast.AST, str] | None = None) -> str:
-        """The source text of a node, with nodes inside it (or itself) replaced; of ``a -= b`` what it computes."""
+        """The source text of a node, with nodes inside it (or itself) replaced; for ``a -= b``, ``a - b``."""
         if edits and node in edits:  # the parentheses around it are not the node's
             return edits[node]
         if isinstance(node, ast.AugAssign):
@@ -221,7 +221,7 @@ class Line:
         return self._spliced(*self._span(node), edits or {})
 
     def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
-        """The whole line with nodes replaced; None if what stands for the lines above would have to move."""
+        """The whole line with nodes replaced; None if the stand-in for the lines above would have to move."""
         text = self._spliced(0, len(self._encoded), edits)
         if self._above:
             rest = text.removeprefix(self._above)
@@ -255,12 +255,12 @@ class Line:
         if not tight:
             return (first, last), new
         opened, closed = self._encoded[:first].rstrip(), self._encoded[last:].lstrip()
-        if opened.endswith(b"(") and closed.startswith(b")"):  # its own parentheses go with it
+        if opened.endswith(b"(") and closed.startswith(b")"):  # its own parentheses are replaced, too
             first, last = len(opened) - 1, len(self._encoded) - len(closed) + 1
         return (first, last), atom(new)
 
     def is_written_to(self, node: ast.AST) -> bool:
-        """Whether an in-place function or method changes it, as in ``x.log_()`` or ``torch.log_(x[0])``."""
+        """Whether an in-place function or method changes the node, as in ``x.log_()`` or ``torch.log_(x[0])``."""
         parent = self._parents.get(node)
         call = self._parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else parent
         may_be_seen = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or _may_give_view(node)
@@ -287,10 +287,10 @@ class Line:
     def given_at(
         self, columns: tuple[int, int], op: str, params: Sequence[str], param: str
     ) -> tuple[ast.expr | None, bool]:
-        """What is written for a parameter of the operation at these columns, which may be an assignment.
+        """The argument written for a parameter of the operation at these columns, which may be an assignment.
 
-        ``params`` are the operation's parameters, in the order of its operands. The second result says whether this
-        operation itself is written there, and not a function that calls it.
+        ``params`` are the operation's parameters, in the order of its operands. The second result tells whether the
+        operation itself is written there, rather than a function that calls it.
         """
         for written in self.operations:
             if self._columns(written.node) == columns:
@@ -301,11 +301,11 @@ class Line:
         return None, False
 
     def _assignments(self) -> Iterator[ast.Assign]:
-        """Its assignments, that of ``if condition: x[0] = 1`` included."""
+        """The assignments in the line, including the one in ``if condition: x[0] = 1``."""
         return (each for each in ast.walk(self._tree) if isinstance(each, ast.Assign))
 
     def written_in_place(self, columns: tuple[int, int]) -> tuple[str, ast.expr] | None:
-        """The operation that changes something in place at these columns, by its method's name, and what it changes."""
+        """The in-place operation at these columns, by its method's name, and its target."""
         for each in self.operations:
             if self._columns(each.node) == columns and each.changed is not None:
                 function = each.node.func if isinstance(each.node, ast.Call) else None
@@ -313,7 +313,7 @@ class Line:
         return None
 
     def text_given(self, name: str) -> str | None:
-        """The text of the one argument that is given by this name, or of what is put into a part of something."""
+        """The text of the only argument passed by this name, or of the only value assigned to an item."""
         given = [each.value for each in self.keywords() if each.arg == name]
         given += [each.value for each in self._assignments() if isinstance(each.targets[0], ast.Subscript)]
         filled = [each for each in self.operations if each.op in ("fill", "masked_fill") and name == "value"]
@@ -329,7 +329,7 @@ class Line:
         return next((written for written in self.operations if written.node is node), None)
 
     def only(self, op: str) -> Written | None:
-        """The one operation of a kind; None if the line has none, or several."""
+        """The only operation of this name; None if the line has none or several."""
         found = [written for written in self.operations if written.op == op]
         return found[0] if len(found) == 1 else None
 
@@ -338,27 +338,27 @@ class Line:
         return next((name for name, node in self.calls() if self.column(node) == column), None)
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
-        """The calls of what has a name, dots included: ``self.act(x)``."""
+        """The calls of named functions, dots included: ``self.act(x)``."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Call) and (name := dotted(node.func)) is not None:
                 yield name, node
 
     def used_by(self, node: ast.AST, op: str) -> bool:
-        """Whether a node stands in the arguments of an operation."""
+        """Whether a node is within the arguments of an operation."""
         return any(w.op == op and w.node is not node and self.inside(node, w.node) for w in self.operations)
 
     def same(self, node: ast.expr) -> list[ast.expr]:
-        """Every expression in the line that reads like ``node``."""
+        """Every expression in the line that is written like ``node``."""
         wanted = ast.dump(node)
         return [other for other in ast.walk(self._tree) if isinstance(other, ast.expr) and ast.dump(other) == wanted]
 
     @cached_property
     def written(self) -> frozenset[str]:
-        """The names that the line gives a value."""
+        """The names that the line assigns."""
         return frozenset(name for statement in self._tree.body for name in written_by(statement))
 
     def names(self) -> Iterator[ast.Name]:
-        """The names that the line reads; that of ``x /= y`` it writes as well."""
+        """The names that the line reads, including ``x`` of ``x /= y``, which it also writes."""
         changed = {each.target for each in ast.walk(self._tree) if isinstance(each, ast.AugAssign)}
         named = (node for node in ast.walk(self._tree) if isinstance(node, ast.Name))
         return (node for node in named if isinstance(node.ctx, ast.Load) or node in changed)
@@ -368,7 +368,7 @@ class Line:
         return {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg)}
 
     def default_of(self, parameter: str) -> ast.expr | None:
-        """What a parameter of a lambda in the line is if it is not given."""
+        """The default of a parameter of a lambda in the line; None if it has none."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.arguments) and parameter in (known := parameters_of(node)):
                 return known[parameter]
@@ -381,12 +381,12 @@ class Line:
                 yield node, known
 
     def is_item(self, node: ast.AST) -> bool:
-        """Whether an expression is one of a list's, as data are written."""
+        """Whether an expression is an item of a list or tuple, as literal data are."""
         parent = self._parents.get(node)
         return isinstance(parent, (ast.List, ast.Tuple)) or (isinstance(parent, ast.UnaryOp) and self.is_item(parent))
 
     def is_picked(self, node: ast.AST) -> bool:
-        """Whether elements are picked from an expression."""
+        """Whether an expression is subscripted."""
         parent = self._parents.get(node)
         return isinstance(parent, ast.Subscript) and parent.value is node
 
@@ -395,7 +395,7 @@ class Line:
         yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))
 
     def own_calls(self) -> Iterator[ast.Call]:
-        """The calls of methods of the object's own, as of its layers: ``self.head(x)``."""
+        """The calls of the object's own methods and layers: ``self.head(x)``."""
         calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
         return (each for each in calls if isinstance(each.func, ast.Attribute) and dotted(each.func.value) in _OBJECT)
 
@@ -407,29 +407,29 @@ class Line:
 
     @property
     def is_simple(self) -> bool:
-        """Whether another statement may be put before it in its line: it is neither a block's header nor a fragment."""
+        """Whether another statement may be put before it on the line: it is neither a block's header nor a fragment."""
         return not (self._head or self._above) and all(
             isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
         )
 
     @property
     def _statement(self) -> ast.stmt | None:
-        """The statement that the line is, if it is one."""
+        """The statement in the line, if there is just one."""
         return self._tree.body[0] if len(self._tree.body) == 1 else None
 
     @property
     def assignment(self) -> tuple[str, ast.expr] | None:
-        """The name that the line assigns to and the value, if it is such a line."""
+        """The name and the value, if the line is an assignment to a name."""
         return _assignment(self._statement)
 
     @property
     def value(self) -> ast.expr | None:
-        """The expression that the line is, if it is nothing else."""
+        """The expression that makes up the whole line, if there is one."""
         statement = self._statement
         return statement.value if isinstance(statement, ast.Expr) else None
 
     def assigned(self) -> Iterator[tuple[str, ast.expr]]:
-        """The names that the line assigns to and their values, as far as each has one of its own: ``a, b = x, y``."""
+        """The names that the line assigns with their values, as far as these pair up: ``a, b = x, y``."""
         for statement in self._tree.body:
             if (single := _assignment(statement)) is not None:
                 yield single
@@ -444,7 +444,7 @@ class Line:
                         )
 
     def _number_of(self, node: ast.AST) -> int:
-        """Which of the statements of the line a node is in: of ``a = b; c = a`` the first or the second."""
+        """The index of the statement that contains a node, in a line such as ``a = b; c = a``."""
         return next(place for place, each in enumerate(self._tree.body) if self.inside(node, each))
 
     def comes_before(self, node: ast.AST, other: ast.AST) -> bool:
@@ -460,7 +460,7 @@ class Line:
 
     @property
     def is_increment(self) -> bool:
-        """Whether the line adds something to a variable or takes it away: ``u += v`` or ``u = u - v``."""
+        """Whether the line adds to a variable or subtracts from it: ``u += v`` or ``u = u - v``."""
         statement = self._statement
         if isinstance(statement, ast.AugAssign):
             return isinstance(statement.op, (ast.Add, ast.Sub))
@@ -502,7 +502,7 @@ class Line:
 
 
 def _assignment(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
-    """The name that a statement assigns to and the value, if it does that."""
+    """The name and the value, if a statement is an assignment to a name."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if isinstance(statement, ast.AnnAssign):
         target = statement.target
@@ -572,7 +572,7 @@ def _in_place(target: str, new: str) -> str:
 
 
 def _may_give_view(node: ast.AST) -> bool:
-    """Whether it is a call of anything other than an operation that makes a new tensor."""
+    """Whether a node is a call of anything but an operation that makes a new tensor."""
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""

@@ -1,4 +1,4 @@
-"""The logarithm of each operation's result, by those of its operands."""
+"""The logarithm of each operation's result, in terms of the logarithms of its operands."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _div(parts: Parts, expression: Expression, written: Written, depth: int) -> 
 
 
 def _log_softmax(parts: Parts, above: Expression, below: Expression) -> Logarithm | None:
-    """Of exponentials over the sum of the same ones, along one dimension; what is picked from them, from the result."""
+    """The log of exponentials over their sum along one dimension; if the line indexes these, so is the result."""
     picked = bare(above.node)
     exp, total = parts.spelled_out(above.at(picked)), parts.spelled_out(below)
     if exp is None or total is None or exp.op != "exp" or total.op != "sum" or not total.arguments:
@@ -152,7 +152,7 @@ def _power(parts: Parts, expression: Expression, written: Written, depth: int) -
 
 
 def _prod(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """The log of a product of many factors, which leaves the range whatever they are; none may be negative."""
+    """The log of a product of many factors, which soon leaves the range of its type; none may be negative."""
     factor = expression.at(written.arguments[0]) if written.arguments else None
     found = None if factor is None else parts.of(factor, depth)
     if factor is None or (found is not None and found.signed):
@@ -250,7 +250,7 @@ def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
 
 
 def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) -> Logarithm | None:
-    """Of ``1 - (c + (1 - c) * p)``, which is ``(1 - c) * (1 - p)``, as of an item that may be guessed."""
+    """The log of ``1 - (c + (1 - c) * p)``, i.e. of ``(1 - c) * (1 - p)``, as for a test item that may be guessed."""
     place = replace(expression, line=total.line)
     for c, other in (total.arguments[:2], total.arguments[1::-1]):
         product = place.at(other).written
@@ -265,7 +265,7 @@ def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) 
 
 
 def _of_one_minus_half(parts: Parts, expression: Expression, half: Written) -> Logarithm | None:
-    """Of ``1 - (1 + f(x)) / 2``, which is ``(1 - f(x)) / 2``, as of a probability by ``erf`` or ``tanh``."""
+    """The log of ``1 - (1 + f(x)) / 2``, i.e. of ``(1 - f(x)) / 2``, as for a probability by ``erf`` or ``tanh``."""
     one, other = half.arguments if half.op in ("mul", "div") and len(half.arguments) == 2 else (None, None)
     if half.op == "mul" and number_written(one) == 0.5:
         one, other = other, one
@@ -281,7 +281,7 @@ def _of_one_minus_half(parts: Parts, expression: Expression, half: Written) -> L
 
 
 def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarithm | None:
-    """``log(1 - exp(-exp(x)))``, as of an event by its rate: far below 0 it is ``x``."""
+    """``log(1 - exp(-exp(x)))``, as for the probability of an event by its log rate: far below 0 it is ``x``."""
     negative = exp.line.operation_at(exp.argument(0, "input"))
     if negative is None or negative.op != "neg":
         return None
@@ -295,7 +295,7 @@ def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarith
 
 
 def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str | None:
-    """``x`` of ``tanh(x) ** 2``."""
+    """The ``x`` in ``tanh(x) ** 2``."""
     sides = square.arguments
     is_square = square.op == "square" or (square.op == "pow" and number_written(square.argument(1, "exponent")) == 2)
     if not is_square and not (square.op == "mul" and len({square.line.text(each) for each in sides}) == 1):
@@ -305,7 +305,7 @@ def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str 
 
 
 def _sigmoid_of_negative(parts: Parts, expression: Expression, quotient: Written) -> str | None:
-    """``x`` of ``1 / (1 + exp(x))``."""
+    """The ``x`` in ``1 / (1 + exp(x))``."""
     below = quotient.arguments[-1]
     if quotient.op != "reciprocal" and not (quotient.op == "div" and number_written(quotient.arguments[0]) == 1):
         return None
@@ -318,7 +318,7 @@ def _sigmoid_of_negative(parts: Parts, expression: Expression, quotient: Written
 
 
 def _of_negative_expm1(parts: Parts, x: str, *, is_zero: bool) -> str:
-    """``log(1 - exp(x))``; where x is 0 it is infinite all the same."""
+    """``log(1 - exp(x))``; where x is 0 it is infinite even so, unless ``is_zero`` adds a floor."""
     difference = f"-{parts.spelling.call('expm1', x)}"
     return parts.spelling.call("log", parts.spelling.clamp(difference, parts.floor) if is_zero else difference)
 
@@ -354,7 +354,7 @@ def _cumsum(parts: Parts, expression: Expression, written: Written, depth: int) 
 
 
 def _reduced(parts: Parts, expression: Expression, written: Written, depth: int) -> tuple[str, str] | None:
-    """The logarithm of what a reduction adds up, and the dimensions."""
+    """The logarithm of the summands of a reduction, and the dimensions."""
     summed = expression.at(written.arguments[0], summed=True, reduced=True) if written.arguments else None
     found = None if summed is None else parts.gained(summed, depth)
     if summed is None or found is None:
@@ -366,7 +366,7 @@ def _reduced(parts: Parts, expression: Expression, written: Written, depth: int)
 
 
 def _matmul(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """Of a matrix times a vector, or a vector times a matrix: a sum of products, each with its own logarithm."""
+    """The log of a matrix times a vector, or the reverse: a sum of products, each with its own logarithm."""
     sides = [expression.at(each, summed=True) for each in written.arguments[:2]]
     logs = all_gained(parts.of(each, depth) for each in sides)
     counts = [None if (shape := parts.shape(each)) is None else len(shape) for each in sides]
@@ -383,7 +383,7 @@ def _matmul(parts: Parts, expression: Expression, written: Written, depth: int) 
 
 
 def _sum_of_list(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
-    """The logarithm of what Python's own ``sum`` adds up."""
+    """The logarithm of the result of Python's own ``sum``."""
     summed = _list(parts, expression.at(written.arguments[0]), depth) if len(written.arguments) == 1 else None
     if summed is None:
         return None
@@ -412,7 +412,7 @@ def _cat(parts: Parts, expression: Expression, written: Written, depth: int) -> 
 
 
 def _list(parts: Parts, expression: Expression, depth: int) -> str | None:
-    """A list of the logarithms of what is in a list."""
+    """A list of the logarithms of a list's items, as code."""
     node = expression.node
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
         found = parts.gained(expression.at(node.elt, summed=True), depth)
@@ -435,7 +435,7 @@ def _where(parts: Parts, expression: Expression, written: Written, depth: int) -
 
 
 def _term(text: str) -> str:
-    """An expression that can be a summand."""
+    """The expression, in parentheses unless it can be a summand."""
     try:
         node = expression_of(text)
     except SyntaxError:

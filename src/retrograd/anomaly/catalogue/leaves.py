@@ -1,4 +1,4 @@
-"""Values that no operation made but that came in non-finite: data, weights, arguments, rates: rows 48 to 50."""
+"""Values that came in non-finite, not made by an operation: data, weights, arguments, rates: rows 48 to 50."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrograd.anomaly.surroundings import Operand, Operation
 
 
 def _leaf(scene: Scene) -> str | None:
-    """What kind of leaf came in non-finite."""
+    """The role of the leaf that came in non-finite; None if the event is not about a leaf."""
     if scene.kind != "leaf":
         return None
     role = scene.context.get("leaf")
@@ -126,7 +126,7 @@ def _bad_elements(scene: Scene) -> str:
 
 
 def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> Finding:
-    """Data that was computed with a module whose parameters or buffers are not finite themselves."""
+    """Data computed with a module whose parameters or buffers are non-finite themselves."""
     assigned = scene.context.get("assigned")
     by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
     return Finding(
@@ -137,7 +137,7 @@ def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> F
 
 
 def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding:
-    """Data that was computed with modules which are fine."""
+    """Data computed with modules whose parameters and buffers are finite."""
     assigned = scene.context.get("assigned")
     by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
     return Finding(
@@ -147,21 +147,21 @@ def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding
 
 
 def _may_drop(scene: Scene, name: str) -> bool:
-    """Whether a line before the one that takes data can leave the bad samples out of it."""
+    """Whether a line inserted before the one that takes the data can drop the bad samples."""
     context, assigned = scene.context, scene.context.get("assigned")
     if scene.event.output_shape == () or _is_table(scene):
         return False
-    if context.get("graphed") or context.get("every"):  # a graph's batch is always of one size
+    if context.get("graphed") or context.get("every"):  # a captured graph needs batches of a fixed size
         return False
     if context.get("held_by") or context.get("entries_differ") or context.get("taken", True) is None:
         return False
-    if name and not name.isidentifier() and _entry(name) is None:  # an item or an attribute of what holds others
+    if name and not name.isidentifier() and _entry(name) is None:  # an item or attribute of an object that holds others
         return False
     return not (assigned and _is_computed(assigned[0])) or context.get("in_branch", False)
 
 
 def _taken(scene: Scene) -> tuple[str, Operation | None]:
-    """What data without a name is called: as the first operation that took it has it; and that operation."""
+    """A name for nameless data, as the first operation that took it writes it, and that operation."""
     called = str(scene.context.get("given") or _name(scene, "x"))
     user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
     if user is None or "given" in scene.context:
@@ -171,7 +171,7 @@ def _taken(scene: Scene) -> tuple[str, Operation | None]:
 
 
 def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
-    """The line that drops the bad samples of a batch, and what becomes of what belongs to them."""
+    """The line that drops the bad samples of a batch, and words on what is to be dropped along with them."""
     entry = _entry(name)
     plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
     module = "np" if scene.context.get("plain_array") else scene.spelling().library
@@ -190,7 +190,7 @@ _MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
 
 
 def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
-    """What a line divides where it assigns a quotient, as of 0 and 0, which is how that becomes NaN."""
+    """The division in a line that assigns a quotient, taken as 0 / 0, which is how it becomes NaN."""
     line = Line.parse(text)
     made = line.assignment[1] if line is not None and line.assignment is not None else None
     if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
@@ -203,7 +203,7 @@ def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
 
 
 def _is_table(scene: Scene) -> bool:
-    """Whether data is picked from by the line, as by the number of a step from a schedule: it holds no samples."""
+    """Whether the line indexes the data, as a schedule by the step number: then it holds no samples."""
     line = Line.parse(scene.event.code_line)
     return line is not None and any(
         each.id == scene.context.get("name") and line.is_picked(each) for each in line.names()
@@ -211,12 +211,12 @@ def _is_table(scene: Scene) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
+    """The first name, and the number of further ones."""
     return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
 def _entry(name: str) -> str | None:
-    """The dictionary of a batch, where a name is one of its entries: ``batch`` of ``batch['x']``."""
+    """The dictionary whose entry a name denotes: ``batch`` for ``batch['x']``; None for other names."""
     try:
         read = expression_of(name)
     except SyntaxError:
@@ -228,7 +228,7 @@ def _entry(name: str) -> str | None:
 
 
 def _is_computed(assignment: str) -> bool:
-    """Whether a line computes what it assigns: a formula, whose operands are to be mended and not its samples."""
+    """Whether a line assigns a formula: then its operands are to be mended, rather than samples dropped."""
     line = Line.parse(assignment)
     made = line.assignment if line is not None else None
     return made is not None and isinstance(made[1], (ast.BinOp, ast.UnaryOp))
@@ -277,7 +277,7 @@ def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
-    returned = scene.context.get("returned")  # gradients, which are steps as well where nothing else is
+    returned = scene.context.get("returned")  # times gradients were returned: steps, if there are no updates
     updates = scene.context.get("updates") or 0
     if updates or not returned:
         updates = max(updates, (scene.event.step or 1) - 1)  # updates by hand go unnoticed
@@ -288,7 +288,7 @@ def bad_weight(scene: Scene) -> Finding | None:
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
     let_through = scene.context.get("let_through")
-    # without a remedy: other numbers in their place would hide the reason, and train a weight that nobody has learned
+    # no remedy: replacing the numbers would hide the reason, and go on training from arbitrary weights
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
         "is to blame. "
@@ -303,7 +303,7 @@ def bad_weight(scene: Scene) -> Finding | None:
 
 
 def _suspicion(scene: Scene) -> str:
-    """What in the optimizer's settings may be to blame."""
+    """The optimizer's setting that may be to blame, in words."""
     optimizer = scene.optimizer
     rate, eps = number(optimizer.get("lr")), number(optimizer.get("eps"))
     if rate is not None and not math.isfinite(rate):

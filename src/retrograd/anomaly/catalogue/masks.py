@@ -46,12 +46,12 @@ _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", 
 
 _SUMS = ("add", "sub", "rsub")
 _POLES = (*LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
-_ROOTS = ("sqrt", "pow", "norm")  # their value at 0 is to be kept
+_ROOTS = ("sqrt", "pow", "norm")  # operations whose value at 0 is to be kept
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The operation that discards the born value: which argument it takes it as, and by what condition it keeps it."""
+    """The operation that discards the born value, and the position of the argument by which that enters."""
 
     operation: Operation
     position: int
@@ -74,12 +74,12 @@ class Mask:
         return spelling.where(condition, x, safe) if position == 1 else spelling.where(condition, safe, x)
 
     def condition(self, site: Site) -> str | None:
-        """The condition, as the user has written it."""
+        """The condition as the user wrote it."""
         position = 1 if site.written.form == "method" or site.written.op == "masked_fill" else 0
         return self._condition(site, site.written.argument(position, "condition", "mask"))
 
     def _condition(self, site: Site, node: ast.expr | None) -> str | None:
-        """The condition as written; spelled out where its name comes from a line of its own."""
+        """The condition as written, or spelled out if it is a name assigned in an earlier line."""
         if node is None:
             return None
         text = site.line.text(node)
@@ -108,13 +108,13 @@ def _mask(scene: Scene) -> Mask | None:
 
 
 def _may_be_masking(operation: Operation) -> bool:
-    """Whether a product may have made the gradient 0: by a factor without one, which is not known to be another."""
+    """Whether a product may have made the gradient 0: by a factor without a gradient that is 0 or unknown."""
     factors = operation.args[:2] if operation.op == "mul" else ()
     return any(not (each.requires_grad or each.constant) and value(each) in (0, None) for each in factors)
 
 
 def _entered(operation: Operation, previous: Operation) -> int:
-    """As which argument a value enters a mask: 1 or 2 for where, 0 for masked_fill."""
+    """The position of the argument by which a value enters a mask: 1 or 2 for where, 0 for masked_fill."""
     if operation.op == "masked_fill":
         return 0
     for position, operand in enumerate(operation.args):
@@ -127,7 +127,7 @@ def _entered(operation: Operation, previous: Operation) -> int:
 
 
 def _chosen(operation: Operation) -> int | None:
-    """Which argument a mask let through at the element, if known."""
+    """The position of the argument that a mask let through at the element, if known."""
     condition = named(operation, "condition", "mask") or first(operation)
     known = condition.value if isinstance(condition.value, bool) or condition.name in ("condition", "mask") else None
     if known is None:
@@ -151,7 +151,7 @@ def _guarded(scene: Scene, mask: Mask) -> str | None:
 
 
 def _chooses_from(mask: Mask, scene: Scene) -> bool:
-    """Whether a mask can choose among the elements of the birth's argument, which keeps its shape if it is changed."""
+    """Whether a mask fits the birth's argument: it broadcasts, or has the same shape if that is changed in place."""
     condition = named(mask.operation, "condition", "mask") or first(mask.operation)
     site, argument = scene.site(scene.birth), first(scene.birth)
     if site is not None and site.written.changed is not None and None not in (condition.shape, argument.shape):
@@ -183,7 +183,7 @@ def masked_division(scene: Scene) -> Finding | None:
 
 
 def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, call: str) -> Finding:
-    """The double where; the operation's own remedy, if the condition is not known yet where the operation stands."""
+    """The double where; no rewritten line if the condition is not known yet where the operation stands."""
     if (kept := _still_discarded(scene, mask)) is not None:
         return Finding(
             f"{happened}, and write what is not finite there, without a gradient, for the condition to find.",
@@ -196,7 +196,7 @@ def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, c
 
 
 def _still_discarded(scene: Scene, mask: Mask) -> str | None:
-    """The line with the argument made safe and the infinity or NaN written in, where a mask tests for just that."""
+    """The line with the argument made safe and the infinity or NaN written in, if the mask tests for just that."""
     around, site = scene.site(mask.operation), scene.site(scene.birth)
     line = None if site is None else site.line
     node = None if site is None or site.node is not site.written.node else decisive(site.written)
@@ -263,7 +263,7 @@ def replaced_value(scene: Scene) -> Finding | None:
 
 
 def _may_stand_at(scene: Scene, site: Site | None, text: str, mask: Operand, pole: Operation) -> bool:
-    """Whether a mask can be written into the line of a pole, and has the shape of what it is to choose from."""
+    """Whether a mask can be written into the line of a pole, and has the shape of the argument to choose from."""
     argument = denominator(pole) or first(pole)
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
         return False
@@ -281,7 +281,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in (*LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
-    nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
+    nan = scene.op != "mul" and scene.kind == "invalid"  # already NaN before the product with 0
     factors = ((product, operand) for product in products for operand in product.args[:2])
     masked = (each for each in factors if _is_mask(each[1], pole) and (not nan or value(each[1]) == 0))
     product, mask = next(masked, (None, None))
@@ -291,9 +291,9 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     text = _factor_as_written(site, scene.site(product), product, mask)
     if text is not None and text.replace(".", "").isdigit():
-        return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
+        return None  # a plain factor: the other side, with the pole, was mistaken for a mask
     if relu_behind(below) is not None and not is_chosen(mask, text, product):
-        return None  # data, as counts, that happen to be 0: the relu gives 0 elsewhere as well
+        return None  # data that happen to be 0, such as counts: the relu gives 0 elsewhere, too
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
     if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
@@ -303,7 +303,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         condition = f"{atom(text)} != 0"
         within = scene.site(product)
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
-    elif value(below) == 0 and pole.op not in _ROOTS:  # tells by itself where it is to be made safe
+    elif value(below) == 0 and pole.op not in _ROOTS:  # its own zeros tell where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
@@ -320,7 +320,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
 
 
 def _multiplied_pole(scene: Scene) -> tuple[Operation | None, list[Operation]]:
-    """The operation that made an infinity, and the products that it goes into; the birth is one of these, or it."""
+    """The operation that made an infinity, and the products that it enters; the birth is among these."""
     if scene.op == "mul":
         found = (maker(operand, *_POLES) for operand in scene.birth.args[:2])
         return next(filter(None, found), None), [scene.birth]
@@ -330,7 +330,7 @@ def _multiplied_pole(scene: Scene) -> tuple[Operation | None, list[Operation]]:
 
 
 def _still_it(scene: Scene) -> Iterator[Operation]:
-    """What is done to the elements of the birth; to those of a sum with others no more, where they have just grown."""
+    """The elementwise operations on the birth's elements; after an overflow, only up to a sum with other elements."""
     for operation in scene.elementwise():
         if scene.kind == "overflow" and operation.op in _SUMS and not any(each.constant for each in operation.args[:2]):
             return
@@ -338,7 +338,7 @@ def _still_it(scene: Scene) -> Iterator[Operation]:
 
 
 def _factor_as_written(pole: Site | None, product: Site | None, operation: Operation, mask: Operand) -> str | None:
-    """How the mask is written in a product: the side in which the pole is not."""
+    """The source of the mask in a product: the side that does not contain the pole."""
     if product is None:
         return None
     sides = list(product.written.arguments[:2])
@@ -376,11 +376,11 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         why = "An infinity cannot be switched off by multiplying; choose it by a condition instead."
         chosen = spelling.where(condition, factors[1].text or f"float('{factors[1].value}')", "0.0")
         general, place = f"y = {chosen}", site.node if site is not None else None
-    else:  # to choose the product would leave the other factor 0 times the infinity for a gradient
+    else:  # choosing among products would leave the other factor a gradient of 0 times infinity
         why = f"Look for where {infinite} became infinite: a division by a count of zero, a log of zero, an overflow."
         if _is_entropy(*factors):
             why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
-        elif factors[0].shape == () and not scene.backward:  # no mask: it will be another number in the next step
+        elif factors[0].shape == () and not scene.backward:  # a scalar is not a mask: it will differ in the next step
             pole = logarithm_written(factors[1].text, scene.birth) or logarithm_behind(factors[1])
             if pole is None and is_zero and factors[1].shape not in ((), None):
                 return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
@@ -406,7 +406,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
 
 
 def _bounded(scene: Scene) -> str | None:
-    """The operation by which an infinity counted in the loss as a finite number; None if it was left out instead."""
+    """The operation that made an infinity a finite number in the loss; None if it was left out of the loss instead."""
     quotient = None
     for operation in scene.chain[1:]:
         if operation.op in _BOUNDED or (operation.op == "div" and value(second(operation)) in _INFINITIES):
@@ -415,10 +415,10 @@ def _bounded(scene: Scene) -> str | None:
             return None
         if operation.op == "div" and value(second(operation)) is None:
             quotient = "div"
-    return quotient  # nothing else can have made the loss finite
+    return quotient  # as nothing else can have made the loss finite
 
 
-# What makes a finite number of an infinity, with a derivative of 0 there; and what does not, and leaves nothing out.
+# Operations that map an infinity to a finite number with derivative 0; and those that keep it and drop nothing.
 _BOUNDED = frozenset(("reciprocal", "rsqrt", "exp", "exp2", "expm1", "sigmoid", "softplus", "tanh", "atan", "erf"))
 _STILL_INFINITE = frozenset(
     ("mul", "add", "sub", "neg", "div", "sqrt", "pow", "square", "abs", "log", "sum", "mean", "matmul", "dot", "to")
@@ -473,7 +473,7 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
 
 
 def _written_value(site: Site | None, infinity: float) -> ast.expr | None:
-    """What is written for an infinity in a call that chooses by a mask."""
+    """The expression for the infinity in a call that chooses by a mask."""
     if site is None:
         return None
     given = {node for node, known in site.line.constants() if known == infinity}
@@ -509,16 +509,16 @@ def is_chosen(factor: Operand, text: str | None, product: Operation) -> bool:
 
 
 def _is_mask(operand: Operand, pole: Operation) -> bool:
-    """Whether an operand of a product is a zero that carries no gradient."""
+    """Whether an operand of a product may be a mask: a zero that carries no gradient."""
     if operand.requires_grad or operand.constant:
         return False
     if operand.shape and first(pole).shape == ():
-        return False  # one infinity for all elements, whether they are zero or not
+        return False  # one infinity for all elements, zero or not
     if operand.producer is not None and operand.producer.op == pole.op:
         return False
     if same(operand, first(pole)) or same(operand, second(pole)):
         return False
-    known = operand.min if operand.value is None else operand.value  # of a mask, False is 0
+    known = operand.min if operand.value is None else operand.value  # for a mask, False is 0
     return known is False or number(known) == 0
 
 

@@ -1,4 +1,4 @@
-"""Python numbers that are not finite: written in the line itself, or by the name of a variable."""
+"""Non-finite Python numbers: written in the line itself, or held by a variable."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def nan_in_data(scene: Scene) -> Finding | None:
 
 
 def _made_nan(scene: Scene) -> Finding | None:
-    """What is to be said where the line that made a variable writes NaN itself."""
+    """The finding if the line that assigned a variable writes NaN itself."""
     assigned = scene.context.get("assigned")
     line = Line.parse(assigned[0]) if assigned else None
     numbers = [] if line is None else [node for node, known in line.constants() if known != known]
@@ -103,13 +103,13 @@ def _made_nan(scene: Scene) -> Finding | None:
 
 
 def _is_number(scene: Scene) -> bool:
-    """Whether a single number without a name came in."""
+    """Whether the NaN came in as a single number without a name."""
     is_data = scene.kind == "leaf" and scene.context.get("leaf") == "batch" and not scene.context.get("name")
     return is_data and scene.event.output_shape == () and scene.event.nan_count > 0
 
 
 def _taken(scene: Scene) -> tuple[Operation, Operand] | None:
-    """The operation that took such a number, and the number."""
+    """The operation that took a nameless number, and the number."""
     user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), Operation(op=scene.op))
     op = completed(normal(user))
     name = next(iter(scene.event.operands), "other")
@@ -117,7 +117,7 @@ def _taken(scene: Scene) -> tuple[Operation, Operand] | None:
 
 
 def _given(scene: Scene, is_such: Callable[[float], bool]) -> tuple[Operation, Operand] | None:
-    """The birth, and the Python number among its operands that is such a one."""
+    """The birth, and the Python number among its operands for which ``is_such`` is true."""
     if scene.backward or scene.kind == "leaf":
         return None
     numbers = ((each, each.value) for each in scene.birth.args if each.constant and isinstance(each.value, float))
@@ -125,7 +125,7 @@ def _given(scene: Scene, is_such: Callable[[float], bool]) -> tuple[Operation, O
 
 
 def _written(scene: Scene, op: Operation, given: Operand) -> tuple[str, bool]:
-    """How the line writes a number, and whether it is one there; the name of the parameter, where that is not read."""
+    """The source of a number, and whether it is a literal; the name of the parameter, if the line cannot be read."""
     line = Line.parse(op.code_line)
     text = given.text or (None if line is None else line.text_given(given.name))
     if text is None:

@@ -1,4 +1,4 @@
-"""Divisions by a norm, a spread or a count that came out as zero: rows 14 to 18."""
+"""Divisions by a norm, a spread or a count that turned out to be zero: rows 14 to 18."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retrograd.anomaly.surroundings import Operand, Operation
 
 
 def _divided_by_zero(scene: Scene) -> Operand | None:
-    """What the birth divides by, if that is zero."""
+    """The denominator of the birth, if that is zero."""
     operand = denominator(scene.birth)
     if operand is None:
         return None
@@ -66,14 +66,14 @@ def relative_error(scene: Scene) -> Finding | None:
 
 
 def _made_of(operand: Operand, depth: int = 5) -> Iterator[Operand]:
-    """An operand and all that it was computed from."""
+    """An operand and all operands from which it was computed."""
     yield operand
     for each in operand.producer.args if operand.producer is not None and depth else ():
         yield from _made_of(each, depth - 1)
 
 
 def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
-    """Whether an operand is made of the difference of some data and a prediction of them."""
+    """Whether an operand is made from the difference between data and a prediction that does not use them."""
     made = operand.producer
     if made is None or not depth:
         return False
@@ -109,7 +109,7 @@ def cosine(scene: Scene) -> Finding | None:
             where = dims(place, None) or where
             inner = pair.line.operation_at(pair.argument(0, "input"))
             texts = (inner.text(0), inner.text(1)) if inner is not None and inner.op == "mul" else (None, None)
-        elif all(len(each.shape or ()) < 2 for each in dot.args[:2]):  # and no products of several rows
+        elif all(len(each.shape or ()) < 2 for each in dot.args[:2]):  # not a product of several rows
             texts = (pair.text(0), pair.text(1, "other"))
         else:
             texts = (None, None)
@@ -134,7 +134,7 @@ def cosine(scene: Scene) -> Finding | None:
 
 
 def _norms_under_root(zero: Operand) -> list[Operand | None]:
-    """What an operand is the norm of, or the product of two norms under one root."""
+    """The vector of which an operand is the norm, or two if it is the product of two norms under one root."""
     outer = maker(zero, "sqrt", "pow")
     product = maker(root(outer), "mul") if outer is not None else None
     if product is None:
@@ -171,13 +171,13 @@ def constant_row(scene: Scene) -> Finding | None:
 
 
 def _is_scalar_product(quotient: Operation) -> bool:
-    """Whether both sides of a quotient have the same shape, as far as is known: a scalar product and its norms."""
+    """Whether a quotient may be a scalar product over norms: both sides have the same shape, as far as known."""
     shapes = [operand.shape for operand in quotient.args[:2] if operand.shape is not None]
     return len(shapes) < 2 or shapes[0] == shapes[1] or quotient.op != "div"
 
 
 def _dot(operand: Operand | None) -> Operation | None:
-    """The scalar product that an operand is."""
+    """The scalar product that made an operand, if any."""
     if product := maker(operand, "dot", "matmul"):
         return product
     total = maker(operand, "sum")
@@ -307,7 +307,7 @@ def zero_spread(scene: Scene) -> Finding | None:
 
 
 def _is_deviation(dividend: Operand, spread: Operation) -> bool:
-    """Whether what is divided by a spread may be the deviations from the mean, which have a size of about one then."""
+    """Whether a dividend may be deviations from the mean, whose size is about one when divided by the spread."""
     made = unscaled(dividend)
     if made is None or made.producer is None:
         return True
@@ -316,7 +316,7 @@ def _is_deviation(dividend: Operand, spread: Operation) -> bool:
 
 
 def _spread(operand: Operand | None) -> Operation | None:
-    """The standard deviation (or the variance under a root) that an operand is, or a product that is 0 by one."""
+    """The standard deviation (or variance under a root) that made an operand, or that is the zero factor in it."""
     product = maker(operand, "mul")
     if product is not None:
         return next((found for each in product.args[:2] if value(each) == 0 and (found := _spread(each))), None)
@@ -325,7 +325,7 @@ def _spread(operand: Operand | None) -> Operation | None:
 
 
 def _single(scene: Scene) -> bool:
-    """Whether each standard deviation is of one element."""
+    """Whether each standard deviation is that of a single element."""
     operand = first(scene.birth)
     dim = named(scene.birth, "dim", "axis")
     if operand.shape is None:
@@ -400,7 +400,7 @@ def empty_mean(scene: Scene) -> Finding | None:
         return None
     total = maker(zero, "sum")
     if (total is not None and _are_no_ones(first(total), scene)) or value(first(scene.birth)) not in (0, None):
-        return None  # or the sum of something that is there
+        return None  # no count, or the dividend is a sum of something
     site = scene.site(scene.birth)
     summed = made_from(first(scene.birth), "sum")
     is_weighted = summed is not None and maker(first(summed), "mul") is not None
@@ -421,7 +421,7 @@ def empty_mean(scene: Scene) -> Finding | None:
 
 
 def _are_no_ones(summed: Operand, scene: Scene) -> bool:
-    """Whether what was summed counts nothing: squares, weights that may be fractions, or the dividend itself."""
+    """Whether the sum is not a count: of squares, of weights that may be fractions, or of the dividend itself."""
     weights = maker(summed, *_WEIGHTS)
     return squared(summed) is not None or weights is not None or same(summed, first(scene.birth))
 
@@ -447,7 +447,7 @@ def _mean_of_nothing(scene: Scene) -> Finding | None:
 
 
 def _count(x: str, spelling: Spelling) -> str:
-    """How many elements ``x`` has, as code."""
+    """Code for the number of elements of ``x``."""
     return f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
 
 
@@ -460,7 +460,7 @@ def _spread_of_nothing(scene: Scene) -> Finding:
     rewritten = None
     if site is not None and (x := site.written.text(0, "input")) and not site.written.rest():
         count = _count(x, scene.spelling(site))
-        nothing = site.written.renamed("sum")  # has a gradient, which is nothing as well
+        nothing = site.written.renamed("sum")  # keeps a gradient, which is empty as well
         rewritten = site.replaced(f"{site.line.text(site.node)} if {count} else {nothing}")
     name = scene.called(first(scene.birth), "x")
     return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")

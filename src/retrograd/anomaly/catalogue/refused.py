@@ -28,7 +28,7 @@ def _is_positive(told: dict[str, Any]) -> bool:
 
 
 def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, Place | None]:
-    """The line that makes the distribution with another argument for the parameter, and where it stands."""
+    """The line that constructs the distribution, with another argument for the parameter, and its place."""
     line = Line.parse(told.get("code_line"))
     text = told.get("text")
     for written in line.operations if line is not None and text else ():

@@ -164,7 +164,7 @@ class Refused:
         return [Held(name, value, frame, at) for name, value in named_variables(frame) if self._holds_nan(value)]
 
     def _handed_in(self, level: int, value: Any) -> tuple[int, Held | None]:
-        """The next outer level at which a function of the program's own holds a value, and the variable that holds it."""
+        """The next outer level at which a function of the program's own holds a value, and the variable for it."""
         for outer in range(level - 1, -1, -1):
             if is_own(self._frames[outer][0].f_code):
                 held = next((each for each in self._held(outer) if each.value is value), None)

@@ -532,7 +532,7 @@ class RetrogradMonitor(Monitor):
         return self._snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the state before the first run; after the second, let random numbers have advanced as after one run."""
+        """Restore the state before the first run; after the second, random numbers have advanced as after one run."""
         rehearsed, self._rehearsed = self._rehearsed, False
         if rehearsed:
             snapshot.forget_cleared_grads()
