@@ -28,7 +28,7 @@ class AcceleratedWatch(Watch):
     def __init__(self, accelerator: Any, model: Any, optimizer: Any, policy: Any, **kwargs: Any) -> None:
         super().__init__(model, plain_optimizer(optimizer), policy, **kwargs)
         speak_once(self, accelerator.is_main_process)
-        self.every_backward = True  # so that the bad micro-batch of a group is the one that is rerun
+        self.every_backward = True  # so that it is the bad micro-batch of a group that is rerun
         self._accelerator = accelerator
         self._logs = CleanLogs(self, "anomaly/events")
         self._attached = ExitStack()

@@ -30,7 +30,7 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
-# A value at which the operation and its derivative are harmless.
+# For each operation, a value at which it and its derivative are harmless.
 _SAFE = {
     "acos": "0.0",
     "asin": "0.0",

@@ -262,7 +262,7 @@ class _Landmarks:
 
 
 def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
-    """Read a stack from the inside out, as far as the engine's loop."""
+    """Read a stack from the inside out, up to the engine's loop."""
     found = _Landmarks()
     for frame, at in stack:
         code = frame.f_code
@@ -428,7 +428,7 @@ ADDITION = "AccumulateGrad"
 
 
 def ran_by(node: Node) -> Node:
-    """The node whose rules another one runs: that of the operation which wrote to a view, or itself."""
+    """The node whose rules a node runs: its own, or those of the operation that wrote to a view."""
     return node.fn if isinstance(node, CopySlices) else node
 
 
@@ -508,7 +508,7 @@ def saved_before(node: Node) -> dict[Node, Any]:
 
 
 def all_samples(data: Any) -> Any:
-    """An array as it is; under vmap that of all samples."""
+    """The array, or under vmap the array of all samples; other values as they are."""
     return data.array if type(data) is BatchedArray else data
 
 
@@ -523,7 +523,7 @@ def hidden_axes(data: Iterable[Any]) -> int:
 
 
 def arrays_of(op: Op | None, data: Sequence[Any]) -> list[Any]:
-    """Data as arrays of all samples; that of an elementwise operation in shapes that broadcast as the samples do."""
+    """Data as arrays of all samples; for an elementwise operation, in shapes that broadcast as the samples do."""
     if op is not None and op.kind == "elementwise" and any(type(each) is BatchedArray for each in data):
         data, _ = aligned(data)
     return [as_array(each) for each in data]

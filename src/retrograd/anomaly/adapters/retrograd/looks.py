@@ -19,7 +19,7 @@ LONG = 1024  # sums of this many products take 100 times as long as a look at th
 
 
 def may_tell_no_flags(node: Node) -> bool:
-    """Whether a node's gradients are worth a look: not if its rules are elementwise, nor if a product is cheaper."""
+    """Whether a node's gradients are worth a look: not if its rules are elementwise, nor next to a cheap product."""
     if node.blocked:
         return False
     if not node.aside or node.outputs != 1 or not node.shape:

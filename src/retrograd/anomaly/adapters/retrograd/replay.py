@@ -327,7 +327,7 @@ class Recorder(Observer):
                 call.within.variables = {} if user is None else arrays_at(user)
             return
         if local.tangents is not None and derives_tangents(sys._getframe(1)):
-            return  # the flag has told
+            return  # a flag has reported it
         birth = birth_of_call(call, bad)
         birth.modules = () if call.module is None else (call.module,)
         birth.node = backward_at(sys._getframe(1))  # in a hook

@@ -1,4 +1,4 @@
-"""Births without a flag: in results and gradients that the engine passes on because they are not finite."""
+"""Births without a flag: in results and gradients that the engine hands to the monitor as they are not finite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_result(operands: Sequence[Any], result: Any, frame: FrameType, every: boo
     frame
         Where to begin reading the stack.
     every
-        Whether every operation is passed on, because there are no flags.
+        Whether every operation is handed over, because there are no flags.
     is_recorded
         Whether the results of all operations are recorded, except tangents.
     """

@@ -9,7 +9,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 MOST_COPIED = 4 << 20  # bytes of operands that are copied
-MOST_BYTES_BEFORE = 16 << 20  # the same for births of earlier steps
+MOST_BYTES_BEFORE = 16 << 20  # of arrays that births of earlier steps keep alive
 
 
 class Suspects:
