@@ -57,7 +57,7 @@ def watch(
         share taken.
     lag : int
         1 to read the result of a check one step later, for PyTorch models on a GPU: the program then never waits for
-        the device, which holds a bad update back all the same. See "Without waiting for a GPU" in docs/pytorch.md.
+        the device, which holds a bad update back all the same. See "Without waiting for a GPU" in docs/pytorch-gpu.md.
     from_step : int, optional
         The step, counted from 1, from which on every operation of this thread is recorded as in a second run, so that a
         birth is found with line, element and operands when it happens. Earlier steps run as usual; from there on the

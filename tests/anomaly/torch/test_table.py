@@ -1,4 +1,4 @@
-"""The table in docs/pytorch.md says what torch's anomaly mode and the watch really say."""
+"""The table in docs/anomaly-mode.md says what torch's anomaly mode and the watch really say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.anomaly.torch.running import watched
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
-PAGE = Path(__file__).parents[3] / "docs" / "pytorch.md"
+PAGE = Path(__file__).parents[3] / "docs" / "anomaly-mode.md"
 FIRST = {program.row: program for program in reversed(PROGRAMS)}  # of each row
 
 
