@@ -223,7 +223,8 @@ def angle(input):
     """Return the angle of complex numbers in radians, from -π to π; 0 or π for real numbers."""
     if input.dtype.kind == "c":
         return np.arctan2(input.imag, input.real)
-    return np.multiply(input < 0, np.pi, dtype=input.dtype) + keep(input, np.isnan(input))
+    dtype = np.result_type(input.dtype, np.float16)  # that of floats; integers become floats
+    return np.multiply(input < 0, np.pi, dtype=dtype) + keep(input, np.isnan(input))
 
 
 @implements(np.angle)
