@@ -56,6 +56,13 @@ _NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | 
     f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
 )
 
+# Those of parameters for an integer, or several, with the plain types that they take: a bool or a float is none.
+_INTEGERS = {
+    f"{kind}{none}": frozenset((int, *absent))
+    for kind in ("int", "int | Sequence[int]")
+    for none, absent in (("", ()), (" | None", (type(None),)))
+}
+
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
 _TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
@@ -185,6 +192,11 @@ class Op:
         self.number_positions = frozenset(
             self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
         )
+        self.int_kinds = {
+            self.positions[name]: _INTEGERS[plain.__annotations__[name]]
+            for name in self.plain_params
+            if plain.__annotations__[name] in _INTEGERS
+        }
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Assign a slot to every name that a rule uses, and to every rule the numbers of its slots."""
