@@ -64,7 +64,7 @@ _INTEGERS = {
 }
 
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
-_TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
+_NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
 
 class Op:
@@ -160,15 +160,7 @@ class Op:
         self._read_signature(inspect.unwrap(forward))
         self._compile(rules)
 
-        # if node names vary: the function that chooses one by the classes of some arguments, and their positions
-        self.naming = node_name if callable(node_name) else None
-        named_by = parameter_names(self.naming) if self.naming is not None else ()
-        if not self.positions.keys() >= set(named_by):
-            raise TypeError(f"{self.name}: nodes are named by {named_by}, but the parameters are {self.params}")
-        self.naming_positions = tuple([self.positions[name] for name in named_by])
-        named = node_name if isinstance(node_name, str) else None
-        self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
+        self._name_nodes(node_name)
         self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
         # the operands that are promoted, if it is elementwise
         self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
@@ -219,12 +211,24 @@ class Op:
                     slots.append(wanted)
             compiled.append((rules[argument], tuple([slots.index(wanted) for wanted in named])))
         # plain arguments are kept even if no rule needs them: explaining a result requires computing it again
-        self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _TOLD_BY_RESULT])
+        self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _NOT_NEEDED_AGAIN])
         self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
         self.releases = any(name in self.results or name in self.params for name in used.difference(self.plain_params))
         self._plans: dict[int, tuple[bool, ...]] = {}
         self._savers: dict[int, list[Saver | None]] = {}
+
+    def _name_nodes(self, node_name: str | Callable[..., str] | None) -> None:
+        """Find out what its nodes are called."""
+        # if names vary: the function that chooses one by the classes of some arguments, and their positions
+        self.naming = node_name if callable(node_name) else None
+        named_by = parameter_names(self.naming) if self.naming is not None else ()
+        if not self.positions.keys() >= set(named_by):
+            raise TypeError(f"{self.name}: nodes are named by {named_by}, but the parameters are {self.params}")
+        self.naming_positions = tuple([self.positions[name] for name in named_by])
+        named = node_name if isinstance(node_name, str) else None
+        self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:

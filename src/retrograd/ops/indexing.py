@@ -383,10 +383,10 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     if plain is not None:
         try:
             return slice_(self, plain)
-        except IndexError:  # told below, where no variable would keep it, and itself the operands
+        except IndexError:  # raised anew below, where no variable keeps the error, which would keep the operands alive
             pass
-        parse(index, shape)  # says it in torch's words
-        return slice_(self, plain)  # which raises, if that does not
+        parse(index, shape)  # raises it in torch's words
+        return slice_(self, plain)  # raises, if that has not
     basic, picked = parse(index, shape)
     if picked is None:
         return slice_(self, basic or (...,))
