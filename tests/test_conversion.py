@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import collections
 import fractions
+import functools
 import warnings
 from typing import Any
 
@@ -248,6 +249,27 @@ def test_unsigned_integers_are_taken_where_another_dtype_is_asked_for(kind, dtyp
     compare_all()
     with pytest.raises((TypeError, ValueError)):
         rg.asarray(array, dtype=getattr(rg, dtype), copy=False)
+
+
+@pytest.mark.parametrize("kind", ["uint64", "uint16", "int64", "int16", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "int8", "uint8", "bool"])
+def test_every_element_of_arrays_in_a_list_must_fit(kind: str, dtype: str) -> None:
+    limits = np.iinfo(kind) if kind != "float64" else np.finfo(np.float64)
+    values = [0, 7, 200, -1, -200, 256, 2.75, limits.max, limits.min]
+    arrays = [np.array([3, value], kind) for value in values if limits.min <= value]
+
+    @parity
+    def compare_all(lib: Any) -> Any:
+        wanted = getattr(lib, dtype)
+        known = lib.ones(1, dtype=wanted)
+        return [
+            attempt(functools.partial(make, given, dtype=wanted))
+            for make in (lib.tensor, lib.as_tensor, known.new_tensor)
+            for array in arrays
+            for given in ([array], (array, array[:1].repeat(2)), [[array], [array]])
+        ]
+
+    compare_all()
 
 
 @pytest.mark.parametrize("unsupported", [np.uint16, np.uint32, np.uint64, np.longdouble])

@@ -340,6 +340,8 @@ def test_which_rule_forbids_a_write() -> None:
         (lambda: quiet.add_(1), "A view was created in no_grad mode and is being modified inplace"),
         (lambda: inferred.add_(1), "A view was created in inference mode and is being modified inplace in normal mode"),
         (lambda: x.unbind(0)[0].add_(1), "Output 0 of Unbind is a view and is being modified inplace"),
+        (lambda: x.split(1)[1].add_(1), "Output 1 of Split is a view and is being modified inplace"),
+        (lambda: x.split([1, 2])[1].add_(1), "Output 1 of SplitWithSizes is a view and is being modified inplace"),
         (lambda: x.expand(2, 3).add_(1), "a view of a leaf Variable that requires grad is being used"),
         (lambda: view[0].add_(1), "a view of a leaf Variable that requires grad is being used"),
         (lambda: x.add_(rg.ones(2)), "a leaf Variable that requires grad is being used in an in-place operation"),

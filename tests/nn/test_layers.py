@@ -360,6 +360,8 @@ def test_softmax_guesses_a_missing_dimension_as_torch(name: str, shape: tuple[in
         "MultiheadAttention(5, 2)",
         "MultiheadAttention(0, 2)",
         "LSTM(3, 4, proj_size=4)",
+        "RNN(3, 4, proj_size=2)",
+        "GRU(3, 4, proj_size=0)",
         "LSTM(3, 4, dropout=2.0)",
         "RNN(3, 4, nonlinearity='sin')",
         "GRU(3.0, 4)",

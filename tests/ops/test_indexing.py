@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,7 @@ def test_setitem(index: Any, recorded: bool) -> None:
         x = start * 1
         before = x._version
         x[translated(index, make)] = new
-        assert x._version == before + 1 or library is torch
+        assert x._version == before + (index is not False) or library is torch
         grads = []
         if recorded:
             weight = make(np.random.default_rng(3).normal(size=SHAPE))
@@ -320,14 +321,51 @@ def test_values_are_broadcast_and_converted(index: Any, value: Any, dtype: str, 
     ours, theirs = pair(dtype=dtype)
     if recorded and dtype.startswith("float"):
         ours, theirs = ours.requires_grad_() * 1, theirs.requires_grad_() * 1
-    ours[translated(index, to_ours)] = translated(value, to_ours)
-    value = translated(value, to_torch)
+    our_value, their_value = translated(value, to_ours), translated(value, to_torch)
     try:
-        theirs[translated(index, to_torch)] = value
-    except RuntimeError as error:  # torch converts for views, but not for elements
+        theirs[translated(index, to_torch)] = their_value
+    except RuntimeError as error:  # values are converted for views and for a mask, but not for other elements
         assert "dtypes match" in str(error)
-        theirs[translated(index, to_torch)] = value.to(theirs.dtype)
+        with pytest.raises(RuntimeError, match="dtypes match"):
+            ours[translated(index, to_ours)] = our_value
+        our_value, their_value = our_value.to(ours.dtype), their_value.to(theirs.dtype)
+        theirs[translated(index, to_torch)] = their_value
+    ours[translated(index, to_ours)] = our_value
     assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int8", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "bool", "complex64"])
+def test_which_values_of_another_dtype_can_be_written(dtype: str, kind: str, recorded: bool) -> None:
+    mask = np.array([True, False, True])
+
+    @parity
+    def compare(lib: Any) -> Any:
+        report = []
+        make = to_ours if lib is rg else to_torch
+        for number in (1, 0, 100, 2.5, -1.5, 300, 1e30, float("nan")):
+            if kind[0] != "f" and number not in (1, 0, 100):
+                continue
+            value = lib.tensor(number).to(getattr(lib, kind))
+            for index in (True, False, mask, (None, mask), [0, 2], np.array([1]), (slice(2), None), ([0],), 1):
+                for given in (value, value.reshape(1), value.expand(3), value.expand(0)):
+                    x = lib.zeros(3, dtype=getattr(lib, dtype))
+                    if recorded and dtype in ("float32", "complex64"):
+                        x = x.requires_grad_() * 1
+                    report.append(attempt(functools.partial(x.__setitem__, translated(index, make), given)))
+                    report.append(str(x.tolist()))
+                for accumulate in (False, True):
+                    if isinstance(index, np.ndarray):
+                        x = lib.zeros(3, dtype=getattr(lib, dtype))
+                        put = functools.partial(x.index_put_, (make(index),), value, accumulate=accumulate)
+                        report += [attempt(lambda put=put: put() is None), str(x.tolist())]
+            x = lib.zeros(3, dtype=getattr(lib, dtype))
+            report.append(attempt(lambda x=x, value=value: str(x.masked_fill(make(mask), value).tolist())))
+            report.append(attempt(lambda x=x, value=value: str(x.index_fill(0, make(np.array([0])), value).tolist())))
+        return report
+
+    compare()
 
 
 @pytest.mark.parametrize(

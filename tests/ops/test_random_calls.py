@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -110,9 +111,65 @@ def test_wrong_arguments(lib: Any) -> Any:
         lambda x: x.flip(True),
         lambda x: x.unbind(True),
         lambda x: x.select(True, 0),
+        lambda x: x.select(0, True),
+        lambda x: x.unsqueeze(True),
+        lambda x: x.unsqueeze_(True),
+        lambda x: x.roll(True, 0),
+        lambda x: x.roll(1, True),
+        lambda x: x.diff(True),
+        lambda x: x.diff(dim=True),
+        lambda x: x.transpose(False, 1),
+        lambda x: x.transpose_(0, True),
+        lambda x: x.swapaxes(0, True),
+        lambda x: x.movedim(0, True),
+        lambda x: x.flatten(True),
+        lambda x: x.flatten(False, True),
+        lambda x: x.size(True),
+        lambda x: x.stride(True),
+        lambda x: x.narrow(0, True, 1),
+        lambda x: x.narrow(0, 0, True),
+        lambda x: x.topk(True),
+        lambda x: x.chunk(True),
+        lambda x: x.tril(True),
+        lambda x: x.diagonal(True),
+        lambda x: x.diag_embed(True),
+        lambda x: x.rot90(True),
+        lambda x: x.cumsum(True),
     ],
 )
-def test_a_bool_is_no_dimension(call: Any) -> None:
+@pytest.mark.parametrize("inference", [False, True], ids=["short path", "general path"])
+def test_a_bool_is_no_integer(call: Any, inference: bool) -> None:
     """``x.sort(True)`` reads as if it were descending, and ``x.max(True)`` as if it kept the dimension."""
-    check_both_refuse(lambda lib: call(lib.ones(2, 3)))
-    check_message(lambda: call(rg.ones(2, 3)), ["'dim' must be int, not bool"])
+    with rg.inference_mode(inference):
+        check_both_refuse(lambda lib: call(lib.ones(2, 3)))
+        check_message(lambda: call(rg.ones(2, 3)), ["must be int, not bool; name what"])
+
+
+@pytest.mark.parametrize("dim", [True, np.True_, 1.0, np.float32(1), "1"], ids=repr)
+def test_stack_and_the_like_take_integers_only(dim: Any) -> None:
+    for call in (
+        lambda lib: lib.stack([lib.ones(2, 3)], dim),
+        lambda lib: lib.cat([lib.ones(2, 3)], dim),
+        lambda lib: lib.ones(2, 3).unsqueeze(dim),
+        lambda lib: lib.ones(2, 3).softmax(dim),
+        lambda lib: lib.ones(2, 3).tril(dim),
+        lambda lib: lib.nn.functional.one_hot(lib.tensor([0]), dim),
+    ):
+        check_both_refuse(call)
+
+
+@parity
+def test_a_numpy_integer_is_an_integer(lib: Any) -> Any:
+    x, one = lib.arange(6.0).reshape(2, 3), np.int64(1)
+    return [
+        lib.linalg.matrix_power(x[:, :2], one),
+        x.unsqueeze(one),
+        x.roll(one, one),
+        x.diff(one, one),
+        x.narrow(one, one, one),
+        x.chunk(one, one)[0],
+        x.rot90(one),
+        x.size(one),
+        x.stride(one),
+        x.transpose(0, one),
+    ]

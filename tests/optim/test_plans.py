@@ -328,7 +328,7 @@ def test_an_optimizer_is_freed_without_the_garbage_collector(sizes: list[int]) -
     kept = memory(optimizer.state[params[-1]])
     gc.disable()
     try:
-        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
         optimizer.step()  # makes a plan anew
         assert kept() is None
         kept = memory(optimizer.state[params[-1]])

@@ -240,17 +240,17 @@ def returned_gradients(
     allow_unused: bool,
     materialize_grads: bool = False,
     values_matter: bool = True,
-    told: bool = True,
+    notify: bool = True,
 ) -> tuple[Any, ...]:
     """What :func:`grad` returns. A monitor also checks the outputs, unless their values do not matter.
 
-    If ``told`` is False, the backward is not reported to the monitor at all.
+    If ``notify`` is False, the monitor is not notified of the backward at all.
     """
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
-    if state.monitor is not None and values_matter and told:
+    if state.monitor is not None and values_matter and notify:
         state.monitor.before_backward(_as_tuple(outputs), is_step=False)
-    results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False, told=told)
+    results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False, notify=notify)
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
         if result is None and not allow_unused:
             raise RuntimeError(

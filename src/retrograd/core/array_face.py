@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
@@ -13,7 +12,7 @@ from retrograd.batching.array import BatchedArray
 from retrograd.core import state
 from retrograd.core.layout import is_row_major
 from retrograd.core.leaving import asks_for_operand, no_array, warn_of_number
-from retrograd.core.size import Size, shape_of
+from retrograd.core.size import Size, checked_dim, shape_of
 from retrograd.core.state import local
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
@@ -59,13 +58,7 @@ class ArrayFace:
         """Return the shape, or the length of dimension ``dim``."""
         if dim is None:
             return shape_of(self._data.shape)
-        if not hasattr(dim, "__index__"):
-            raise TypeError(f"size(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
-        if not -self.ndim <= dim < self.ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-self.ndim}, {self.ndim - 1}], but got {dim})"
-            )
-        return self._data.shape[dim]
+        return self._data.shape[checked_dim("size", dim, self._data.ndim)]
 
     @property
     def ndim(self) -> int:
@@ -110,7 +103,7 @@ class ArrayFace:
             if strides[position] == 0 and (self._data.shape[position] == 1 or not self._data.size):
                 strides[position] = inner  # NumPy gives a new dimension no step, nor those of an array without elements
             inner = max(self._data.shape[position], 1) * strides[position]
-        return tuple(strides) if dim is None else strides[dim]
+        return tuple(strides) if dim is None else strides[checked_dim("stride", dim, len(strides))]
 
     def storage_offset(self) -> int:
         """Return the distance, in elements, of the first element from the start of the storage."""
@@ -298,7 +291,7 @@ class ArrayFace:
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iub" or self._data.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return operator.index(self._data.item())
+        return int(self._data.item())
 
     def __len__(self) -> int:
         if self._data.ndim == 0:

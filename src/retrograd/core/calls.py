@@ -348,7 +348,7 @@ def inplace(op: Op, name: str) -> Callable[..., Any]:
     return call
 
 
-def _is_as_it_should_be(number: Any, dtype: Any) -> bool:
+def _needs_no_cast(number: Any, dtype: Any) -> bool:
     """Whether NumPy may add the number to a dtype as it is: a float, or an integer that fits every integer dtype."""
     if type(number) is float:
         return dtype.kind == "f" and dtype is not HALF
@@ -365,7 +365,7 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
         b: Any = other._data
         if b.dtype is not data.dtype or type(b) is not type(data):
             return False
-    elif _is_as_it_should_be(other, data.dtype):
+    elif _needs_no_cast(other, data.dtype):
         b = other
     else:
         return False

@@ -31,7 +31,7 @@ def run(
     create_graph: bool,
     inputs: Sequence[Edge] | None = None,
     accumulate: bool,
-    told: bool = True,
+    notify: bool = True,
     values_matter: bool = True,
 ) -> list[Tensor | None]:
     """Send gradients from ``roots`` backwards.
@@ -45,7 +45,7 @@ def run(
     accumulate
         Whether leaves among ``inputs`` (all leaves, without ``inputs``) get their ``.grad``. Otherwise the gradients
         that arrive at ``inputs`` are returned.
-    told
+    notify
         Whether a monitor is notified; not of a backward that only transposes a rule, which the user did not request.
     values_matter
         Whether a monitor checks the gradients. If not, it is notified of births all the same.
@@ -69,7 +69,7 @@ def run(
         counts = dependencies(roots, executed)
     elif accumulate:
         captures = {}
-    monitor = state.monitor if told else None
+    monitor = state.monitor if notify else None
     evaluating = state.local.evaluating
     within = state.local.graph_task
     saved_hooks = state.local.saved_hooks

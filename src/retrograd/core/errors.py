@@ -45,6 +45,18 @@ def no_keepdim(function: str, position: int, value: Any) -> TypeError:
     )
 
 
+def no_int(function: str, argument: str, value: Any) -> TypeError:
+    """The error about a float or a bool in place of an integer: ``x.sort(True)`` reads as if it were descending.
+
+    Parameters
+    ----------
+    argument
+        Which one it is, in words: ``"argument 'dim' (position 2)"``.
+    """
+    advice = f"; name what {value} is meant for, as in keepdim={value}" if isinstance(value, bool) else ""
+    return TypeError(f"{function}(): {argument} must be int, not {kind_name(value)}{advice}")
+
+
 def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False) -> TypeError:
     """The error about what a function was given for a tensor, or, if ``listed``, in a list of tensors.
 

@@ -87,17 +87,17 @@ def _check_history(target: Tensor, meta: Meta, name: str, is_recorded: bool) -> 
             if base.is_leaf or _requires_grad_itself(base):
                 raise RuntimeError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation. "
-                    f"({name} on a view of shape {list(target.shape)} of {_told(base)} of shape {list(base.shape)}; "
+                    f"({name} on a view of shape {list(target.shape)} of {_kind(base)} of shape {list(base.shape)}; "
                     f"{_instead(base, 'a view of ')})"
                 )
     if meta.requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
-            f"({name} on {_told(target, 'a tensor')} of shape {list(target.shape)}; {_instead(target)})"
+            f"({name} on {_kind(target, 'a tensor')} of shape {list(target.shape)}; {_instead(target)})"
         )
 
 
-def _told(tensor: Tensor, leaf: str = "a leaf") -> str:
+def _kind(tensor: Tensor, leaf: str = "a leaf") -> str:
     return leaf if tensor.is_leaf else "an argument of the function that is differentiated"
 
 

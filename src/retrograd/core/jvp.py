@@ -189,7 +189,7 @@ def _of_transposed_rules(
     sources = [gradient._edge for gradient in gradients if gradient is not None]
     recorded = recorded and _any_needs_grad(bound, tangents)
     found = iter(
-        run(roots, retain_graph=recorded, create_graph=recorded, inputs=sources, accumulate=False, told=False)  # type: ignore[arg-type]
+        run(roots, retain_graph=recorded, create_graph=recorded, inputs=sources, accumulate=False, notify=False)  # type: ignore[arg-type]
         if roots
         else [None] * len(sources)
     )

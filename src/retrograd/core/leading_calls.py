@@ -65,6 +65,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)
     numbers = frozenset(position - 1 for position in op.number_positions)
+    plain = frozenset().union(*op.int_kinds.values()) if len(op.int_kinds) == len(others) else PLAIN
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         nonlocal node_class
@@ -84,7 +85,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         operands = arguments
         for place, value in enumerate(arguments):
             kind = type(value)
-            if kind in PLAIN:
+            if kind in plain:
                 continue
             if kind is Tensor:
                 if place in numbers:
@@ -92,7 +93,10 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 if operands is arguments:
                     operands = arguments.copy()
                 operands[place] = value._data
-            elif isinstance(value, (Tensor, generic)) or ((kind is tuple or kind is list) and holds_tensor(value)):
+            elif kind is tuple or kind is list:
+                if holds_tensor(value):
+                    return general(*args, **kwargs)
+            elif kind in PLAIN or isinstance(value, (Tensor, generic)):
                 return general(*args, **kwargs)
         if (is_elementwise and (data.dtype.kind not in "fc" or data.dtype is HALF)) or (
             meta is not None and meta.inference

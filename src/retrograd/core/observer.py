@@ -49,7 +49,7 @@ class Observer:
         """Tell that backward turns to a node: hooks, the node itself, delivery of what it computed."""
 
     def evaluate_end(self, token: Any, node: Node) -> None:
-        """Tell that it turns away again; not told if something in between raised."""
+        """Tell that it turns away again; not called if something in between raised."""
 
     def backward_begin(self, node: Node, g: Any) -> Any:
         """Tell that a node's rules run on what arrived: an array (a Tensor with ``create_graph``), a list, or None."""

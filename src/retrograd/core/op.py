@@ -56,8 +56,15 @@ _NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | 
     f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
 )
 
+# Those of parameters for an integer, or several, with the plain types that they take: a bool or a float is none.
+_INTEGERS = {
+    f"{kind}{none}": frozenset((int, *absent))
+    for kind in ("int", "int | Sequence[int]")
+    for none, absent in (("", ()), (" | None", (type(None),)))
+}
+
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
-_TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
+_NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
 
 class Op:
@@ -153,15 +160,7 @@ class Op:
         self._read_signature(inspect.unwrap(forward))
         self._compile(rules)
 
-        # if node names vary: the function that chooses one by the classes of some arguments, and their positions
-        self.naming = node_name if callable(node_name) else None
-        named_by = parameter_names(self.naming) if self.naming is not None else ()
-        if not self.positions.keys() >= set(named_by):
-            raise TypeError(f"{self.name}: nodes are named by {named_by}, but the parameters are {self.params}")
-        self.naming_positions = tuple([self.positions[name] for name in named_by])
-        named = node_name if isinstance(node_name, str) else None
-        self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
+        self._name_nodes(node_name)
         self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
         # the operands that are promoted, if it is elementwise
         self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
@@ -185,6 +184,11 @@ class Op:
         self.number_positions = frozenset(
             self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
         )
+        self.int_kinds = {
+            self.positions[name]: _INTEGERS[plain.__annotations__[name]]
+            for name in self.plain_params
+            if plain.__annotations__[name] in _INTEGERS
+        }
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Assign a slot to every name that a rule uses, and to every rule the numbers of its slots."""
@@ -207,12 +211,24 @@ class Op:
                     slots.append(wanted)
             compiled.append((rules[argument], tuple([slots.index(wanted) for wanted in named])))
         # plain arguments are kept even if no rule needs them: explaining a result requires computing it again
-        self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _TOLD_BY_RESULT])
+        self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _NOT_NEEDED_AGAIN])
         self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
         self.releases = any(name in self.results or name in self.params for name in used.difference(self.plain_params))
         self._plans: dict[int, tuple[bool, ...]] = {}
         self._savers: dict[int, list[Saver | None]] = {}
+
+    def _name_nodes(self, node_name: str | Callable[..., str] | None) -> None:
+        """Find out what its nodes are called."""
+        # if names vary: the function that chooses one by the classes of some arguments, and their positions
+        self.naming = node_name if callable(node_name) else None
+        named_by = parameter_names(self.naming) if self.naming is not None else ()
+        if not self.positions.keys() >= set(named_by):
+            raise TypeError(f"{self.name}: nodes are named by {named_by}, but the parameters are {self.params}")
+        self.naming_positions = tuple([self.positions[name] for name in named_by])
+        named = node_name if isinstance(node_name, str) else None
+        self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:

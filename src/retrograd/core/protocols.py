@@ -147,7 +147,8 @@ def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, whe
         tame = [np.where(mask, x, 0.5 if x.dtype.kind in "fc" else 1) if hasattr(x, "dtype") else x for x in inputs]
         return into(target, np.where(mask, ufunc(*tame, **kwargs), target), name)
     chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
-    target[mask] = writable(target, ufunc(*chosen, **kwargs), name)
+    result = writable(target, ufunc(*chosen, **kwargs), name)
+    target[mask] = result if isinstance(target, np.ndarray) else result.to(target.dtype)
     return target
 
 

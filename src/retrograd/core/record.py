@@ -23,6 +23,7 @@ from retrograd.core.errors import (
     is_torchs,
     kind_name,
     no_derivative,
+    no_int,
     no_tensor,
     not_differentiable,
 )
@@ -64,6 +65,8 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
     for position, value in enumerate(bound):
         kind = type(value)
         if kind in PLAIN:
+            if kind is not int and position in op.int_kinds:
+                _check_plain(op, position, value)
             continue
         if kind is Tensor or isinstance(value, Tensor):
             data = arrays[position] = value._data
@@ -71,7 +74,7 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
             if position in op.number_positions:
                 _check_constant(op, position, value)
                 if type(data) is ndarray and not data.ndim:  # as an array, it would take part in promotion
-                    bound[position] = arrays[position] = data.item()
+                    bound[position] = arrays[position] = _check_plain(op, position, data.item())
             if type(data) is DeviceArray:
                 check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
@@ -82,10 +85,17 @@ def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
         elif isinstance(value, np.generic):
             # a NumPy scalar would take part in promotion, in the function and in rules
             if (op.kind == "elementwise" or op.params[position] in op.plain_params) and value.dtype.kind in "biufc":
-                bound[position] = arrays[position] = value.item()
+                bound[position] = arrays[position] = _check_plain(op, position, value.item())
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
             raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
     return arrays, found
+
+
+def _check_plain(op: Op, position: int, value: Any) -> Any:
+    """The argument itself, which must be an integer where the parameter is one: a bool is none, as in torch."""
+    if type(value) not in op.int_kinds.get(position, PLAIN):
+        raise no_int(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
+    return value
 
 
 def _check_constant(op: Op, position: int, value: Tensor) -> None:

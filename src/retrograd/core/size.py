@@ -1,4 +1,4 @@
-"""The shape of a tensor."""
+"""The shape of a tensor, and which of its dimensions is meant."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 import operator
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
+
+from retrograd.core.errors import no_int
 
 _item = tuple.__getitem__
 
@@ -59,6 +61,33 @@ def _length(position: int, size: Any) -> int:
         raise TypeError(
             f"Size() takes an iterable of ints, but item {position} is {size!r}, of type {type(size).__name__}"
         ) from None
+
+
+def as_int(name: str, argument: str, value: Any) -> int:
+    """An int; neither a bool nor a float."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise no_int(name, f"argument '{argument}'", value)
+
+
+def checked_dim(name: str, dim: Any, ndim: int) -> int:
+    """A dimension of a tensor, counted from the front.
+
+    Raises
+    ------
+    TypeError
+        If it is not an int.
+    IndexError
+        If there is no such dimension.
+    """
+    index = as_int(name, "dim", dim)
+    if not -ndim <= index < ndim:
+        bounds = f"[{-ndim}, {ndim - 1}]" if ndim else "a tensor with dimensions"
+        raise IndexError(f"{name}(): Dimension out of range (expected to be in range of {bounds}, but got {index})")
+    return index % ndim
 
 
 def shape_of(sizes: tuple[int, ...]) -> Size:

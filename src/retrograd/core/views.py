@@ -148,8 +148,8 @@ INFERENCE_VIEW = (
 )
 
 
-def _multi_view_message(op: Op, nr: int) -> str:
-    name = op.node_name.removesuffix("Backward0")
+def _multi_view_message(node_name: str, nr: int) -> str:
+    name = node_name.removesuffix("Backward0")
     return (
         f"Output {nr} of {name} is a view and is being modified inplace. This view is the output of a function "
         "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
@@ -186,7 +186,7 @@ def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int |
     if origin is not None:
         base, steps, forbidden = origin.base, origin.steps + steps, origin.forbidden or forbidden
     if op.multi_view:
-        forbidden = _multi_view_message(op, nr or 0)
+        forbidden = _multi_view_message(op.class_for(bound).__name__, nr or 0)
     tensor._own_meta().view = View(base, steps, forbidden)
     return tensor
 

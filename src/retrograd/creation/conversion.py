@@ -381,7 +381,7 @@ def _from_sequence(name: str, data: Any, dtype: NumpyDType | None) -> np.ndarray
     shape: list[int] = []
     level = [data]
     while level and _is_sequence(level[0]):
-        if set(map(type, level)) == {np.ndarray} and len({array.shape for array in level}) == 1:
+        if set(map(type, level)) == {np.ndarray} and len({array.shape for array in level}) == 1 and _fit(level, dtype):
             return _stacked(level, tuple(shape), dtype)
         length = len(level[0])
         for item in level:
@@ -407,6 +407,11 @@ def _is_sequence(value: Any) -> bool:
     if isinstance(value, (Tensor, Mapping, str, bytes, np.generic)):
         return False
     return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+
+
+def _fit(arrays: list[np.ndarray], dtype: NumpyDType | None) -> bool:
+    """Whether whatever the arrays hold fits the dtype; if not, every element has to be checked by itself."""
+    return dtype is None or dtype.kind not in "iu" or all(np.can_cast(array.dtype, dtype) for array in arrays)
 
 
 def _stacked(arrays: list[np.ndarray], shape: tuple[int, ...], dtype: NumpyDType | None) -> np.ndarray:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retrograd.batching import BatchedArray
 from retrograd.core.errors import no_tensor
 from retrograd.core.registry import add_method, method
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import (
     Options,
     Request,
     ShapedOptions,
-    as_int,
     as_number,
     as_shape,
     cast_number,

@@ -284,16 +284,6 @@ def _length(name: str, value: Any, position: int) -> int:
     )
 
 
-def as_int(name: str, argument: str, value: Any) -> int:
-    """An int; neither a bool nor a float."""
-    try:
-        if not isinstance(value, bool):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}")
-
-
 def as_number(name: str, argument: str, value: Any) -> Any:
     """A Python number from a number or a 0-d tensor that does not require grad."""
     kind = type(value)

@@ -7,8 +7,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import Options, Request, as_int, as_real
+from retrograd.creation.request import Options, Request, as_real
 
 __all__ = [
     "bartlett_window",

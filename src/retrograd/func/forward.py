@@ -203,7 +203,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         made, along = [product for product, _ in pairs], [tangent for _, tangent in pairs]
         with scope.resumed():
             further = scope.depends_on_outside([*made, *along])
-            live = pulled_back(scope, made, list(vectors.values()), along, further, True, told=False)
+            live = pulled_back(scope, made, list(vectors.values()), along, further, True, notify=False)
         if state.monitor is not None and not state.local.transforms:
             state.monitor.after_forward(outputs, live)
         pushed = dict(zip(vectors, live, strict=True))

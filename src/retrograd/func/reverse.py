@@ -172,7 +172,7 @@ def pulled_back(
     cotangents: Any,
     further: bool,
     keep: bool,
-    told: bool = True,
+    notify: bool = True,
 ) -> list[Tensor]:
     """The gradients of the arguments; zeros where an output does not depend on one."""
     pairs = [
@@ -189,7 +189,7 @@ def pulled_back(
         keep or further,
         further,
         allow_unused=True,
-        told=told,
+        notify=notify,
     )
     return [
         zeros_like(argument) if gradient is None else scope.released(gradient)

@@ -88,7 +88,7 @@ def gradients_of(composed: Callable[..., Any], g: Any, operands: list[Any], want
         create_graph=local.grad_enabled,
         inputs=[apart[position]._edge for position in wanted],
         accumulate=False,
-        told=False,
+        notify=False,
     )
 
 

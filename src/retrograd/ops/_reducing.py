@@ -28,16 +28,6 @@ def axes_of(dim: Dims, ndim: int) -> Any:
     return (tuple(dim) or None) if isinstance(dim, Sequence) else dim
 
 
-def checked_dim(name: str, dim: int, ndim: int) -> int:
-    """A dimension counted from the front, for functions composed of operations."""
-    if not hasattr(dim, "__index__"):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
-    if not -ndim <= dim < ndim:
-        bounds = f"[{-ndim}, {ndim - 1}]" if ndim else "a tensor with dimensions"
-        raise IndexError(f"{name}(): Dimension out of range (expected to be in range of {bounds}, but got {dim})")
-    return dim % ndim
-
-
 def cast(input: Any, dtype: Any) -> Any:
     """The array in ``dtype``, if one is given."""
     wanted = input.dtype if dtype is None else as_dtype(dtype).numpy

@@ -350,6 +350,12 @@ def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
     return np.asarray(value).astype(dtype) if is_number else value
 
 
+def number_to_fill(name: str, value: Any, dtype: np.dtype) -> Any:
+    """The same where torch takes the number out of a tensor of another dtype: then it must fit, too."""
+    is_number = isinstance(value, (np.ndarray, np.generic)) and not value.ndim and value.dtype != dtype
+    return fill_value(name, value.item() if is_number else value, dtype)
+
+
 def _written_everywhere(op: Op, name: str) -> Callable[..., Any]:
     """The in-place form of an operation that writes one value: elements may share memory if nothing is recorded."""
     write = calls.inplace(op, name)

@@ -12,11 +12,12 @@ from numpy.lib.array_utils import normalize_axis_index
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
+from retrograd.core.size import as_int, checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import uint8
 from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
-from retrograd.ops._reducing import as_cast, cast, checked_dim
+from retrograd.ops._reducing import as_cast, cast
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
@@ -317,6 +318,7 @@ def diff(
     """
     if input.ndim == 0:
         raise RuntimeError("diff(): expects input to be at least one-dimensional")
+    n = as_int("diff", "n", n)
     if n < 0:
         raise RuntimeError(f"diff(): order must be non-negative but got {n}")
     if n == 0:

@@ -13,10 +13,10 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import promote_types
 from retrograd.ops._matrices import check_same_dtype
-from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import conj
 from retrograd.ops.matmul import product
 

@@ -12,6 +12,7 @@ from retrograd.core.calls import inplace
 from retrograd.core.half import HALF
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
+from retrograd.core.size import as_int
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import take_within
@@ -378,6 +379,7 @@ def one_hot(tensor, num_classes: int = -1) -> Tensor:
             [0, 0, 1]])
     """
     check_tensors("one_hot", tensor=tensor)
+    num_classes = as_int("one_hot", "num_classes", num_classes)
     if tensor.dtype.name != "int64":
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}.")
     if num_classes == -1:

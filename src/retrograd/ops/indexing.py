@@ -23,7 +23,7 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._positions import ALL, add_picked, along
 from retrograd.ops._rules import normalize_dim
-from retrograd.ops.copying import cast, fill_value, write
+from retrograd.ops.copying import cast, fill_value, number_to_fill, write
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Index, Operand
@@ -53,8 +53,6 @@ def select(input, dim: int, index: int):
     """Return the view at position ``index`` of dimension ``dim``."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    if not hasattr(index, "__index__"):
-        raise TypeError(f"select(): argument 'index' must be int, not {kind_name(index)}")
     dim = normalize_dim(dim, input.ndim)
     size = input.shape[dim]
     if not -size <= index < size:
@@ -143,17 +141,25 @@ def _with_slices(indices: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(ALL if index is None else index for index in indices)
 
 
-def _check_put(input: Any, indices: Sequence[Any], values: Any) -> None:
-    if not hasattr(values, "dtype"):
-        raise no_tensor("index_put", "argument 'values'", values)
-    if values.dtype != input.dtype:
-        raise RuntimeError(
-            "index_put: Index put requires the source and destination dtypes match, got "
-            f"{input.dtype} for the destination and {values.dtype} for the source."
-        )
+def _check_indices(indices: Sequence[Any]) -> None:
     for index in indices:
         if not isinstance(index, slice) and getattr(index, "dtype", None) not in _PICKING:
             raise IndexError(f"index_put: indices must be tensors of dtype long, int or bool, or None, not {index!r}")
+
+
+def _values_for(input: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """The values, which must have the dtype of ``input``; one for a mask is converted, as ``masked_fill`` does."""
+    if not hasattr(values, "dtype"):
+        raise no_tensor("index_put", "argument 'values'", values)
+    if values.dtype == input.dtype:
+        return values
+    picking = [index for index in indices if not isinstance(index, slice)]
+    if accumulate or values.size != 1 or len(picking) != 1 or picking[0].dtype.kind != "b":
+        raise RuntimeError(
+            "index_put: Index put requires the source and destination dtypes match, got "
+            f"{input.dtype} for the destination and {values.dtype} for the source; convert it with .to(x.dtype)"
+        )
+    return cast(number_to_fill("masked_fill", values.reshape(()), input.dtype), input.dtype)
 
 
 def _leading_ones(shape: tuple[int, ...]) -> int:
@@ -168,7 +174,8 @@ def _picked_as(g: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> None:
     indices = _with_slices(indices)
-    _check_put(input, indices, values)
+    _check_indices(indices)
+    values = _values_for(input, indices, values, accumulate)
     given = values.shape
     values = values.reshape(given[_leading_ones(given) :])  # which NumPy takes for a mask no more than torch does
     try:
@@ -376,10 +383,10 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     if plain is not None:
         try:
             return slice_(self, plain)
-        except IndexError:  # told below, where no variable would keep it, and itself the operands
+        except IndexError:  # raised anew below, where no variable keeps the error, which would keep the operands alive
             pass
-        parse(index, shape)  # says it in torch's words
-        return slice_(self, plain)  # which raises, if that does not
+        parse(index, shape)  # raises it in torch's words
+        return slice_(self, plain)  # raises, if that has not
     basic, picked = parse(index, shape)
     if picked is None:
         return slice_(self, basic or (...,))
@@ -392,18 +399,20 @@ def setitem(self: Tensor, index: Index, value: Operand) -> None:
         raise TypeError(f"can't assign a {kind_name(value)} to a tensor of dtype {self.dtype}; make it a tensor first")
     if type(value) in _NUMBERS:
         _check_number(value, self._data.dtype)
-    basic, picked = parse(index, self._data.shape)
+    if index is False:
+        return  # it picks nothing
+    basic, picked = ((None, ...), None) if index is True else parse(index, self._data.shape)
     untied = self._meta is None and self._edge is None and local.before_write is None and local.tangents is None
     if untied and local.observer is None and _is_plain(value) and self._data.flags.writeable:
-        _set_plain(self, basic, picked, value._data if isinstance(value, Tensor) else value)
+        _set_plain(self, basic, picked, value._data if isinstance(value, Tensor) else _as_written(self._data, value))
         return
     target = self if basic is None else slice_(self, basic)
     if not isinstance(value, Tensor):
-        value = wrap(np.asarray(value))
+        value = wrap(_as_written(self._data, value))
     if picked is None:
         target.copy_(_without_leading_ones(value, target.ndim))
     else:
-        target.index_put_(picked, value.to(self.dtype))
+        target.index_put_(picked, value)
 
 
 def _delitem(self: Tensor, index: Any) -> None:
@@ -416,6 +425,11 @@ def _check_number(value: Any, dtype: np.dtype) -> None:
         return
     if dtype != np.float16 or type(value) is complex:  # torch makes infinities there
         fill_value("__setitem__", value, dtype)
+
+
+def _as_written(data: Any, value: Any) -> Any:
+    """A number or an array to be written to ``data``, in its dtype."""
+    return cast(as_array(value), data.dtype)
 
 
 def _without_leading_ones(value: Any, ndim: int) -> Any:
@@ -435,7 +449,7 @@ def _set_plain(self: Tensor, basic: Any, picked: Any, value: Any) -> None:
         write(data, _without_leading_ones(value, data.ndim))
     else:
         indices = [item._data if isinstance(item, Tensor) else item for item in picked]
-        _put(data, indices, cast(as_array(value), data.dtype))
+        _put(data, indices, value)
     bump(self)
 
 

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from retrograd.core.layout import row_major
 from retrograd.core.op import linear, view
 from retrograd.core.registry import add_method, composite
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import default_float, int64, result_dtype
 from retrograd.ops._checks import check_tensor
@@ -341,7 +342,7 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
     if not input.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    chunks = operator.index(chunks)
+    chunks = as_int("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     length = input.size(dim)

@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.core.named_results import NamedResults
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_number
 from retrograd.ops._fused import samples_in_front
@@ -269,8 +270,7 @@ composite()(matrix_exp)
 @composite(name="linalg.matrix_power", method=False, out=True)
 def matrix_power(A, n: int) -> Tensor:
     """Return the ``n``-th power of a square matrix, by repeated squaring; of the inverse, if ``n`` is negative."""
-    if not isinstance(n, int):
-        raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+    n = as_int("matrix_power", "n", n)
     check_square("linalg.matrix_power", A)
     if n < 0:
         A, n = inv(A), -n

@@ -12,11 +12,12 @@ import numpy as np
 from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype, promote_types
 from retrograd.ops._distances import composed_distances, distances_by_column, goes_by_column
 from retrograd.ops._matrices import check_matrix, check_same_dtype
-from retrograd.ops._reducing import Dims, add_reduce, checked_dim, sum_of_squares
+from retrograd.ops._reducing import Dims, add_reduce, sum_of_squares
 from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv_ex
 from retrograd.ops.linalg_decompositions import svdvals

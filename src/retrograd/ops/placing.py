@@ -11,13 +11,13 @@ from retrograd.batching import BatchedArray
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
 from retrograd.ops._positions import ALL, add_picked, along, apart, combine_at
-from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import is_tensor, normalize_dim
 from retrograd.ops.arithmetic import as_alpha
-from retrograd.ops.copying import fill_value
+from retrograd.ops.copying import number_to_fill
 from retrograd.ops.indexing import add_at, blank_at, index_, place
 from retrograd.ops.scatter import reduced_at
 from retrograd.ops.selecting import check_mask, check_vector, flat_elements_at, rows_at, same_dtype
@@ -115,7 +115,7 @@ def _blank_rows(g: Any, dim: int, index: Any) -> Any:
 
 
 def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
-    value = fill_value("index_fill", value, input.dtype)
+    value = number_to_fill("index_fill", value, input.dtype)
     index = check_vector("index_fill", index, normalize_dim(dim, input.ndim), input.shape, negative=True)
     target = input.reshape(1) if input.ndim == 0 else input
     target[_rows(dim, input.ndim, index)] = value
@@ -168,7 +168,7 @@ add_method("index_reduce_", index_reduce_)
 
 def _fill_masked(input: Any, mask: Any, value: Any) -> None:
     check_mask("masked_fill", mask)
-    np.copyto(input, fill_value("masked_fill", value, input.dtype), where=mask, casting="unsafe")
+    np.copyto(input, number_to_fill("masked_fill", value, input.dtype), where=mask, casting="unsafe")
 
 
 @linear(
@@ -180,7 +180,7 @@ def _fill_masked(input: Any, mask: Any, value: Any) -> None:
 def masked_fill(input, mask, value):
     """Put ``value``, a number or a 0-d tensor, where ``mask`` (broadcast with ``input``) is true."""
     check_mask("masked_fill", mask)
-    return row_major(np.where(mask, fill_value("masked_fill", value, input.dtype).astype(input.dtype), input))
+    return row_major(np.where(mask, number_to_fill("masked_fill", value, input.dtype).astype(input.dtype), input))
 
 
 @method

@@ -12,6 +12,7 @@ from retrograd.batching import BatchedArray
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
@@ -218,7 +219,7 @@ def rot90(input, k: int = 1, dims: Sequence[int] = (0, 1)):
         raise RuntimeError(
             f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    return np.rot90(input, k, (first, second)).copy()
+    return np.rot90(input, as_int("rot90", "k", k), (first, second)).copy()
 
 
 # --- padding ------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import numpy as np
 
 from retrograd.core.errors import no_tensor
 from retrograd.core.registry import composite
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
-from retrograd.ops._reducing import checked_dim
 from retrograd.ops.conditional import where
 from retrograd.ops.scatter import scatter_add, scatter_reduce
 

@@ -15,6 +15,7 @@ from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite, for_users
+from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import take_within
 from retrograd.ops._checks import check_tensors
@@ -32,9 +33,8 @@ def narrow(input, dim: int, start: int | Tensor, length: int) -> Tensor:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start.ndim or start._data.dtype.kind not in "iu"):
         raise RuntimeError(f"narrow(): start must be an integer or a 0-dim tensor of integers, but got {start}")
-    if not hasattr(start, "__index__"):
-        raise TypeError(f"narrow(): argument 'start' must be int or Tensor, not {start!r}")
-    dim, start = normalize_dim(dim, input.ndim), operator.index(start)
+    start, length = as_int("narrow", "start", start), as_int("narrow", "length", length)
+    dim = normalize_dim(dim, input.ndim)
     size = input.shape[dim]
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, but is {length}.")

@@ -162,9 +162,8 @@ def _flatten(input, start_dim: int, end_dim: int):
 def flatten(input, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible, or the tensor itself."""
     dims = range(-input.ndim, input.ndim)
-    if start_dim in dims and end_dim in dims and (start_dim - end_dim) % input.ndim == 0:
-        return input
-    return _flatten(input, start_dim, end_dim)
+    is_one = start_dim in dims and end_dim in dims and (start_dim - end_dim) % input.ndim == 0
+    return input if is_one and type(start_dim) is type(end_dim) is int else _flatten(input, start_dim, end_dim)
 
 
 @view_op(node_name="ViewBackward0", input=lambda g, input_shape: g.reshape(input_shape))

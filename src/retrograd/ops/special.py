@@ -139,8 +139,6 @@ def digamma(input):
 )
 def _polygamma(input, n: int):
     """Return the ``n``-th derivative of digamma; see :func:`retrograd.polygamma`."""
-    if not isinstance(n, (int, np.integer)):
-        raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got n = {n}")
     result = digamma_of(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta_of_order(n + 1, input)
@@ -159,8 +157,6 @@ def mvlgamma(input, p: int):
 
     ``p * (p - 1) / 4 * log(pi)`` plus the sum of ``lgamma(input - k / 2)`` for ``k = 0 ... p - 1``.
     """
-    if not isinstance(p, (int, np.integer)):
-        raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type(p).__name__}")
     if p < 1:
         raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, but got {p}")
     input = row_major(input)

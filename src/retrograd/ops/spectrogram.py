@@ -135,6 +135,33 @@ def stft(
     return view_as_real(spectra) if return_complex is False else spectra
 
 
+def _check_spectra(
+    input: Tensor, n_fft: int, window: Any, onesided: bool | None, length: int | None, return_complex: bool
+) -> None:
+    """Raise unless ``input`` can be what :func:`stft` returned."""
+    if not input.is_complex():
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
+    if input.ndim not in (2, 3) or input.numel() == 0:
+        raise RuntimeError(f"istft: expected a non-empty tensor with 2 or 3 dimensions, but got {list(input.shape)}")
+    frequencies = input.shape[-2]
+    is_complex = return_complex or (window is not None and window.is_complex())
+    half = _is_onesided(onesided, frequencies != n_fft, is_complex)
+    expected = n_fft // 2 + 1 if half else n_fft
+    if frequencies != expected:
+        raise RuntimeError(
+            f"istft: expected the frequency dimension to match {'n_fft / 2 + 1' if half else 'n_fft'} = {expected} "
+            f"when onesided={half}, but got {frequencies}"
+        )
+    if return_complex and half:
+        raise RuntimeError("Cannot have onesided output if window or input is complex")
+    if is_complex and not return_complex:
+        raise RuntimeError("istft: a complex window needs return_complex=True")
+    if length is not None and length <= 0:
+        raise RuntimeError(f"istft: expected length > 0, but got length={length}")
+
+
 @composite()
 def istft(
     input: Tensor,
@@ -166,28 +193,9 @@ def istft(
     RuntimeError
         If a shape does not fit, or the windows leave a gap.
     """
-    if not input.is_complex():
-        raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
-        )
-    if input.ndim not in (2, 3) or input.numel() == 0:
-        raise RuntimeError(f"istft: expected a non-empty tensor with 2 or 3 dimensions, but got {list(input.shape)}")
+    _check_spectra(input, n_fft, window, onesided, length, return_complex)
     spectra = input if input.ndim == 3 else input[None]
-    frequencies, count = spectra.shape[1:]
-    is_complex = return_complex or (window is not None and window.is_complex())
-    half = _is_onesided(onesided, frequencies != n_fft, is_complex)
-    expected = n_fft // 2 + 1 if half else n_fft
-    if frequencies != expected:
-        raise RuntimeError(
-            f"istft: expected the frequency dimension to match {'n_fft / 2 + 1' if half else 'n_fft'} = {expected} "
-            f"when onesided={half}, but got {frequencies}"
-        )
-    if return_complex and half:
-        raise RuntimeError("Cannot have onesided output if window or input is complex")
-    if is_complex and not return_complex:
-        raise RuntimeError("istft: a complex window needs return_complex=True")
-    if length is not None and length <= 0:
-        raise RuntimeError(f"istft: expected length > 0, but got length={length}")
+    count = spectra.shape[2]
     hop = n_fft // 4 if hop_length is None else hop_length
     frame_window, own_length = _checked_window("istft", window, n_fft, win_length)
     if not 0 < hop <= own_length:

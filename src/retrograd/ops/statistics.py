@@ -13,10 +13,11 @@ from retrograd.core.op import op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import from_numpy_dtype, get_default_dtype
 from retrograd.ops._picking import lifted, pick, picking
-from retrograd.ops._reducing import Dims, axes_of, checked_dim, count_reduced, mean_of, sum_of_squares
+from retrograd.ops._reducing import Dims, axes_of, count_reduced, mean_of, sum_of_squares
 from retrograd.ops._rules import everywhere, keep_reduced, normalize_dim
 from retrograd.ops.extremes import check_ordered, check_reducible, share_ties
 from retrograd.ops.reductions import mean

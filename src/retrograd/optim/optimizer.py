@@ -388,8 +388,9 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over a state and the options of groups, for parameters in the same order.
 
-        Tensors are copied, and get the dtype of their parameter. NumPy arrays and torch's tensors will do, too: a state
-        dict of torch's optimizer of the same name can be loaded.
+        Tensors get the dtype and the device of their parameter; those that have them already are not copied, so that a
+        step changes them in ``state_dict``, too: load a ``copy.deepcopy`` of what is still needed. NumPy arrays and
+        torch's tensors are copied: a state dict of torch's optimizer of the same name can be loaded.
 
         Parameters
         ----------
@@ -490,13 +491,14 @@ def _option(value: Any) -> Any:
 
 
 def _fitted(param: Tensor, value: Any, key: Any = None) -> Any:
-    """A copy of what was saved for a parameter, in the parameter's dtype."""
+    """What was saved for a parameter, in the parameter's dtype and on its device."""
     if _is_array(value):
-        copied = as_tensor(value).detach().clone()
+        kept = value if isinstance(value, Tensor) else as_tensor(value).detach().clone()
         # a number for all elements stays in its own dtype, where torch converts all but "step": so that training goes
         # on to the last bit as if it had never stopped, and float16 need not count
-        is_count = key in ("step", "mu_product", "eta", "mu")
-        return copied if is_count or param._data.dtype.kind != "f" else copied.to(param.dtype)
+        if key in ("step", "mu_product", "eta", "mu"):
+            return kept
+        return kept.to(param.device, param.dtype if param.is_floating_point() else None)
     if isinstance(value, Mapping):
         return {name: _fitted(param, item, name) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):

@@ -14,7 +14,8 @@ from retrograd.core.calls import inplace
 from retrograd.core.op import op
 from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
-from retrograd.creation.request import NumpyDType, as_int, as_real
+from retrograd.core.size import as_int
+from retrograd.creation.request import NumpyDType, as_real
 from retrograd.device import array_module
 from retrograd.device import device as _device
 from retrograd.random.generator import Generator, generator_of

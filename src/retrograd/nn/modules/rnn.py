@@ -295,6 +295,11 @@ class _Network(RNNBase):
         return [dict(zip(self._state_names, each, strict=True)) for each in zip(*unbound, strict=True)]
 
 
+def _check_not_projected(proj_size: Any) -> None:
+    if proj_size is not None:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
 class RNN(_Network):
     """Elman's network: ``h' = tanh(w_ih x + b_ih + w_hh h + b_hh)``.
 
@@ -306,6 +311,8 @@ class RNN(_Network):
         ``"tanh"`` or ``"relu"``.
     bias, batch_first, dropout, bidirectional
         As of :class:`LSTM`.
+    proj_size
+        Not to be given: only an LSTM projects.
     """
 
     def __init__(
@@ -318,11 +325,13 @@ class RNN(_Network):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: None = None,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        _check_not_projected(proj_size)
         super().__init__(
             f"RNN_{nonlinearity.upper()}",
             input_size,
@@ -346,6 +355,8 @@ class GRU(_Network):
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional
         As of :class:`LSTM`.
+    proj_size
+        Not to be given: only an LSTM projects.
     """
 
     def __init__(
@@ -357,9 +368,11 @@ class GRU(_Network):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: None = None,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        _check_not_projected(proj_size)
         super().__init__(
             "GRU",
             input_size,

@@ -104,7 +104,8 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> A
         if not callable(function):
             result[mask] = function
         elif condition.any():
-            result[mask] = function(x[mask], *args, **kw)
+            values = function(x[mask], *args, **kw)
+            result[mask] = values.to(result.dtype) if isinstance(values, Tensor) else values
     return result
 
 

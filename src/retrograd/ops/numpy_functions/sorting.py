@@ -10,11 +10,11 @@ import numpy as np
 
 from retrograd.batching import BatchedArray
 from retrograd.core.registry import implements, numpy_functions
+from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import DeviceArray
 from retrograd.ops import cumulative, histograms, sorting
 from retrograd.ops._picking import take_along
-from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.cumulative import along, gradient_along
 from retrograd.ops.numpy_functions.reductions import as_float, as_operand, into, unsupported

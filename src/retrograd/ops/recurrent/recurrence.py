@@ -27,7 +27,7 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an operation is told besides tensors.
+    """The arguments of an operation besides tensors.
 
     Attributes
     ----------
