@@ -55,6 +55,11 @@ def check_message(function: Callable[[], Any], words: list[str]) -> None:
     assert [word for word in words if word not in text] == [], text
 
 
+def leaf(lib: Any, *values: Any) -> Any:
+    """Return a float64 vector that requires grad, in either library."""
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+
+
 def plain(value: Any) -> Any:
     """A report without library types: tensors as dtype and rounded nested lists."""
     if isinstance(value, (torch.Tensor, rg.Tensor)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import importlib
 import pickle
 import threading
 import weakref
@@ -16,20 +15,8 @@ import torch
 
 import retrograd as rg
 from retrograd.autograd import forward_ad
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import attempt, message, parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
-
 
 # --- operations -------------------------------------------------------------------------------------------------------
 

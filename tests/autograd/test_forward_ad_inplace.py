@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,8 @@ import pytest
 import retrograd as rg
 from retrograd.autograd.graph import allow_mutation_on_saved_tensors, saved_tensors_hooks
 from retrograd.utils.checkpoint import checkpoint
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import attempt, parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
 
 
 def dual(lib: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,20 +15,8 @@ from retrograd.autograd import forward_ad
 from retrograd.core.forward import Level
 from retrograd.core.op import op
 from retrograd.core.state import local, set_dual_level
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
-
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "elementwise, results saved": lambda lib, x: (x.sin() * x.exp() / (x * x).tanh()).sum(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 import retrograd as rg
 from retrograd.core.registry import operations
+from tests.autograd.duals import module
 from tests.ops.harness import Bound, Make, Row, Sample, as_array, assert_same, differentiable, to_ours, to_torch
 from tests.ops.table import ROWS
 
@@ -31,10 +31,6 @@ SMOOTH = [case for case in CASES if case.values[0].second and case.values[0].nam
 # deficient rank is differentiated within the matrices of that rank.
 NOT_SYMMETRIC = ("pow", "linalg.pinv")
 INPLACE = [case for case in CASES if case.values[0].inplace]
-
-
-def forward_ad(library: Any) -> Any:
-    return importlib.import_module(f"{library.__name__}.autograd.forward_ad")
 
 
 def random_like(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -65,16 +61,16 @@ class Dual(Bound):
             return value
         self.directions.append(random_like(as_array(value), self.rng))
         # in-place operations write to the tangent, so it gets its own memory
-        return forward_ad(self.library).make_dual(value, self.make_tensor(self.directions[-1].copy()))
+        return module(self.library).make_dual(value, self.make_tensor(self.directions[-1].copy()))
 
     def tangent(self, tensor: Any) -> np.ndarray | None:
-        found = forward_ad(self.library).unpack_dual(tensor).tangent
+        found = module(self.library).unpack_dual(tensor).tangent
         return None if found is None else as_array(found)
 
 
 def run(row: Row, sample: Sample, library: Any, function: Callable[..., Any]) -> list[np.ndarray | None]:
     """Return the tangents of the results of one call."""
-    with forward_ad(library).dual_level():
+    with module(library).dual_level():
         bound = Dual(row, sample, library)
         outputs = bound.run(function)
         outputs = row.post(outputs) if row.post is not None else outputs
@@ -92,7 +88,7 @@ def inner(a: Any, b: Any) -> float:
 def products(row: Row, sample: Sample, gradients_of: Any, tangents: list[np.ndarray | None]) -> tuple[float, float]:
     """Return ``<w, J t>`` from the given tangents and ``<Jᴴ w, t>`` from one library's gradients."""
     function = row.function if gradients_of is rg else row.oracle
-    with forward_ad(gradients_of).dual_level():
+    with module(gradients_of).dual_level():
         bound = Dual(row, sample, gradients_of)
     leaves = Bound(row, sample, bound.make_tensor, gradients_of, True)
     outputs = leaves.run(function)
@@ -160,7 +156,7 @@ def test_forward_mode_is_the_adjoint_of_reverse_mode(row: Row, dtype: str) -> No
 
 def run_in_place(row: Row, sample: Sample, library: Any) -> list[np.ndarray | None] | None:
     """Return the tangents of ``x`` and of its base after ``x.name_(...)``, or None if that is refused."""
-    with forward_ad(library).dual_level(), library.no_grad():
+    with module(library).dual_level(), library.no_grad():
         bound = Dual(row, sample, library)
         base = library.stack([bound.args[0], bound.args[0]])
         target = base[1]
@@ -194,7 +190,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
     for sample in list(row.samples(Make(dtype)))[:2]:
         if not is_precise(sample, []):
             continue
-        with forward_ad(rg).dual_level():
+        with module(rg).dual_level():
             bound = Dual(row, sample, rg)
             outputs = bound.run(row.function)
             outputs = differentiable(row.post(outputs) if row.post is not None else outputs)
@@ -203,7 +199,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
             weights = [to_ours(weight) for weight in weights_for(outputs)]
             grads = rg.autograd.grad(outputs, bound.leaves, weights, retain_graph=True, allow_unused=True)
             over_reverse = [None if grad is None else bound.tangent(grad) for grad in grads]
-            tangents = [forward_ad(rg).unpack_dual(output).tangent for output in outputs]
+            tangents = [module(rg).unpack_dual(output).tangent for output in outputs]
         pushed = [
             (weight.conj() * tangent).real.sum() if tangent.is_complex() else (weight * tangent).sum()
             for weight, tangent in zip(weights, tangents, strict=True)

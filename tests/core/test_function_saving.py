@@ -10,11 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.utils.checkpoint import checkpoint
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity

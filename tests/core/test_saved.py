@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from tests.core.test_views_and_inplace import leaf
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, leaf, message, parity
 
 
 def matrix(lib: Any) -> Any:

@@ -14,15 +14,11 @@ import pytest
 
 import retrograd as rg
 from retrograd.utils import checkpoint as rg_checkpoint
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, leaf, message, parity
 
 
 def module_of(lib: Any) -> Any:
     return importlib.import_module(f"{lib.__name__}.utils.checkpoint")
-
-
-def leaf(lib: Any, *values: float) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
 
 
 class Counted:
