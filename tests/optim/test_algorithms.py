@@ -249,8 +249,10 @@ def test_learning_rate_as_a_tensor() -> None:
     ours, theirs = start(rg), start(torch)
     for library, params in ((rg, ours), (torch, theirs)):
         optimizer = library.optim.Adam(params, lr=library.tensor(0.05))
-        library.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-        train(optimizer, params, 5)
+        scheduler = library.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        for step in range(5):
+            train(optimizer, params, 1, first=step)
+            scheduler.step()
     assert_same(ours, theirs, "float32")
 
 
