@@ -191,24 +191,25 @@ def test_pooling_of_ties_infinities_and_nan(lib: Any) -> Any:
     return found
 
 
-@parity
-def test_maxima_of_few_and_of_many_windows(lib: Any) -> Any:
-    """The elements of few are picked out all at once, those of many are gone through one after another."""
-    found = []
-    for n, options in enumerate(
-        [
-            {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2},
-            {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True},
-            {"kernel_size": 2, "dilation": (2, 1, 2), "stride": 1, "padding": 1},
-        ],
-        start=1,
-    ):
-        for images in (2, 40000 >> 2 * n):
-            values = np.random.RandomState(n).randint(-9, 9, (images, 2, *(9, 8, 7)[:n]))  # many are equal
-            for kind in (lib.float32, lib.float16, lib.int64):
-                x = lib.tensor(values).to(kind)
-                found.append(getattr(lib.nn.functional, f"max_pool{n}d")(x, **options, return_indices=True))
-    return found
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+@pytest.mark.parametrize(
+    ("n", "options"),
+    [
+        (1, {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2}),
+        (2, {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True}),
+        (3, {"kernel_size": 2, "dilation": (2, 1, 2), "stride": 1, "padding": 1}),
+    ],
+)
+def test_max_pooling_of_few_and_of_many_windows(n: int, options: dict[str, Any], dtype: str) -> None:
+    """With few windows, their elements are gathered at once; with many, they are visited one after another."""
+    for images in (2, 40000 >> 2 * n):
+        values = np.random.default_rng(n).integers(-9, 9, (images, 2, *(9, 8, 7)[:n]))  # many are equal
+        found = []
+        for library in (rg, torch):
+            x = library.tensor(values, dtype=getattr(library, dtype))
+            found.append(getattr(library.nn.functional, f"max_pool{n}d")(x, **options, return_indices=True))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), strict=True)
 
 
 @parity

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.ops import _positions, embedding
@@ -123,7 +124,6 @@ def test_padding_has_no_part_in_bags_even_if_it_is_infinite(library: Any) -> Any
 def test_many_bags_are_as_in_torch(
     bags: str, mode: str, width: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
     monkeypatch.setattr(_positions, "_MANY", 1 << 10)
     monkeypatch.setattr(embedding, "_BLOCK", block)
     rng = np.random.default_rng(0)

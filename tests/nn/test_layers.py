@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -181,24 +179,12 @@ ONCE = {
 IN_SINGLE_PRECISION = {"Hardsigmoid()", "CELU(0.7)"}
 
 
-@contextmanager
-def kernel_or_skip() -> Iterator[None]:
-    """Skip the test of a layer whose functional form is not there yet."""
-    try:
-        yield
-    except AttributeError as error:
-        if "nn.functional' has no attribute" not in str(error):
-            raise
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layer(layer: str) -> None:
     options: dict[str, Any] = {"constant": CONSTANT.get(layer, ()), "second": layer not in ONCE}
     if layer in IN_SINGLE_PRECISION:
         options["tolerance"] = 1e-7
-    with kernel_or_skip():
-        assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], **options)
+    assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], **options)
 
 
 def test_deprecated_ends_of_hardtanh() -> None:
@@ -212,8 +198,7 @@ def test_deprecated_ends_of_hardtanh() -> None:
 
 @pytest.mark.parametrize("layer", [layer for layer in LAYERS if "Norm" in layer and "ocal" not in layer])
 def test_normalisation_in_evaluation_mode(layer: str) -> None:
-    with kernel_or_skip():
-        assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], train=False)
+    assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], train=False)
 
 
 INPLACE = ("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Hardswish", "Hardsigmoid", "ELU", "CELU", "LeakyReLU", "Hardtanh")
