@@ -62,8 +62,8 @@ TRANSFORMS: list[tuple[str, Build, Any]] = [
 IDS = [name for name, *_ in TRANSFORMS]
 
 
-@pytest.mark.parametrize(("name", "build", "values"), TRANSFORMS, ids=IDS)
-def test_distribution_transforms_match_torch(name: str, build: Build, values: Any) -> None:
+@pytest.mark.parametrize(("build", "values"), [case[1:] for case in TRANSFORMS], ids=IDS)
+def test_distribution_transforms_match_torch(build: Build, values: Any) -> None:
     def compare(m: Any) -> Any:
         t = build(m.distributions.transforms)
         x = m.tensor(values, dtype=m.float64, requires_grad=True)

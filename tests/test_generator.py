@@ -106,7 +106,9 @@ def test_state_of_a_generator():
     assert g.set_state(state) is g
     assert rg.rand(5, generator=g).tolist() == expected
     assert g.initial_seed() == copy.initial_seed() == 1
+    before = g.get_state().tolist()
     state.fill_(0)  # a copy, not the state of the generator
+    assert g.get_state().tolist() == before
     assert rg.Generator().set_state(rg.Generator().get_state()).initial_seed() == rg.Generator().initial_seed()
 
 

@@ -76,7 +76,9 @@ def test_functional_call_updates_the_dict_with_reassigned_buffers(lib: Any) -> A
 def test_functional_call_accepts_a_read_only_mapping() -> None:
     norm = rg.nn.BatchNorm1d(2)
     state = MappingProxyType({"running_mean": rg.ones(2)})
-    rg.func.functional_call(norm, state, rg.ones(3, 2))
+    assert rg.func.functional_call(norm, state, rg.zeros(3, 2)).tolist() == [[0.0, 0.0]] * 3
+    assert state["running_mean"].tolist() == pytest.approx([0.9, 0.9])
+    assert norm.running_mean.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("lib", [torch, rg], ids=["torch", "retrograd"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from typing import Any
 
 import pytest
@@ -106,7 +105,7 @@ def test_assigning_and_deleting_attributes_of_a_module(m: Any) -> Any:
     net.first.mean = m.ones(3)
     report += [names(net.named_parameters()), net.first.mean, net.second is None, net.first.weight is None]
     net.plain = m.nn.Parameter(m.ones(1))  # replaces an ordinary attribute
-    net.scale = m.nn.ReLU() if hasattr(m, "never") else None
+    net.scale = None
     report += [names(net.named_parameters()), "plain" in net.__dict__]
     net.plain = m.nn.Parameter(m.zeros(4))
     report.append(net.plain)
@@ -279,7 +278,7 @@ def test_to_empty(m: Any) -> Any:
 
 @parity
 def test_missing_forward(m: Any) -> Any:
-    return [attempt(lambda: m.nn.Module()(3)), attempt(lambda: m.nn.Module().share_memory() and 0) is not None]
+    return attempt(lambda: m.nn.Module()(3))
 
 
 @parity
@@ -397,8 +396,7 @@ def test_traversing_a_cycle_of_modules_ends() -> None:
     net = rg.nn.Module()
     net.child = rg.nn.Module()
     net.child.__dict__["_modules"]["up"] = net
-    with warnings.catch_warnings():
-        assert [name for name, _ in net.named_modules()] == ["", "child"]
+    assert [name for name, _ in net.named_modules()] == ["", "child"]
 
 
 @parity

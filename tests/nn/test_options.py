@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
-
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 IMAGES, WEIGHT = RNG.normal(size=(2, 3, 5, 4)), RNG.normal(size=(5, 3))

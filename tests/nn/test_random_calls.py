@@ -301,11 +301,6 @@ def test_total_norm_of_several_dtypes(lib: Any) -> Any:
 
 
 @parity
-def test_gains(lib: Any) -> Any:
-    return [repr(lib.nn.init.calculate_gain(name)) for name in ("linear", "conv2d", "sigmoid", "tanh", "selu", "relu")]
-
-
-@parity
 def test_orthogonal_init_of_float16(lib: Any) -> Any:
     return attempts(lambda: lib.nn.init.orthogonal_(lib.ones(3, 2, dtype=lib.float16)))
 
