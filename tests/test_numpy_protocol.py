@@ -355,7 +355,7 @@ def has_several_arrays(call: Call) -> bool:
 def test_one_tensor_among_arrays_or_lists(call: Call, others: Convert) -> None:
     """The Tensor may be any argument."""
     if call.name == "block" and others is not np.copy:
-        return  # its lists have a meaning of their own
+        return  # its lists have a special meaning
     for nr in range(len(main_arrays(call))):
         slope = Slope(call, range(nr, nr + 1), others)
         if call.kind == "writes" and nr > 0:

@@ -51,7 +51,7 @@ def spans(
         )
         if stop - begin > 2 and depth < 2:
             found += draw(spans(begin, stop, depth + 1, name if sequence_nr < 0 else None))
-        start = max(stop, begin + 1)  # an event of no duration would lie inside a next one with the same start
+        start = max(stop, begin + 1)  # an event of zero duration would lie inside the next one with the same start
         if start > end:
             break
     return found

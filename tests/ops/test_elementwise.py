@@ -358,7 +358,6 @@ def test_numpy_predicates_agree_with_numpy() -> None:
 
 
 def test_every_ufunc_has_a_rule_or_a_reason_for_none() -> None:
-    """None of NumPy's ufuncs is forgotten."""
     from retrograd.core.protocols import refused
     from retrograd.core.registry import numpy_functions
 

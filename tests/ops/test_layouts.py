@@ -92,7 +92,7 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
     return tensor
 
 
-# --- what is compared -------------------------------------------------------------------------------------------------
+# --- comparisons ------------------------------------------------------------------------------------------------------
 
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""``out=``: what is written, resized and refused, compared with torch."""
+"""``out=`` writes, resizes and raises as in torch."""
 
 from __future__ import annotations
 
