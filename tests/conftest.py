@@ -16,28 +16,28 @@ try:
     import torch
 except ModuleNotFoundError:
     if os.environ.get("RETROGRAD_CI"):
-        raise  # a change is not judged without the oracle
-    torch = None  # what compares with it is skipped, so that the rest runs on a Python that torch is not there for
+        raise  # in CI, torch must be there to compare with
+    torch = None  # tests that need torch are skipped, so that the others run on a Python without it
 
 if torch is not None and not torch.accelerator.is_available():
-    # For each kind of device that is not here, torch.manual_seed() would write down the stack, which is deep in a test.
+    # For each missing kind of device, torch.manual_seed() would record the stack, which is deep in a test.
     for module_with_seed in (torch.cuda.random, torch.xpu.random, torch.mtia):
         module_with_seed._lazy_call = lambda *arguments, **options: None
 
 pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outcomes", "tests.distributions")
 
-# A slow machine fails no test. Where a change is judged, it is by what it does and not by the examples drawn this time.
+# Tests do not fail on slow machines. In CI, the examples are the same in every run.
 settings.register_profile("default", deadline=None)
 settings.register_profile("judge", deadline=None, derandomize=True)
 settings.load_profile("judge" if os.environ.get("RETROGRAD_CI") else "default")
 
-# Tables of all operations are complete: some families are imported when they are first asked for.
+# Some families of operations are imported on first use; import them now, so that tables of all operations are complete.
 for module in pkgutil.walk_packages(retrograd.ops.__path__, "retrograd.ops."):
     importlib.import_module(module.name)
 
 
 class ModuleOfTests(pytest.Module):
-    """A file of tests; one that imports torch, itself or through what it imports, is skipped where torch is not."""
+    """A file of tests, skipped if it needs torch (directly or through another import) and torch is not installed."""
 
     def collect(self):
         try:
@@ -60,7 +60,7 @@ def pytest_pycollect_makemodule(module_path, parent):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Tens of thousands of tests stay to the end: collecting garbage need not go through them every time."""
+    """Keep the garbage collector from traversing tens of thousands of collected tests every time."""
     gc.disable()
     try:
         return (yield)
@@ -71,11 +71,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """A worker tells of a test only what it found, once: most tests take less time than the messages about them."""
+    """Make workers send one report per test, because for most tests the messages take longer than the test."""
     config = item.config
-    wanted = any(config.getoption(name, None) is not None for name in ("durations", "xmlpath"))  # of the other phases
+    wanted = any(
+        config.getoption(name, None) is not None for name in ("durations", "xmlpath")
+    )  # needs the reports of all phases
     if wanted or not hasattr(config, "workerinput"):
-        return None  # all is told, as by default
+        return None  # send all reports, the default
     for report in runtestprotocol(item, nextitem=nextitem, log=False):
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
@@ -84,7 +86,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture
 def torch_checks_distributions() -> Iterator[None]:
-    """Where distributions are compared: importing Lightning, or compiling a model, turns torch's checks off."""
+    """Turn on torch's checks of distributions, which importing Lightning or compiling a model turns off."""
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(True)
     yield

@@ -1,4 +1,4 @@
-"""Whether samples follow the distribution they should."""
+"""Statistical tests of samples."""
 
 from __future__ import annotations
 

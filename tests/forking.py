@@ -1,4 +1,4 @@
-"""Programs that need torch, each in a process of its own, forked from one that has imported torch already.
+"""Runs programs that need torch, each in its own process forked from one that has already imported torch.
 
 Importing torch takes many times as long as what such programs do. What matters for how a program *begins* (which of the
 libraries is imported first, options of the interpreter) is for tests that start it with :mod:`subprocess`.
@@ -26,7 +26,7 @@ _servers: list[subprocess.Popen[str]] = []
 
 
 def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What ``python arguments...`` prints and returns, run in a directory with some environment.
+    """Run ``python arguments...`` in a directory with an environment and return its output and exit code.
 
     The arguments are those of a script, or of a module behind ``-m``. Where torch is not installed, the test is
     skipped.
@@ -37,7 +37,7 @@ def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 def side_by_side(
     *programs: tuple[Sequence[str], Mapping[str, str]], cwd: Path
 ) -> list[subprocess.CompletedProcess[str]]:
-    """The same of several programs that run at once, each given by its arguments and its environment."""
+    """Do the same with several programs at once, each with its arguments and environment."""
     import pytest  # not in the processes that this file runs as well
 
     pytest.importorskip("torch", reason="torch is not installed")
@@ -62,7 +62,7 @@ def side_by_side(
         server.stdin.write(json.dumps(told) + "\n")
         server.stdin.flush()
         answer = server.stdout.readline()
-        assert answer, "the process that programs are forked from has ended"
+        assert answer, "the process from which programs are forked has ended"
         said = [
             [Path(f"{each['output']}.{stream}").read_text(encoding="utf-8") for stream in ("out", "err")]
             for each in told
@@ -77,7 +77,7 @@ def side_by_side(
 def _started(
     commands: list[list[str]], environments: list[dict[str, str]], cwd: Path
 ) -> list[subprocess.CompletedProcess[str]]:
-    """The same without forks."""
+    """Do the same without forks."""
     running = [
         subprocess.Popen(
             command,
@@ -103,7 +103,7 @@ def _started(
 
 
 def serve() -> None:
-    """Fork processes for every line of the input, and answer with the codes they ended with."""
+    """Fork processes for every line of the input and answer with their exit codes."""
     import torch._dynamo  # noqa: F401  # which torch imports for its first optimizer
 
     gc.freeze()
@@ -129,7 +129,7 @@ def _code_of(child: int) -> int:
 
 
 def _become(command: list[str], cwd: str, environment: dict[str, str], output: str) -> NoReturn:
-    """Be the process of a command."""
+    """Become the process of a command."""
     for number, name in enumerate((os.devnull, f"{output}.out", f"{output}.err")):
         file = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
         os.dup2(file, number)
@@ -164,7 +164,7 @@ def _become(command: list[str], cwd: str, environment: dict[str, str], output: s
         while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, _RUNPY):
             frames = frames.tb_next
         sys.excepthook(type(error), error.with_traceback(frames), frames)
-    # What the interpreter does in the end, but for taking the libraries to pieces, which takes a second.
+    # What the interpreter does at exit, except for tearing down the libraries, which takes a second.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

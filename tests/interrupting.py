@@ -1,4 +1,4 @@
-"""An interrupt (Ctrl-C) at any place of this package at which CPython may raise it.
+"""Interrupts (Ctrl-C) at every place in this package where CPython may raise one.
 
 That is where a function begins, where one that is not written in Python has ended, and where a loop goes back: never
 between two stores. What a ``with`` statement calls at its end may be interrupted before it begins, and nothing helps
@@ -23,13 +23,13 @@ import retrograd as rg
 
 _SOURCE = os.path.dirname(rg.__file__) + os.sep
 
-# A function, the instruction before which it is interrupted, and how often that comes before.
+# A function, the instruction before which it is interrupted, and how often that instruction ran before.
 Place = tuple[CodeType, int, int]
 
 
 @cache
 def _positions(code: CodeType) -> frozenset[int]:
-    """The instructions of a function of ours before which an interrupt may come, wherever one has come from."""
+    """Return the instructions of a function of this package before which an interrupt may come on every path."""
     found = set()
     if code.co_filename.startswith(_SOURCE) and code.co_name != "<module>":
         before = ""
@@ -46,7 +46,7 @@ def _positions(code: CodeType) -> frozenset[int]:
 
 @cache
 def _jumps_back(code: CodeType) -> dict[int, int]:
-    """The instructions of a function after which an interrupt may come, if it goes on where they lead to."""
+    """Return the jumps back in a function and their targets; an interrupt may come after such a jump."""
     return {
         each.offset: each.argval
         for each in dis.get_instructions(code)
@@ -60,7 +60,7 @@ def _handler(handlers: list[tuple[range, int]], at: int) -> int | None:
 
 @contextmanager
 def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) -> Iterator[None]:
-    """A context in which each such instruction is told of before it runs."""
+    """Report each such instruction before it runs, inside a context."""
     calling: set[FrameType] = set()  # functions written in Python
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
@@ -89,7 +89,7 @@ def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) ->
         return inside
 
     before, collects = sys.gettrace(), gc.isenabled()
-    gc.disable()  # an interrupt of what an earlier run has left, as a generator that is closed, would come to nobody
+    gc.disable()  # nobody would see an interrupt in code left from an earlier run, such as a generator that is closed
     sys.settrace(called)
     try:
         yield
@@ -100,7 +100,7 @@ def _tracing(tell: Callable[[FrameType], None], only: CodeType | None = None) ->
 
 
 def places_in(run: Callable[[], object], most: int, first: tuple[str, ...] = ()) -> list[Place]:
-    """Places that ``run`` comes to: at most so many, and as many again in functions with the names of ``first``."""
+    """Return places that ``run`` reaches, at most so many, and as many again in the functions named in ``first``."""
     times: dict[tuple[CodeType, int], int] = {}
 
     def note(frame: FrameType) -> None:
@@ -116,7 +116,7 @@ def places_in(run: Callable[[], object], most: int, first: tuple[str, ...] = ())
 
 
 def interrupted(run: Callable[[], object], place: Place) -> bool:
-    """Interrupt ``run`` at a place, and say whether it has come there; the interrupt must come through."""
+    """Interrupt ``run`` at a place and return whether it got there; the interrupt must come through."""
     code, at, left = place
     came = False
 

@@ -1,4 +1,4 @@
-"""What a call gives in torch and in retrograd: dtype, shape, place in the graph, values, or the exception class."""
+"""Compare the outcome of a call in torch and retrograd: dtype, shape, graph, values, or the exception class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Call = Callable[..., Any]
 
 
 def outcome(call: Call, library: Any) -> Any:
-    """Everything about what a call of a library gives, in a form that both libraries share."""
+    """Return everything about the result of a call, in a form that both libraries share."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = attempt(lambda: call(library))
@@ -40,7 +40,7 @@ def outcome(call: Call, library: Any) -> Any:
 
 
 def compare(call: Call, tolerance: float = 0.0) -> None:
-    """The same in both libraries, the values within a tolerance."""
+    """Check that outcomes agree, values within a tolerance."""
     expected, got = outcome(call, torch), outcome(call, rg)
     if isinstance(expected, dict) and isinstance(got, dict):
         np.testing.assert_allclose(got.pop("values"), expected.pop("values"), rtol=tolerance, atol=tolerance)
@@ -48,7 +48,7 @@ def compare(call: Call, tolerance: float = 0.0) -> None:
 
 
 def compare_but_values(call: Call) -> None:
-    """The same in both libraries, except for the values."""
+    """Check that outcomes agree, except for the values."""
     expected, got = outcome(call, torch), outcome(call, rg)
     for result in (expected, got):
         if isinstance(result, dict):

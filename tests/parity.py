@@ -18,7 +18,7 @@ Program = Callable[[Any], Any]
 
 
 def attempt(function: Callable[[], Any]) -> Any:
-    """What a call gives, or the class of the exception it raises."""
+    """Return the result of a call, or the class of the exception it raises."""
     try:
         return function()
     except Exception as error:
@@ -26,7 +26,7 @@ def attempt(function: Callable[[], Any]) -> Any:
 
 
 def _family(error: Exception) -> str:
-    """The exception class a user would catch; subclasses count as what they are."""
+    """Return the name of the built-in exception class that a user would catch."""
     for family in (NotImplementedError, IndexError, TypeError, ValueError, KeyError, AttributeError, RuntimeError):
         if isinstance(error, family):
             return family.__name__
@@ -34,7 +34,7 @@ def _family(error: Exception) -> str:
 
 
 def message(function: Callable[[], Any]) -> str:
-    """The text of the exception that a call raises."""
+    """Return the text of the exception that a call raises."""
     try:
         function()
     except Exception as error:
@@ -55,8 +55,13 @@ def check_message(function: Callable[[], Any], words: list[str]) -> None:
     assert [word for word in words if word not in text] == [], text
 
 
+def leaf(lib: Any, *values: Any) -> Any:
+    """Return a float64 vector that requires grad, in either library."""
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+
+
 def plain(value: Any) -> Any:
-    """A report without library types: tensors as dtype and rounded nested lists."""
+    """Return a report without library types: tensors become dtypes and rounded nested lists."""
     if isinstance(value, (torch.Tensor, rg.Tensor)):
         name = str(value.dtype).split(".")[-1]
         array = np.asarray(value.detach().cpu().resolve_conj().resolve_neg().numpy())
@@ -81,7 +86,7 @@ def run(program: Program, library: Any) -> Any:
 
 
 def parity(program: Program) -> Callable[[], None]:
-    """Make a test of a program that takes the library and returns a report."""
+    """Turn a program that takes the library and returns a report into a test that both libraries report the same."""
 
     @functools.wraps(program)
     def test() -> None:

@@ -1,4 +1,4 @@
-"""Mixed precision by torch's names."""
+"""Mixed precision under torch's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start(m: Any, **options: Any) -> tuple[Any, Any, Any]:
 
 
 @parity
-def test_a_run_with_overflows(m: Any) -> Any:
+def test_grad_scaler_over_steps_with_overflows_matches_torch(m: Any) -> Any:
     w, optimizer, scaler = start(m, init_scale=2.0**120, growth_interval=2)
     seen = []
     for step in range(9):
@@ -36,7 +36,7 @@ def test_a_run_with_overflows(m: Any) -> Any:
 
 
 @parity
-def test_scale(m: Any) -> Any:
+def test_scaling_tensors_and_containers(m: Any) -> Any:
     _, _, scaler = start(m, init_scale=4.0)
     x, y = m.ones(2), m.ones(1) * 3
     return [
@@ -49,7 +49,7 @@ def test_scale(m: Any) -> Any:
 
 
 @parity
-def test_mistakes(m: Any) -> Any:
+def test_misuse_of_the_grad_scaler_raises_as_in_torch(m: Any) -> Any:
     def twice(first: str, second: str) -> Any:
         w, optimizer, scaler = start(m)
         scaler.scale(w.sum()).backward()
@@ -82,12 +82,12 @@ def test_mistakes(m: Any) -> Any:
 
 
 @pytest.mark.parametrize("options", [{"growth_factor": 1.0}, {"backoff_factor": 1.0}])
-def test_factors_that_make_no_sense(options: dict[str, float]) -> None:
+def test_invalid_growth_and_backoff_factors_raise(options: dict[str, float]) -> None:
     with pytest.raises(AssertionError, match=next(iter(options))):
         rg.amp.GradScaler("cpu", **options)
 
 
-def test_update_needs_gradients_that_were_looked_at() -> None:
+def test_update_without_step_or_unscale_raises() -> None:
     w, optimizer, scaler = start(rg)
     scaler.scale(w.sum())
     with pytest.raises(AssertionError, match="No inf checks"):
@@ -100,7 +100,7 @@ def test_update_needs_gradients_that_were_looked_at() -> None:
 
 @pytest.mark.parametrize("method", ["unscale_", "step", "update"])
 @pytest.mark.parametrize("m", [torch, rg], ids=["torch", "retrograd"])
-def test_gradients_of_a_loss_that_was_not_scaled_are_not_divided(m: Any, method: str) -> None:
+def test_gradients_of_an_unscaled_loss_are_not_divided(m: Any, method: str) -> None:
     w, optimizer, scaler = start(m)
     w.sum().backward()
     with pytest.raises(AssertionError, match=r"scaler\.scale\(loss" if m is rg else "_scale is None"):
@@ -109,7 +109,7 @@ def test_gradients_of_a_loss_that_was_not_scaled_are_not_divided(m: Any, method:
 
 
 @parity
-def test_a_loss_in_float16_has_room_for_the_scale(m: Any) -> Any:
+def test_scaling_a_float16_loss_does_not_overflow(m: Any) -> Any:
     w, optimizer, scaler = start(m, init_scale=2.0**15)
     loss = scaler.scale((w.half() ** 2).sum())
     loss.backward()
@@ -118,7 +118,7 @@ def test_a_loss_in_float16_has_room_for_the_scale(m: Any) -> Any:
 
 
 @parity
-def test_state(m: Any) -> Any:
+def test_grad_scaler_state_dict_round_trip(m: Any) -> Any:
     w, optimizer, scaler = start(m, growth_interval=3)
     scaler.set_growth_factor(3.0)
     scaler.set_backoff_factor(0.25)
@@ -138,7 +138,7 @@ def test_state(m: Any) -> Any:
     ]
 
 
-def test_the_scale_stays_a_number_of_float32() -> None:
+def test_grad_scale_stays_within_float32() -> None:
     w, optimizer, scaler = start(rg, init_scale=2.0**127, growth_interval=1)
     scaler.scale((w * 1e-30).sum()).backward()
     scaler.step(optimizer)
@@ -148,7 +148,7 @@ def test_the_scale_stays_a_number_of_float32() -> None:
 
 
 @pytest.mark.skipif(rg.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_disables_itself() -> None:
+def test_mixed_precision_disables_itself_without_a_gpu() -> None:
     for make in (rg.amp.GradScaler, rg.cuda.amp.GradScaler):
         with pytest.warns(UserWarning, match="GradScaler is disabled: CUDA is not available"):
             scaler = make()
@@ -160,7 +160,7 @@ def test_without_a_gpu_it_disables_itself() -> None:
             make()
 
 
-def test_autocast_leaves_dtypes_alone_and_says_so() -> None:
+def test_autocast_on_the_cpu_warns_and_changes_no_dtypes() -> None:
     with pytest.warns(UserWarning, match=r"autocast is disabled: .* convert them with \.half\(\)"):
         region = rg.amp.autocast("cpu")
     with region:
@@ -183,7 +183,7 @@ def test_autocast_leaves_dtypes_alone_and_says_so() -> None:
     assert not rg.amp.is_autocast_available("cpu")
 
 
-def test_decorators_of_functions() -> None:
+def test_custom_fwd_and_custom_bwd() -> None:
     class Double(rg.autograd.Function):
         @staticmethod
         @rg.amp.custom_fwd(device_type="cuda", cast_inputs=rg.float32)
@@ -200,7 +200,7 @@ def test_decorators_of_functions() -> None:
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-def test_what_programs_ask_of_autocast_has_advice() -> None:
+def test_missing_autocast_functions_raise_with_advice() -> None:
     """Libraries ask for the dtype only where autocast is on."""
     names = [name for name in dir(torch) if "autocast" in name and "xla" not in name and "ipu" not in name]
     for name in names:

@@ -1,6 +1,6 @@
-"""Functions of the user's whose annotations name what is there for type checkers only.
+"""User functions whose annotations name things that exist only for type checkers.
 
-Since Python 3.14 they are evaluated when somebody asks for them (PEP 649); before that, programs have
+Since Python 3.14 annotations are evaluated on request (PEP 649); before that, programs have
 ``from __future__ import annotations``.
 """
 
@@ -47,7 +47,7 @@ def program() -> dict[str, Any]:
     return names
 
 
-def test_a_function_is_applied_with_keywords(program: dict[str, Any]) -> None:
+def test_custom_function_with_unresolvable_annotations(program: dict[str, Any]) -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     y = program["Scaled"].apply(x, factor=3.0)
     y.sum().backward()
@@ -55,12 +55,12 @@ def test_a_function_is_applied_with_keywords(program: dict[str, Any]) -> None:
     assert x.grad.tolist() == [3.0, 3.0]
 
 
-def test_a_module_is_made_without_initial_values(program: dict[str, Any]) -> None:
+def test_skip_init_of_a_module_with_unresolvable_annotations(program: dict[str, Any]) -> None:
     layer = rg.nn.utils.skip_init(program["Layer"], 3)
     assert layer.weight.shape == (3,)
 
 
-def test_functions_are_transformed_and_wrapped(program: dict[str, Any]) -> None:
+def test_transforms_of_functions_with_unresolvable_annotations(program: dict[str, Any]) -> None:
     x = rg.tensor([1.0, 2.0])
     square = program["square"]
     for wrapped in (rg.no_grad()(square), rg.func.vmap(square), rg.func.vmap(rg.func.grad(square))):

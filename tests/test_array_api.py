@@ -1,4 +1,4 @@
-"""The array API standard, against array-api-strict, which has just what the standard says; and SciPy by way of it."""
+"""The array API standard, compared with array-api-strict, which has exactly its definitions; and SciPy on top."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import scipy
 import retrograd as rg
 from retrograd import array_api as xp
 
-LEFT_OUT = {"uint16", "uint32", "uint64"}  # dtypes that are not there
+LEFT_OUT = {"uint16", "uint32", "uint64"}  # unsupported dtypes
 OF_STRICT = {name for name in strict.__all__ if "flags" in name.lower()} | {"Device", "__version__"}
 
 R = np.random.default_rng(0)
@@ -114,7 +114,7 @@ BINARY = {
     "vecdot": ((A, B),),
 }
 
-# How each function is called, with a namespace and what makes its arrays.
+# How to call each function, given a namespace and a function that makes its arrays.
 Call = Callable[[Any, Callable[[Any], Any]], Any]
 CALLS: dict[str, list[Call]] = {
     "all": [lambda n, a: n.all(a(T), axis=1), lambda n, a: n.all(a(T), axis=(0, 1), keepdims=True)],
@@ -246,7 +246,7 @@ CALLS: dict[str, list[Call]] = {
     "tile": [lambda n, a: n.tile(a(A), (2, 1)), lambda n, a: n.tile(a(A), (2, 1, 3))],
     "tril": [lambda n, a: n.tril(a(A)), lambda n, a: n.tril(a(M), k=-1)],
     "triu": [lambda n, a: n.triu(a(A), k=1)],
-    "unique_values": [lambda n, a: n.sort(n.unique_values(a(I)))],  # whose order is anybody's choice
+    "unique_values": [lambda n, a: n.sort(n.unique_values(a(I)))],  # whose order is unspecified
     "unstack": [lambda n, a: n.unstack(a(A)), lambda n, a: n.unstack(a(A), axis=1)],
     "var": [lambda n, a: n.var(a(A), axis=1, correction=1.0), lambda n, a: n.var(a(A))],
     "where": [lambda n, a: n.where(a(T), a(A), a(B)), lambda n, a: n.where(a(T), a(A), 0.0)],
@@ -313,7 +313,7 @@ DTYPES = {"bool", "complex64", "complex128", "float32", "float64", "int8", "int1
 
 
 def same(ours: Any, theirs: Any) -> None:
-    """Compare results: values, shapes and dtypes of arrays, and whatever holds these."""
+    """Compare the values, shapes and dtypes of arrays, also inside containers."""
     if isinstance(theirs, (tuple, list)):
         assert len(ours) == len(theirs)
         for mine, other in zip(ours, theirs, strict=True):
@@ -327,28 +327,28 @@ def same(ours: Any, theirs: Any) -> None:
         assert ours == pytest.approx(theirs)
 
 
-def test_all_names_of_the_standard() -> None:
+def test_every_name_of_the_standard_exists() -> None:
     assert {name for name in strict.__all__ if not hasattr(xp, name)} == LEFT_OUT | OF_STRICT
     assert [name for name in strict.linalg.__all__ if not hasattr(xp.linalg, name)] == []
     assert [name for name in strict.fft.__all__ if not hasattr(xp.fft, name)] == []
     assert set(xp.__all__) >= set(strict.__all__) - LEFT_OUT - OF_STRICT
 
 
-def test_every_function_is_called_below() -> None:
+def test_every_function_of_the_standard_has_a_call() -> None:
     assert set(CALLS) == set(strict.__all__) - LEFT_OUT - OF_STRICT - CONSTANTS - DTYPES
 
 
 @pytest.mark.parametrize(
     ("name", "number"), [(name, each) for name in sorted(CALLS) for each in range(len(CALLS[name]))]
 )
-def test_values_shapes_and_dtypes(name: str, number: int) -> None:
+def test_results_equal_those_of_array_api_strict(name: str, number: int) -> None:
     call = CALLS[name][number]
     same(call(xp, xp.asarray), call(strict, strict.asarray))
 
 
 @pytest.mark.parametrize("space", ["", "linalg", "fft"])
-def test_parameters(space: str) -> None:
-    """Every parameter of the standard that has a name to call it by is there."""
+def test_every_keyword_parameter_of_the_standard_exists(space: str) -> None:
+    """Every parameter that the standard lets callers pass by name exists."""
     ours, theirs = (getattr(xp, space), getattr(strict, space)) if space else (xp, strict)
     for name in theirs.__all__:
         function = getattr(ours, name, None)
@@ -365,7 +365,7 @@ REAL = {name: pairs[0] for name, pairs in BINARY.items() if pairs[0][0].dtype ==
 
 
 @pytest.mark.parametrize("name", sorted(REAL))
-def test_one_without_dimensions_counts_for_the_dtype(name: str) -> None:
+def test_zero_dimensional_operands_take_part_in_promotion(name: str) -> None:
     first, second = REAL[name]
     for one, other in ((first.astype(np.float32), second[0, 0]), (first[0, 0].astype(np.float32), second)):
         call = getattr(xp, name)(xp.asarray(one), xp.asarray(other))
@@ -373,18 +373,18 @@ def test_one_without_dimensions_counts_for_the_dtype(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "pow", "maximum", "less", "hypot", "atan2"])
-def test_numbers_of_python_on_either_side(name: str) -> None:
+def test_python_scalars_on_either_side(name: str) -> None:
     ours, theirs = xp.asarray(P.astype(np.float32)), strict.asarray(P.astype(np.float32))
     same(getattr(xp, name)(ours, 2.0), getattr(strict, name)(theirs, 2.0))
     same(getattr(xp, name)(2.0, ours), getattr(strict, name)(2.0, theirs))
 
 
-def test_isin_inverted() -> None:
+def test_isin_with_invert() -> None:
     mine = xp.isin(xp.asarray(I), xp.asarray(J), invert=True)
     assert (mine.numpy() == ~np.isin(I, J)).all()
 
 
-def test_functions_are_differentiable() -> None:
+def test_functions_of_the_standard_are_differentiable() -> None:
     def program(x: Any, y: Any) -> Any:
         n = x.__array_namespace__()
         parts = [n.sort(x, axis=0, descending=True), n.clip(x, -0.5, 0.5), n.where(x > y, x, y), n.hypot(x, y)]
@@ -396,7 +396,7 @@ def test_functions_are_differentiable() -> None:
     assert rg.autograd.gradgradcheck(program, points)
 
 
-def test_asarray_is_the_identity_with_its_history() -> None:
+def test_asarray_keeps_the_graph() -> None:
     x = rg.ones(2, requires_grad=True)
     y = x * 2
     assert xp.asarray(y) is y
@@ -404,7 +404,7 @@ def test_asarray_is_the_identity_with_its_history() -> None:
     assert x.grad is not None
 
 
-def test_namespace_of_a_tensor() -> None:
+def test_array_namespace_of_a_tensor() -> None:
     x = rg.ones(2)
     assert xp.__array_api_version__ == strict.__array_api_version__
     assert x.__array_namespace__() is rg.array_api
@@ -420,7 +420,7 @@ def test_to_device() -> None:
         x.to_device("cpu", stream=3)
 
 
-def test_what_the_namespace_says_of_itself() -> None:
+def test_array_namespace_info() -> None:
     info = xp.__array_namespace_info__()
     assert info.capabilities()["boolean indexing"]
     assert info.default_device() == rg.ones(1).device
@@ -442,7 +442,7 @@ def test_what_the_namespace_says_of_itself() -> None:
         (lambda: xp.result_type(1, 2.0), "at least one tensor or dtype"),
     ],
 )
-def test_errors(call: Callable[[], Any], message: str) -> None:
+def test_invalid_arguments_of_the_standard_raise(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -491,10 +491,10 @@ print(len(PROGRAMS))
 
 
 @pytest.mark.skipif(
-    tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 17), reason="older SciPy has less that heeds the standard"
+    tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 17), reason="older SciPy supports less of the standard"
 )
-def test_scipy_is_differentiable() -> None:
-    """Where SciPy heeds the standard, which is said before it is imported."""
+def test_scipy_functions_using_the_standard_are_differentiable() -> None:
+    """SciPy follows the standard if an environment variable says so before the import."""
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(rg.__file__).parent.parent)}
     ended = subprocess.run([sys.executable, "-c", SCIPY], env=environment, capture_output=True, text=True, check=False)
     assert ended.stderr == ""

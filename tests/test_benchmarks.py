@@ -20,7 +20,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 @pytest.fixture(scope="module")
 def load() -> Iterator[Any]:
-    """Imports a module of the benchmarks, as a script beside it does."""
+    """Import a module of the benchmarks as a script next to it does."""
     before = set(sys.modules)
     sys.path.insert(0, str(BENCHMARKS))
     yield importlib.import_module
@@ -35,7 +35,7 @@ def gradients(workload: Any, name: str, library: ModuleType) -> list[np.ndarray]
     return [each.detach().numpy() if hasattr(each, "detach") else each for each in step()]
 
 
-def test_workloads_agree(load: Any) -> None:
+def test_workloads_compute_the_same_gradients_in_every_library(load: Any) -> None:
     workloads = load("workloads").WORKLOADS
     assert len({workload.name for workload in workloads}) == len(workloads)
     for workload in workloads:
@@ -47,7 +47,7 @@ def test_workloads_agree(load: Any) -> None:
 
 
 @pytest.mark.skipif(rg.cuda.is_available(), reason="counts on the stand-in")
-def test_calls_on_a_gpu_are_counted(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmark_counts_calls_on_a_gpu(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
     load("gpu").count(["chain 1k"], True)
     header, row, *callers = capsys.readouterr().out.splitlines()
     kernels, _, *copies = map(int, row.removeprefix("chain 1k").split())
@@ -57,7 +57,7 @@ def test_calls_on_a_gpu_are_counted(load: Any, capsys: pytest.CaptureFixture[str
     assert any("tanh" in line and "calls.py" in line for line in callers)
 
 
-def test_a_page_gets_the_block_between_its_markers(load: Any, tmp_path: Path) -> None:
+def test_results_replace_the_block_between_the_markers_of_a_page(load: Any, tmp_path: Path) -> None:
     tables, page = load("tables"), tmp_path / "page.md"
     page.write_text("before\n\n<!-- b -->\n\nold\n\n<!-- e -->\n\nafter\n")
     table = ["step", "ratio"], [["one", tables.spread([1.0, 2.0, 3.0])], ["another", tables.spread([])]]
@@ -73,7 +73,7 @@ def test_a_page_gets_the_block_between_its_markers(load: Any, tmp_path: Path) ->
     ]
 
 
-def test_what_is_reached_is_told_from_what_is_missed(load: Any) -> None:
+def test_summary_tells_met_targets_from_missed_ones(load: Any) -> None:
     verdict = load("tables").verdict
     assert verdict(0.9, 1.0, "torch") == "torch <= 1: ok"
     assert verdict(61, 60, unit="ms") == "<= 60 ms: MISSED"

@@ -1,4 +1,4 @@
-"""The command line, as a user's shell sees it."""
+"""The command line as a user's shell sees it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def retrograd(*arguments: str, cwd: Path, text: str = "", **environment: str) ->
 
 
 def forked(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same as :func:`python` for a program that imports torch, where that has been imported already."""
+    """Like :func:`python`, in a forked process that has already imported torch."""
     return forking.python(*arguments, cwd=cwd, **{**ENVIRONMENT, "PYTHONPATH": str(SOURCE), **environment})
 
 
@@ -59,11 +59,11 @@ def write(path: Path, code: str) -> None:
     path.write_text(textwrap.dedent(code), encoding="utf-8")
 
 
-# --- a program that is watched behaves as if it were not ------------------------------------------------------------
+# --- a watched program behaves as if it were not watched ------------------------------------------------------------
 
 
 def without_note(done: subprocess.CompletedProcess[str]) -> tuple[str, str, int]:
-    """What was printed and the exit code, without the remark that nothing was watched."""
+    """Return the output and the exit code, without the note that nothing was watched."""
     return done.stdout, done.stderr.replace(f"{NOTHING_WATCHED}\n", ""), done.returncode
 
 
@@ -115,7 +115,7 @@ def program(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, indirect=True)
-def test_script_runs_as_under_python(program: Path) -> None:
+def test_watched_script_behaves_as_under_python(program: Path) -> None:
     script = ("code/script.py", "--policy", "x", "-m", "b c")
     plain = python(*script, cwd=program, text="typed")
     watched = retrograd("run", "--policy", "warn", *script, cwd=program, text="typed")
@@ -152,7 +152,7 @@ TORCH_ERRORS = {
 
 
 @pytest.mark.parametrize("failing", TORCH_ERRORS)
-def test_an_error_has_the_traceback_that_it_has_under_python(tmp_path: Path, failing: str) -> None:
+def test_traceback_of_an_error_is_that_of_python(tmp_path: Path, failing: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(TORCH_PROGRAM.format(TORCH_ERRORS[failing]), encoding="utf-8")
     expected = forked("script.py", cwd=tmp_path)
@@ -161,7 +161,7 @@ def test_an_error_has_the_traceback_that_it_has_under_python(tmp_path: Path, fai
 
 
 @pytest.mark.parametrize("name", ["package", "package.module"])
-def test_module_runs_as_under_python(tmp_path: Path, name: str) -> None:
+def test_watched_module_behaves_as_under_python(tmp_path: Path, name: str) -> None:
     report = "import sys; print(__name__, __package__, __spec__.name, __file__, sys.argv, sys.path[0])"
     write(tmp_path / "package" / "__init__.py", "print('package', __name__)")
     write(tmp_path / "package" / "__main__.py", f"from . import other; {report}")
@@ -182,7 +182,7 @@ print(__name__, "__file__" in globals(), __package__, __spec__, __loader__, sys.
 
 @pytest.mark.parametrize("ending", ["raise SystemExit(helper.answer)", "def f(:", "'größer'"])
 @pytest.mark.parametrize("form", ["-", "-c"])
-def test_a_program_in_no_file_runs_as_under_python(tmp_path: Path, form: str, ending: str) -> None:
+def test_program_from_c_option_or_stdin_behaves_as_under_python(tmp_path: Path, form: str, ending: str) -> None:
     write(tmp_path / "helper.py", "answer = 5")
     program = IN_NO_FILE.format(ending)
     given, text = ((form, "-x", "1"), program) if form == "-" else ((form, program, "-x", "1"), "")
@@ -192,28 +192,28 @@ def test_a_program_in_no_file_runs_as_under_python(tmp_path: Path, form: str, en
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that can close a stream")
-def test_nothing_is_said_where_there_is_no_standard_error(tmp_path: Path) -> None:
+def test_runs_without_a_standard_error(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "print('mine')")
     command = shlex.join([sys.executable, "-m", "retrograd", "run", "script.py"]) + " 2>&-"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.returncode) == ("mine\n", 0)
 
 
-def test_double_dash_is_passed_on(tmp_path: Path) -> None:
+def test_double_dash_is_passed_to_the_script(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "import sys; print(sys.argv[1:])")
     for program in (("script.py",), ("-m", "script"), ("--", "script.py")):
         assert retrograd("run", *program, "a", "--", "-b", cwd=tmp_path).stdout == "['a', '--', '-b']\n"
 
 
-def test_directory_with_main_runs(tmp_path: Path) -> None:
+def test_directory_with_a_main_module_runs(tmp_path: Path) -> None:
     write(tmp_path / "app" / "__main__.py", "import sys, helper; print(helper.answer, sys.argv)")
     write(tmp_path / "app" / "helper.py", "answer = 42")
     assert retrograd("run", "app", "y", cwd=tmp_path).stdout == python("app", "y", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("name", ["app.pyz", "app", "app.py"])
-def test_archive_with_main_runs_whatever_its_name(tmp_path: Path, name: str) -> None:
-    """The one that ``python -m zipapp -o app`` makes is called as any command is."""
+def test_zip_archive_with_a_main_module_runs_whatever_its_name(tmp_path: Path, name: str) -> None:
+    """``python -m zipapp -o app`` makes one without an extension."""
     write(tmp_path / "source" / "__main__.py", "import sys; print(__name__, sys.argv); sys.exit(3)")
     zipapp.create_archive(tmp_path / "source", tmp_path / name, interpreter="/usr/bin/env python3")
     done = retrograd("run", name, "y", cwd=tmp_path)
@@ -221,7 +221,7 @@ def test_archive_with_main_runs_whatever_its_name(tmp_path: Path, name: str) -> 
     assert without_note(done) == (plain.stdout, plain.stderr, plain.returncode)
 
 
-def test_bytecode_runs(tmp_path: Path) -> None:
+def test_bytecode_file_runs(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "import sys; print(__name__, sys.argv); sys.exit(3)")
     py_compile.compile(str(tmp_path / "script.py"), cfile=str(tmp_path / "script.pyc"))
     done = retrograd("run", "script.pyc", "y", cwd=tmp_path)
@@ -229,14 +229,14 @@ def test_bytecode_runs(tmp_path: Path) -> None:
     assert without_note(done) == (plain.stdout, plain.stderr, plain.returncode)
 
 
-def test_a_script_that_is_edited_while_it_runs_has_the_lines_that_run(tmp_path: Path) -> None:
+def test_reported_lines_are_those_that_ran_if_the_script_is_edited_meanwhile(tmp_path: Path) -> None:
     edited = "from pathlib import Path\nPath(__file__).write_text('# nothing as before\\n' * 9)\n"
     write(tmp_path / "script.py", edited + FAILING)
     assert "> 5 | (rg.log(x) * 0).sum().backward()" in retrograd("run", "script.py", cwd=tmp_path).stderr
 
 
-@pytest.mark.skipif(os.name != "posix", reason="it is in use elsewhere")
-def test_a_program_that_removes_its_working_directory(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="the directory is in use")
+def test_program_that_removes_its_working_directory(tmp_path: Path) -> None:
     gone = "import os, tempfile\nos.chdir(folder := tempfile.mkdtemp())\nos.rmdir(folder)\n"
     write(tmp_path / "script.py", gone + FAILING)
     done = retrograd("run", "script.py", cwd=tmp_path)
@@ -244,13 +244,13 @@ def test_a_program_that_removes_its_working_directory(tmp_path: Path) -> None:
     assert "-Inf born in log, script.py:6, step 1 - update withheld" in done.stderr
 
 
-def test_findings_without_a_place_to_be_shown_leave_the_exit_code_alone(tmp_path: Path) -> None:
+def test_findings_that_cannot_be_printed_leave_the_exit_code_alone(tmp_path: Path) -> None:
     write(tmp_path / "script.py", f"import sys\nsys.stderr.close()\n{FAILING}sys.exit(3)\n")
     assert retrograd("run", "--policy", "record", "script.py", cwd=tmp_path).returncode == 3
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell is asked")
-def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
+def test_interrupted_script_exits_with_130(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "raise KeyboardInterrupt")
     command = f'"{sys.executable}" -m retrograd run script.py; echo $?'
     environment = {**ENVIRONMENT, "PYTHONPATH": str(SOURCE)}
@@ -296,7 +296,7 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("--report", "script.py", "script.py"), "script.py"),
     ],
 )
-def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_run_names_what_it_cannot_run(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     write(tmp_path / "script.py", "print('ran')")
     done = retrograd("run", *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -305,7 +305,7 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...],
     assert not done.stdout
 
 
-def test_the_frames_of_installed_packages_are_one_line(tmp_path: Path) -> None:
+def test_frames_of_installed_packages_are_shown_as_one_line(tmp_path: Path) -> None:
     package = tmp_path / "site-packages" / "looping"
     package.mkdir(parents=True)
     write(package / "__init__.py", "def fit(step):\n    run(step)\n\n\ndef run(step):\n    step()\n")
@@ -323,7 +323,7 @@ def test_the_frames_of_installed_packages_are_one_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_script_without_a_command(tmp_path: Path) -> None:
+def test_script_without_a_command_suggests_run(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "print('ran')")
     done = retrograd("script.py", "--lr", "1", cwd=tmp_path)
     assert done.returncode == 2
@@ -351,7 +351,7 @@ def test_finding_is_shown_after_the_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("form", "name"), [("-", "<stdin>"), ("-c", "<string>")])
-def test_a_finding_in_no_file_has_its_line(tmp_path: Path, form: str, name: str) -> None:
+def test_finding_in_a_program_without_a_file_shows_its_line(tmp_path: Path, form: str, name: str) -> None:
     given, text = ((form,), FAILING) if form == "-" else ((form, FAILING), "")
     done = retrograd("run", *given, cwd=tmp_path, text=text)
     assert done.returncode == 1
@@ -359,7 +359,7 @@ def test_a_finding_in_no_file_has_its_line(tmp_path: Path, form: str, name: str)
     assert "> 3 | (rg.log(x) * 0).sum().backward()" in done.stderr
 
 
-def test_what_a_watch_of_the_script_finds_is_reported(tmp_path: Path) -> None:
+def test_finding_of_a_watch_inside_the_script_is_reported(tmp_path: Path) -> None:
     write(
         tmp_path / "script.py",
         """\
@@ -376,8 +376,8 @@ def test_what_a_watch_of_the_script_finds_is_reported(tmp_path: Path) -> None:
     assert [event.op for event in run.events] == ["log"]
 
 
-def test_weights_that_run_away_without_an_optimizer(tmp_path: Path) -> None:
-    """Nothing is said of an optimizer that the program does not have."""
+def test_diverging_weights_without_an_optimizer(tmp_path: Path) -> None:
+    """The report does not mention an optimizer if the program has none."""
     write(
         tmp_path / "script.py",
         """\
@@ -437,7 +437,7 @@ print("done")
     ids=["before backward", "after backward", "another loop"],
 )
 @pytest.mark.parametrize("policy", ["raise", "record"])
-def test_a_script_that_leaves_its_loop_because_of_its_loss(
+def test_script_that_leaves_its_loop_at_a_nan_loss_is_reported(
     tmp_path: Path, script: str, place: str, policy: str
 ) -> None:
     write(tmp_path / "script.py", script)
@@ -459,7 +459,7 @@ print("done")
 """
 
 
-def test_batches_that_a_script_leaves_out_are_told_at_the_end(tmp_path: Path) -> None:
+def test_skipped_batches_are_counted_at_the_end(tmp_path: Path) -> None:
     write(tmp_path / "script.py", LEAVING_OUT)
     done = retrograd("run", "--report", "kept", "script.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -468,7 +468,7 @@ def test_batches_that_a_script_leaves_out_are_told_at_the_end(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])
-def test_gentle_policies_let_the_script_end(tmp_path: Path, policy: str) -> None:
+def test_policies_other_than_raise_let_the_script_finish(tmp_path: Path, policy: str) -> None:
     write(tmp_path / "script.py", FAILING)
     done = retrograd("run", "--policy", policy, "script.py", cwd=tmp_path)
     assert done.returncode == 0
@@ -476,7 +476,7 @@ def test_gentle_policies_let_the_script_end(tmp_path: Path, policy: str) -> None
     assert "born in log, script.py:3" in done.stderr
 
 
-def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -> None:
+def test_healthy_run_prints_nothing_unless_nothing_was_watched(tmp_path: Path) -> None:
     write(tmp_path / "healthy.py", "import retrograd as rg\nrg.ones(3).requires_grad_().sum().backward()\n")
     write(tmp_path / "idle.py", "print('no training here')")
     assert not retrograd("run", "healthy.py", cwd=tmp_path).stderr
@@ -501,7 +501,7 @@ DERIVATIVES = {
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_a_program_that_takes_derivatives_of_any_kind_is_watched(tmp_path: Path, name: str) -> None:
+def test_every_kind_of_derivative_counts_as_watched(tmp_path: Path, name: str) -> None:
     (tmp_path / "script.py").write_text(f"import retrograd as rg\nx = rg.tensor([1.0, 2.0])\n{DERIVATIVES[name]}\n")
     done = retrograd("run", "script.py", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -517,12 +517,12 @@ print(parser.parse_args())
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What retrograd itself has said."""
+    """Return the lines that retrograd itself printed."""
     return [line for line in done.stderr.splitlines() if line.startswith("retrograd:")]
 
 
 @pytest.mark.parametrize("given", [["--report", "runs/7"], ["--report=runs/7"]])
-def test_an_option_behind_the_script_that_it_does_not_know(tmp_path: Path, given: list[str]) -> None:
+def test_option_of_retrograd_after_the_script_name_is_explained(tmp_path: Path, given: list[str]) -> None:
     write(tmp_path / "script.py", ARGPARSE)
     done = retrograd("run", "--seed", "3", "script.py", *given, "--epochs", "2", cwd=tmp_path)
     assert done.returncode == 2
@@ -534,13 +534,13 @@ def test_an_option_behind_the_script_that_it_does_not_know(tmp_path: Path, given
     assert (tmp_path / "runs" / "7").is_dir()
 
 
-def test_an_option_behind_the_script_that_it_refuses_by_an_error(tmp_path: Path) -> None:
+def test_option_after_the_script_name_is_explained_if_the_script_raises(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "import sys\nraise ValueError(f'unknown: {sys.argv[1]}')")
     assert "run --policy warn script.py" in said(retrograd("run", "script.py", "--policy", "warn", cwd=tmp_path))[0]
 
 
-def test_a_package_that_the_environment_does_not_have(tmp_path: Path) -> None:
-    """The first thing that goes wrong where retrograd has an environment of its own."""
+def test_missing_package_is_explained(tmp_path: Path) -> None:
+    """This goes wrong first if retrograd is installed in an environment of its own."""
     write(tmp_path / "script.py", "import not_installed.anywhere")
     done = retrograd("run", "script.py", cwd=tmp_path)
     assert done.returncode == 1
@@ -552,14 +552,14 @@ def test_a_package_that_the_environment_does_not_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [["--seed", "3"], ["--seed", "3", "--help"], ["--epochs", "many"]])
-def test_an_option_of_the_script_own_is_no_mistake(tmp_path: Path, given: list[str]) -> None:
+def test_options_of_the_script_are_not_commented_on(tmp_path: Path, given: list[str]) -> None:
     write(tmp_path / "script.py", ARGPARSE)
     assert said(retrograd("run", "script.py", *given, cwd=tmp_path)) == [NOTHING_WATCHED]
     write(tmp_path / "script.py", "raise FileNotFoundError('data.csv')")
     assert not said(retrograd("run", "script.py", *given, cwd=tmp_path))
 
 
-def test_a_caught_finding_keeps_the_exit_code_of_the_script(tmp_path: Path) -> None:
+def test_finding_that_the_script_catches_keeps_its_exit_code(tmp_path: Path) -> None:
     code = FAILING.replace("(rg.log", "try: (rg.log").replace("print", "finally: raise SystemExit(5)\nprint")
     write(tmp_path / "script.py", code)
     done = retrograd("run", "script.py", cwd=tmp_path)
@@ -567,7 +567,7 @@ def test_a_caught_finding_keeps_the_exit_code_of_the_script(tmp_path: Path) -> N
     assert "born in log" in done.stderr
 
 
-def test_report_directory_and_report_command(tmp_path: Path) -> None:
+def test_report_option_and_report_command(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING)
     retrograd("run", "--report", "runs/7", "script.py", "--lr", "3", cwd=tmp_path)
     directory = tmp_path / "runs" / "7"
@@ -584,7 +584,7 @@ def test_report_directory_and_report_command(tmp_path: Path) -> None:
         assert not shown.stderr
 
 
-def test_ranks_have_files_of_their_own(tmp_path: Path) -> None:
+def test_every_rank_writes_its_own_report_file(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING)
     for rank in ("0", "1"):
         retrograd("run", "--report", "out", "script.py", cwd=tmp_path, RANK=rank)
@@ -593,7 +593,7 @@ def test_ranks_have_files_of_their_own(tmp_path: Path) -> None:
     assert retrograd("report", "out", cwd=tmp_path).stdout.count("born in log") == 2
 
 
-def test_report_writes_the_page_of_a_killed_run(tmp_path: Path) -> None:
+def test_report_command_writes_the_page_of_a_killed_run(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING + "import os; os._exit(9)\n")
     done = retrograd("run", "--policy", "record", "--report", "out", "script.py", cwd=tmp_path)
     assert done.returncode == 9
@@ -611,7 +611,7 @@ def test_report_writes_the_page_of_a_killed_run(tmp_path: Path) -> None:
         ("directory", "no recording"),
     ],
 )
-def test_report_of_what_is_none(tmp_path: Path, path: str, said: str) -> None:
+def test_report_command_refuses_what_is_not_a_report(tmp_path: Path, path: str, said: str) -> None:
     write(tmp_path / "empty.jsonl", "")
     write(tmp_path / "other.jsonl", '{"a": 1}\nwords\n')
     (tmp_path / "directory").mkdir()
@@ -622,7 +622,7 @@ def test_report_of_what_is_none(tmp_path: Path, path: str, said: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell is asked")
-def test_report_into_a_pipe_that_closes(tmp_path: Path) -> None:
+def test_report_into_a_closed_pipe(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING)
     retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
     command = f'"{sys.executable}" -m retrograd report out | true'
@@ -633,7 +633,7 @@ def test_report_into_a_pipe_that_closes(tmp_path: Path) -> None:
     assert not done.stderr
 
 
-def test_report_into_a_pipe_of_windows_that_closes(tmp_path: Path) -> None:
+def test_report_into_a_closed_pipe_on_windows(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING)
     retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
     code = """
@@ -654,7 +654,7 @@ def test_report_into_a_pipe_of_windows_that_closes(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_report_page_is_named(tmp_path: Path) -> None:
     write(tmp_path / "script.py", FAILING)
     retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
     (tmp_path / "out" / "report.html").unlink()
@@ -668,7 +668,7 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
-def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
+def test_demo_finds_the_fault_and_the_suggested_fix_repairs_it(tmp_path: Path) -> None:
     done = retrograd("demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path))
     assert done.returncode == 0
     assert "epoch  1" in done.stdout
@@ -694,8 +694,8 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     assert "nan" not in repaired.stdout
 
 
-def test_the_package_in_a_zip_archive(tmp_path: Path) -> None:
-    """A wheel or zipapp on the path: such archives name files, not directories."""
+def test_package_imported_from_a_zip_archive(tmp_path: Path) -> None:
+    """The package runs from a wheel or zipapp on the path."""
     with zipfile.ZipFile(tmp_path / "retrograd.zip", "w") as archive:
         for path in (SOURCE / "retrograd").rglob("*"):
             if path.is_file() and path.suffix != ".pyc":
@@ -720,7 +720,7 @@ def test_version_and_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as of POSIX")
-def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_watched_script(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "import time\nprint('ready', flush=True)\ntime.sleep(100)\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "retrograd", "run", "script.py"],
@@ -729,7 +729,7 @@ def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE)},
-        # a shell starts what it leaves in the background with the signal ignored, which children inherit
+        # a shell starts background jobs with the signal ignored, and children inherit that
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
@@ -742,7 +742,7 @@ def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_nothing_depends_on_the_encoding_of_the_system(tmp_path: Path, encoding: str) -> None:
+def test_output_does_not_depend_on_the_system_encoding(tmp_path: Path, encoding: str) -> None:
     strict = {
         "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding,
         "PYTHONWARNDEFAULTENCODING": "1", "PYTHONWARNINGS": "error::EncodingWarning", "TMPDIR": str(tmp_path),

@@ -119,7 +119,7 @@ def restore_default_dtype():
     lambda lib: [lib.tensor([])],
 )
 @pytest.mark.parametrize("function", ["tensor", "as_tensor", "asarray"])
-def test_data(function, call):
+def test_tensor_from_data_matches_torch(function, call):
     if function == "asarray" and isinstance(call(rg), (bytes, bytearray, memoryview, array.array)):
         return  # bytes, not numbers: below
     compare(lambda lib: getattr(lib, function)(call(lib)))
@@ -158,13 +158,13 @@ def test_data(function, call):
     lambda lib: lib.tensor([1.5, 2.5]),
     lambda lib: [[1, 2], [3]],
 )
-def test_data_to_a_dtype(dtype, call):
+def test_tensor_from_data_with_a_dtype(dtype, call):
     compare(lambda lib: lib.tensor(call(lib), dtype=getattr(lib, dtype)))
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("default", ["float16", "float32", "float64"])
-def test_default_dtype(default):
+def test_default_dtype_of_new_tensors(default):
     for call in (
         lambda lib: lib.tensor(1.5),
         lambda lib: lib.tensor([1j]),
@@ -228,7 +228,7 @@ def test_tensor_of_a_tensor_warns():
     assert caught[0].filename == __file__
 
 
-def test_tensor_of_requires_grad_scalars_warns():
+def test_tensor_of_scalars_that_require_grad_warns():
     with pytest.warns(UserWarning, match="retrograd.stack") as caught:
         rg.tensor([rg.tensor(1.0, requires_grad=True)])
     assert caught[0].filename == __file__
@@ -236,8 +236,8 @@ def test_tensor_of_requires_grad_scalars_warns():
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "bool", "complex64"])
-def test_unsigned_integers_are_taken_where_another_dtype_is_asked_for(kind, dtype):
-    """Depths and tokens come in 16 bits, which tensors do not have."""
+def test_unsigned_arrays_are_accepted_with_an_explicit_dtype(kind, dtype):
+    """Depth maps and tokens often have 16 bits, a dtype that tensors do not have."""
     array = np.array([[0, 7], [np.iinfo(kind).max, 3]], kind)[::-1].copy()
     givens = [array, array[:, 1], array[1:, 1:], kind(7), [kind(7), 1], [array[1], array[1]], [array[0, 1:]]]
 
@@ -273,7 +273,7 @@ def test_every_element_of_arrays_in_a_list_must_fit(kind: str, dtype: str) -> No
 
 
 @pytest.mark.parametrize("unsupported", [np.uint16, np.uint32, np.uint64, np.longdouble])
-def test_dtypes_that_tensors_do_not_have(unsupported):
+def test_arrays_of_unsupported_dtypes_raise(unsupported):
     if np.dtype(unsupported) == np.float64:
         pytest.skip("long double is double here")
     for function in (rg.tensor, rg.as_tensor, rg.from_numpy):
@@ -299,8 +299,8 @@ def test_dtypes_that_tensors_do_not_have(unsupported):
     ],
     ids=lambda array: array.dtype.str,
 )
-def test_what_to_do_with_arrays_of_other_dtypes(given):
-    """The code at the end of the message, run as it stands, gives an array that is taken."""
+def test_message_about_an_unsupported_dtype_shows_a_conversion_that_works(given):
+    """The code at the end of the message makes an array that is accepted."""
     if given.dtype in (np.float64, np.complex128):
         pytest.skip("long double is double here")
     with pytest.raises((TypeError, ValueError), match=r"numpy array|np\.ndarray") as error:
@@ -309,7 +309,7 @@ def test_what_to_do_with_arrays_of_other_dtypes(given):
     assert rg.tensor(eval(code, {"np": np, "array": given})).shape == given.shape
 
 
-def test_messages_say_what_and_where():
+def test_errors_of_constructors_name_the_function_and_the_argument():
     for call, text in (
         (lambda: rg.tensor([[1, 2], [3]]), r"expected sequence of length 2 at dim 1 \(got 1\)"),
         (lambda: rg.tensor("a"), r"tensor\(\): invalid data type 'str'"),
@@ -329,20 +329,20 @@ def test_messages_say_what_and_where():
 
 
 class Table:
-    """What pandas' objects have: ``__array__``."""
+    """Has ``__array__``, like pandas' objects."""
 
     def __array__(self, dtype=None, copy=None):
         return np.arange(3.0)
 
 
-def test_anything_with_an_array_is_data():
+def test_objects_with_an_array_method_are_data():
     for function in (rg.tensor, rg.as_tensor, rg.asarray):
         assert function(Table()).tolist() == [0, 1, 2]
     assert rg.tensor(torch.ones(2)).tolist() == [1, 1]
     assert rg.tensor([fractions.Fraction(1, 2)], dtype=rg.float32).tolist() == [0.5]
 
 
-# --- memory that is shared ----------------------------------------------------------------------------------------
+# --- shared memory --------------------------------------------------------------------------------------------------
 
 
 def leaf(lib):
@@ -375,12 +375,12 @@ def leaf(lib):
     lambda lib, x: lib.from_dlpack(x),
     lambda lib, x: lib.from_numpy(x),
 )
-def test_of_a_tensor(call):
+def test_conversion_of_a_tensor_matches_torch(call):
     compare(lambda lib: call(lib, leaf(lib)))
 
 
 def capsules(lib, values):
-    """Tensors on one memory, by way of capsules."""
+    """Return tensors that share memory through capsules."""
     x = lib.tensor(values)
     y = lib.from_dlpack(lib.to_dlpack(x))
     z = lib.utils.dlpack.from_dlpack(lib.utils.dlpack.to_dlpack(y.reshape(2, 3).T))
@@ -396,11 +396,11 @@ def capsules(lib, values):
     lambda lib: lib.from_dlpack(lib.to_dlpack(lib.ones(2, requires_grad=True))).requires_grad,
     lambda lib: lib.to_dlpack([1.0]),
 )
-def test_capsules(call):
+def test_dlpack_capsules_match_torch(call):
     compare(call)
 
 
-def test_capsules_of_torch():
+def test_dlpack_capsules_are_exchanged_with_torch():
     theirs = torch.arange(4.0)
     capsule = torch.utils.dlpack.to_dlpack(theirs)
     ours = rg.from_dlpack(capsule)
@@ -414,7 +414,7 @@ def test_capsules_of_torch():
     assert ours.tolist() == [0, 2, 4, 6]
 
 
-def test_a_capsule_of_what_is_not_to_be_written_to():
+def test_capsule_of_a_read_only_array():
     array = np.arange(3.0)
     array.flags.writeable = False
     try:
@@ -433,7 +433,7 @@ def test_asarray_and_as_tensor_are_differentiable():
     assert x.grad.dtype is rg.float32
 
 
-def test_asarray_leaves_its_argument_alone():
+def test_asarray_does_not_change_its_argument():
     x, y = leaf(rg), rg.ones(2)
     assert not rg.asarray(x, requires_grad=False).requires_grad
     assert x.requires_grad
@@ -469,7 +469,7 @@ def test_asarray_leaves_its_argument_alone():
     lambda lib, a: lib.from_numpy(np.array([1], ">i4")),
     lambda lib, a: lib.from_dlpack([1]),
 )
-def test_of_an_array(call):
+def test_conversion_of_an_array_matches_torch(call):
     source = np.arange(3.0)
     compare(lambda lib: call(lib, source))
 
@@ -490,7 +490,7 @@ def test_read_only_arrays_give_read_only_tensors():
         made.add_(1)
 
 
-def test_dtype_objects_are_the_ones_of_numpy():
+def test_dtype_objects_are_numpys_own():
     """Operations compare dtypes by identity."""
     for code in (np.longlong, np.int64):
         made = rg.from_numpy(np.arange(3).astype(code))
@@ -499,7 +499,7 @@ def test_dtype_objects_are_the_ones_of_numpy():
 
 
 class Recorded(np.ndarray):
-    """Somebody's own kind of array."""
+    """A subclass of ndarray."""
 
 
 @cases(
@@ -526,18 +526,18 @@ class Recorded(np.ndarray):
     lambda lib: lib.frombuffer(bytearray(b""), dtype=lib.int16),
     lambda lib: lib.frombuffer([1], dtype=lib.int16),
 )
-def test_buffers(call):
+def test_frombuffer_matches_torch(call):
     compare(call)
 
 
-def test_buffers_are_shared():
+def test_frombuffer_shares_memory():
     buffer = bytearray(4)
     rg.frombuffer(buffer, dtype=rg.uint8).fill_(1)
     assert buffer == b"\1\1\1\1"
 
 
 @parity
-def test_format(m: Any) -> Any:
+def test_formatting_a_scalar_tensor(m: Any) -> Any:
     """``f"{loss}"`` is the number, as scripts print it."""
     x = m.tensor(1.5, requires_grad=True)
     return [
@@ -549,8 +549,8 @@ def test_format(m: Any) -> Any:
 
 
 @pytest.mark.parametrize("convert", [lambda x: x.numpy(), np.asarray, float, complex, lambda x: x.__array__().sum()])
-def test_a_tensor_that_requires_grad_becomes_an_array_where_nothing_is_recorded(convert: Any) -> None:
-    """Such as in the ``forward`` of a custom function that computes with NumPy; NumPy's warnings about torch aside."""
+def test_array_of_a_tensor_that_requires_grad_without_recording(convert: Any) -> None:
+    """The ``forward`` of a custom function may compute with NumPy, for example; NumPy's warnings are ignored."""
     for library in (torch, rg):
         x = library.ones(1, requires_grad=True)
         for mode in (library.no_grad, library.inference_mode):
@@ -562,7 +562,7 @@ def test_a_tensor_that_requires_grad_becomes_an_array_where_nothing_is_recorded(
             convert(x)
 
 
-def test_a_function_may_compute_with_numpy() -> None:
+def test_custom_function_may_compute_with_numpy() -> None:
     class Cube(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, input: rg.Tensor) -> rg.Tensor:

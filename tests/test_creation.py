@@ -67,13 +67,13 @@ from tests.outcomes import NAMES, cases, compare
     lambda f, lib: f(2, pin_memory=True),
     lambda f, lib: f(2, dtype=lib.int64, requires_grad=True),
 )
-def test_zeros_and_ones(name, call):
+def test_zeros_and_ones_match_torch(name, call):
     compare(lambda lib: call(getattr(lib, name), lib))
 
 
 @pytest.mark.parametrize("dtype", NAMES)
 @pytest.mark.parametrize("requires_grad", [False, True])
-def test_every_dtype(dtype, requires_grad):
+def test_creation_in_every_dtype(dtype, requires_grad):
     for call in (
         lambda lib, **keywords: lib.zeros(2, 3, **keywords),
         lambda lib, **keywords: lib.ones(2, 3, **keywords),
@@ -112,7 +112,7 @@ def test_every_dtype(dtype, requires_grad):
     lambda lib: lib.empty_strided((2, 3), (-1, 2)),
     lambda lib: lib.zeros(1, dtype=lib.int16).new_empty_strided((2, 3), (1, 2)),
 )
-def test_empty(call):
+def test_empty_has_the_strides_of_torch(call):
     def described(lib):
         result = call(lib)
         if isinstance(result, rg.Tensor):  # it may be anything, so look at the strides in its place
@@ -177,7 +177,7 @@ def test_empty(call):
     lambda lib: lib.scalar_tensor("a"),
     lambda lib: lib.scalar_tensor(lib.tensor([3.0])),
 )
-def test_full(call):
+def test_full_matches_torch(call):
     compare(call)
 
 
@@ -196,7 +196,7 @@ def test_full(call):
     lambda lib: lib.eye(2, size=(2,)),
     lambda lib: lib.eye(2, foo=1),
 )
-def test_eye(call):
+def test_eye_matches_torch(call):
     compare(call)
 
 
@@ -252,7 +252,7 @@ def inputs(lib):
     lambda lib, x: x.new_full((2,), 1j),
     lambda lib, x: x.new_tensor("a"),
 )
-def test_like_another_tensor(which, call):
+def test_creation_like_another_tensor(which, call):
     compare(lambda lib: call(lib, inputs(lib)[which]))
 
 
@@ -270,7 +270,7 @@ def test_like_keeps_the_order_in_memory(which):
 # --- modes, devices -----------------------------------------------------------------------------------------------
 
 
-def test_out_is_returned_and_counts_the_write():
+def test_out_of_a_creation_function_is_returned_and_counts_the_write():
     out = rg.zeros(2)
     assert rg.ones(2, out=out) is out
     assert (out.tolist(), out._version) == ([1, 1], 1)
@@ -280,7 +280,7 @@ def test_out_is_returned_and_counts_the_write():
         rg.ones(3, out=rg.zeros(1).expand(3))
 
 
-def test_inference_mode_makes_inference_tensors():
+def test_creation_in_inference_mode_makes_inference_tensors():
     with rg.inference_mode():
         made = [rg.zeros(2), rg.tensor([1.0]), rg.from_numpy(np.ones(2)), rg.rand(2), rg.as_tensor([1])]
         assert rg.zeros(2, requires_grad=True).requires_grad
@@ -288,13 +288,13 @@ def test_inference_mode_makes_inference_tensors():
     assert not rg.zeros(2).is_inference()
 
 
-def test_requires_grad_is_kept_without_recording():
+def test_requires_grad_argument_applies_in_no_grad():
     with rg.no_grad():
         assert rg.zeros(2, requires_grad=True).requires_grad
 
 
 class FakeArray:
-    """An array of the pretended library: NumPy's, and a place."""
+    """An array of the fake library: a NumPy array and a device."""
 
     def __init__(self, data, device):
         self.data, self.device = data, types.SimpleNamespace(id=device)
@@ -305,7 +305,7 @@ class FakeArray:
 
 
 class FakeCupy(types.ModuleType):
-    """As much of CuPy as shows on which of two devices arrays are made, and with what."""
+    """The part of CuPy that shows on which of two devices arrays are made, and how."""
 
     def __init__(self):
         super().__init__("cupy")
@@ -350,7 +350,7 @@ def cupy(monkeypatch):
     rg.set_default_device(None)
 
 
-def test_arrays_are_made_where_they_are_wanted(cupy):
+def test_arrays_are_made_on_the_requested_device(cupy):
     assert str(rg.zeros(2, device="cuda").device) == "cuda:0"
     assert str(rg.zeros(2, device="cuda:1").device) == "cuda:1"
     assert str(rg.tensor([1, 2], device="cuda:1").device) == "cuda:1"
@@ -361,7 +361,7 @@ def test_arrays_are_made_where_they_are_wanted(cupy):
         rg.zeros(2, device="cuda:2")
 
 
-def test_default_device(cupy):
+def test_set_default_device(cupy):
     assert rg.get_default_device() == rg.device("cpu")
     rg.set_default_device("cuda:1")
     assert rg.get_default_device() == rg.device("cuda:1")
@@ -377,7 +377,7 @@ def test_default_device(cupy):
 
 
 def made_in_blocks(library, there):
-    """On which devices tensors are made in and after the ``with`` block of a device."""
+    """Return the devices of tensors made in and after the ``with`` block of a device."""
     found = []
 
     def note():
@@ -402,7 +402,7 @@ def made_in_blocks(library, there):
     return [name.replace(there, "there") for name in found]
 
 
-def test_a_device_is_the_default_in_its_block(cupy):
+def test_device_as_context_manager_sets_the_default(cupy):
     assert made_in_blocks(rg, "cuda:1") == made_in_blocks(torch, "meta")
 
 
@@ -438,7 +438,7 @@ def test_a_device_is_the_default_in_its_block(cupy):
     lambda lib: lib.result_type(lib.zeros(2), "a"),
     lambda lib: lib.result_type(lib.zeros(2)),
 )
-def test_queries(call):
+def test_queries_about_tensors_match_torch(call):
     def comparable(lib):
         result = call(lib)
         return str(result).rpartition(".")[2] if isinstance(result, (torch.dtype, rg.dtype)) else result

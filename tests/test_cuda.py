@@ -1,4 +1,4 @@
-"""Questions and orders about GPUs, with a stand-in for CuPy that has two of them."""
+"""``rg.cuda`` with a stand-in for CuPy that has two GPUs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cupy(install_cupy: Any) -> TwoGpus:  # noqa: F811
     return gpus
 
 
-def test_which_gpu(cupy: TwoGpus) -> None:
+def test_current_gpu_and_its_properties(cupy: TwoGpus) -> None:
     cuda = rg.cuda
     assert (cuda.is_available(), cuda.device_count(), cuda.current_device()) == (True, 2, 0)
     assert cuda.get_device_name() == "GPU 0"
@@ -73,13 +73,13 @@ def test_which_gpu(cupy: TwoGpus) -> None:
         cuda.set_device(2)
 
 
-def test_waiting(cupy: TwoGpus) -> None:
+def test_synchronize(cupy: TwoGpus) -> None:
     rg.cuda.synchronize()
     rg.cuda.synchronize(1)
     assert cupy.log == ["synchronize 0", "synchronize 1"]
 
 
-def test_memory(cupy: TwoGpus) -> None:
+def test_memory_statistics(cupy: TwoGpus) -> None:
     cuda = rg.cuda
     assert (cuda.memory_allocated(), cuda.memory_reserved(), cuda.max_memory_allocated()) == (1000, 1100, 1100)
     assert (cuda.memory_allocated(1), cuda.max_memory_reserved("cuda:1")) == (1001, 1201)
@@ -88,7 +88,7 @@ def test_memory(cupy: TwoGpus) -> None:
     assert cuda.memory_reserved(1) == 1201
 
 
-def test_mixed_precision_with_a_gpu(cupy: TwoGpus) -> None:
+def test_grad_scaler_and_autocast_with_a_gpu(cupy: TwoGpus) -> None:
     assert rg.cuda.amp.GradScaler().is_enabled()
     with pytest.warns(UserWarning, match=r"computes in the dtypes of its tensors"):
         rg.autocast("cuda")

@@ -12,12 +12,12 @@ import torch
 from retrograd.device import array_module, as_device, cuda_is_available, device
 from retrograd.nn import Linear
 
-# The package gives the name of this module to the class.
+# In the package, the name of this module is that of the class.
 module = sys.modules[device.__module__]
 
 
 def outcome(make, *args, **kwargs):
-    """Return what a constructor makes of its arguments, in a form that is the same for torch's device and ours."""
+    """Return the result of a constructor in a form that is the same for torch's device and ours."""
     try:
         d = make(*args, **kwargs)
     except (RuntimeError, TypeError) as error:
@@ -90,13 +90,13 @@ class TestConstructor:
         assert str(error.value) == f"{start}cpu, cuda{end}{named}"
 
     @pytest.mark.parametrize("text", ["mps", "meta", "xla", "xpu", "hip"])
-    def test_types_of_torch_that_are_not_here(self, text):
+    def test_device_types_that_only_torch_has(self, text):
         torch.device(text)
         with pytest.raises(RuntimeError, match="Expected one of cpu, cuda device type"):
             device(text)
 
-    def test_meta_comes_with_advice(self):
-        """Ensembles as torch's tutorial writes them put their base model there."""
+    def test_meta_device_raises_with_advice(self):
+        """torch's tutorial on ensembles puts the base model there."""
         with pytest.raises(RuntimeError, match=r"string: meta; .* leave it out: functional_call takes a module"):
             Linear(1, 1).to("meta")
 
@@ -111,8 +111,8 @@ class TestConstructor:
             assert type(device(text, index).index) is int
 
     @pytest.mark.parametrize("text", STRINGS)
-    def test_index_of_none_is_no_index(self, text):
-        # torch refuses it next to a string that has an index, and takes it otherwise.
+    def test_index_none_means_no_index(self, text):
+        # torch refuses it next to a string that has an index and accepts it otherwise.
         assert outcome(device, text, None) == outcome(torch.device, text)
 
     @pytest.mark.parametrize("index", [0, -1])
@@ -154,7 +154,7 @@ class TestConstructor:
         assert repr(device(d)) == repr(torch.device(torch.device(text)))
 
     @pytest.mark.parametrize("number", [0, 1, np.int64(2)], ids=repr)
-    def test_number_is_a_cuda_device(self, number, install_cupy):
+    def test_integer_is_a_cuda_device(self, number, install_cupy):
         install_cupy(FakeCupy(4))
         d = device(number)
         assert d == device("cuda", int(number))
@@ -162,7 +162,7 @@ class TestConstructor:
 
     @pytest.mark.skipif(torch.version.cuda is not None, reason="this build of torch makes CUDA devices without a GPU")
     @pytest.mark.parametrize("number", [0, 1, -1])
-    def test_number_without_cuda(self, number, install_cupy):
+    def test_integer_without_cuda(self, number, install_cupy):
         install_cupy(None)
         with pytest.raises(RuntimeError) as expected:
             torch.device(number)
@@ -222,7 +222,7 @@ class TestAsDevice:
         assert as_device(None) == as_device() == device("cpu")
         assert str(as_device(None)) == str(torch.zeros(1, device=None).device)
 
-    def test_number(self, install_cupy):
+    def test_integer(self, install_cupy):
         install_cupy(FakeCupy(2))
         assert as_device(1) == as_device(np.int32(1)) == device("cuda:1")
 
@@ -269,7 +269,7 @@ class TestArrayModule:
         with pytest.raises(RuntimeError, match=f"cuda:{count}"):
             array_module(device("cuda", count))
 
-    def test_found_once_it_is_there(self, install_cupy):
+    def test_cupy_is_found_after_a_failed_attempt(self, install_cupy):
         install_cupy(None)
         with pytest.raises(RuntimeError):
             array_module(device("cuda"))
@@ -293,7 +293,7 @@ class TestCudaIsAvailable:
         assert cuda_is_available() is False
 
     def test_agrees_with_array_module(self):
-        """On this machine, whatever it has."""
+        """Holds with and without a GPU."""
         if cuda_is_available():
             assert array_module(device("cuda")).__name__ == "cupy"
         else:

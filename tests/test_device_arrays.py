@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays on a GPU, below all operations: they give what NumPy gives on the CPU.
+"""NumPy's functions on GPU arrays, below all operations, give the results of NumPy on the CPU.
 
 As :mod:`tests.test_on_gpu`, on a GPU if there is one, and else on the strict stand-in for CuPy.
 """
@@ -29,7 +29,7 @@ def on_cpu(value: Any) -> Any:
     return value.get() if isinstance(value, DeviceArray) else value
 
 
-# functions of how an array gets there
+# each takes the function that moves an array to the device
 CALLS: list[Callable[[Callable[[Any], Any]], Any]] = [
     lambda put: np.max(put(REAL), axis=1, initial=2.5),
     lambda put: np.min(put(REAL), axis=1, initial=0.0),
@@ -81,7 +81,7 @@ CALLS: list[Callable[[Callable[[Any], Any]], Any]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_functions(call: Callable[[Callable[[Any], Any]], Any]) -> None:
+def test_numpy_functions_on_gpu_arrays_equal_numpy(call: Callable[[Callable[[Any], Any]], Any]) -> None:
     found, expected = on_cpu(call(on_gpu)), call(lambda values: values)
     if isinstance(expected, (tuple, str)):
         assert found == expected
@@ -103,7 +103,7 @@ WRITES: list[Callable[[Any, Callable[[Any], Any]], Any]] = [
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_writing(write: Callable[[Any, Callable[[Any], Any]], Any]) -> None:
+def test_writes_into_gpu_arrays_equal_numpy(write: Callable[[Any, Callable[[Any], Any]], Any]) -> None:
     found, expected = on_gpu(REAL.copy()), REAL.copy()
     write(found, on_gpu)
     write(expected, lambda values: values)
@@ -111,8 +111,8 @@ def test_writing(write: Callable[[Any, Callable[[Any], Any]], Any]) -> None:
     assert not np.array_equal(expected, REAL)
 
 
-def test_indices_out_of_bounds() -> None:
-    """CuPy would take them modulo the length; NumPy raises."""
+def test_out_of_bounds_indices_of_gpu_arrays_raise() -> None:
+    """CuPy takes them modulo the length; NumPy raises."""
     for far in (3, -4):
         for call in (
             lambda put, far=far: put(REAL)[:, put(np.array([0, far]))],
@@ -127,7 +127,7 @@ def test_indices_out_of_bounds() -> None:
                     call(put)
 
 
-def test_memory_that_is_shared() -> None:
+def test_shares_memory_of_gpu_arrays() -> None:
     x = on_gpu(REAL)
     assert np.may_share_memory(x, x[0])
     assert np.shares_memory(x, x.reshape(-1))
@@ -135,18 +135,18 @@ def test_memory_that_is_shared() -> None:
     assert not np.shares_memory(x, REAL)
 
 
-def test_what_is_expanded_is_not_written_to() -> None:
+def test_broadcast_gpu_arrays_are_read_only() -> None:
     x = on_gpu(REAL)
     assert x.flags.writeable
     assert not np.broadcast_to(x, (4, 2, 3)).flags.writeable
     assert np.broadcast_to(x, (2, 3)).flags.writeable
 
 
-def test_pickled() -> None:
+def test_gpu_arrays_can_be_pickled() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(on_gpu(REAL))).get(), REAL)
 
 
-def test_results_for_the_computers_memory_are_refused() -> None:
+def test_writing_gpu_results_into_numpy_arrays_is_refused() -> None:
     with pytest.raises(TypeError, match=r"\.cpu\(\)"):
         np.add(on_gpu(REAL), 1.0, out=np.empty((2, 3)))
     with pytest.raises(TypeError, match=r"\.cpu\(\)"):

@@ -1,4 +1,4 @@
-"""Divergences: every pair of families that torch knows, and those of torch that are not right."""
+"""KL divergences: every pair of families that torch registers, and the cases that torch gets wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A, B = [[0.5], [1.5], [3.0]], [0.7, 2.5]
 MATRIX = [[2.0, 0.3, 0.0], [0.3, 1.0, -0.4], [0.0, -0.4, 0.5]]
 FACTOR = [[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]]
 
-# parameters of p, and of q
+# parameters of p and of q
 FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Bernoulli": ({"probs": [0.2, 0.7]}, {"probs": [0.5, 0.6]}),
     "Beta": (
@@ -65,11 +65,11 @@ def torchs_pairs() -> list[tuple[str, str]]:
     return [pair for pair in pairs if pair[0] != "TransformedDistribution"]
 
 
-PAIRS = [*torchs_pairs(), ("InverseGamma", "InverseGamma")]  # the last one transformed alike, for torch
+PAIRS = [*torchs_pairs(), ("InverseGamma", "InverseGamma")]  # torch wants equal transforms in the last pair
 
 
 @pytest.mark.parametrize(("p", "q"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
-def test_every_pair_that_torch_knows(p: str, q: str) -> None:
+def test_kl_divergence_of_every_pair_that_torch_registers(p: str, q: str) -> None:
     def compare(m: Any) -> Any:
         (first, leaves), (second, others) = made(m, p, FAMILIES[p][0]), made(m, q, FAMILIES[q][1])
         divergence = m.distributions.kl_divergence(first, second)
@@ -86,7 +86,7 @@ def test_every_pair_that_torch_knows(p: str, q: str) -> None:
 
 
 @parity
-def test_functions_of_variables(m: Any) -> Any:
+def test_kl_divergence_of_transformed_distributions(m: Any) -> Any:
     d = m.distributions
     wide, narrow = m.tensor([2.0, 3.0]), m.tensor(0.5)
     return [
@@ -108,7 +108,7 @@ def test_functions_of_variables(m: Any) -> Any:
         ({"loc": 1.0, "scale": 2.0}, {"loc": 0.0, "scale": 1.0}, None),
     ],
 )
-def test_of_the_mean_of_the_difference(p: Any, q: Any, divergence: float | None) -> None:
+def test_kl_divergence_is_the_mean_difference_of_log_densities(p: Any, q: Any, divergence: float | None) -> None:
     """A divergence is the mean of log p(x) - log q(x)."""
     d = rg.distributions
     second = d.Uniform(**q) if "low" in q else d.Laplace(**q)
@@ -121,8 +121,8 @@ def test_of_the_mean_of_the_difference(p: Any, q: Any, divergence: float | None)
     assert found == pytest.approx(divergence, rel=1e-5)
 
 
-def test_of_a_batch_of_wishart_distributions() -> None:
-    """torch's sums over the batch; of a single one, it is right."""
+def test_kl_divergence_of_a_batch_of_wishart_distributions() -> None:
+    """torch sums over the batch; for a single distribution it is right."""
 
     def single(m: Any, df: float) -> Any:
         matrix = m.tensor([[2.0, 0.3], [0.3, 1.0]], dtype=m.float64)
@@ -143,7 +143,7 @@ def test_of_a_batch_of_wishart_distributions() -> None:
 
 
 def line(m: Any) -> type:
-    """The exponential distribution, by its natural parameter alone."""
+    """Return the exponential distribution defined only by its natural parameter."""
 
     class Line(m.distributions.ExponentialFamily):
         _mean_carrier_measure = 0
@@ -162,7 +162,7 @@ def line(m: Any) -> type:
     return Line
 
 
-def test_entropies_and_divergences_of_exponential_families() -> None:
+def test_entropy_and_kl_divergence_of_exponential_families() -> None:
     rate, other = rg.tensor([0.5, 2.0], requires_grad=True), rg.tensor([1.0, 0.3], requires_grad=True)
     family = line(rg)
     p, q = family(rate), family(other)
@@ -187,8 +187,10 @@ NATURAL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "p", "q"), NATURAL, ids=[name for name, *_ in NATURAL])
-def test_natural_parameters(name: str, p: dict[str, Any], q: dict[str, Any]) -> None:
-    """The divergence by them is that by its own formula."""
+def test_kl_divergence_by_natural_parameters_equals_the_formula(
+    name: str, p: dict[str, Any], q: dict[str, Any]
+) -> None:
+    """Both ways to compute the divergence agree."""
     first, second = made(rg, name, p)[0], made(rg, name, q)[0]
     assert isinstance(first, rg.distributions.ExponentialFamily)
     assert issubclass(getattr(torch.distributions, name), torch.distributions.ExponentialFamily)

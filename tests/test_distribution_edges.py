@@ -17,7 +17,7 @@ d = rg.distributions
 
 
 @parity
-def test_a_single_distribution_expands_to_itself(m: Any) -> Any:
+def test_expanding_a_single_distribution_to_its_own_shape(m: Any) -> Any:
     d = m.distributions
     made = [
         d.Normal(0.5, 2.0),
@@ -48,8 +48,8 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("which", VECTORS)
-def test_a_value_has_the_size_of_an_event(which: str) -> None:
-    """A number in the place of a vector would be broadcast to it: the density of another value."""
+def test_log_prob_refuses_values_without_the_event_shape(which: str) -> None:
+    """A number instead of a vector would be broadcast and give the density of another value."""
 
     def density(m: Any) -> Any:
         distribution, value = VECTORS[which](m.distributions, m)
@@ -58,13 +58,13 @@ def test_a_value_has_the_size_of_an_event(which: str) -> None:
     check_both_refuse(density)
 
 
-def test_the_size_of_an_event_is_named() -> None:
+def test_error_about_the_event_shape_names_it() -> None:
     text = message(lambda: d.MultivariateNormal(rg.zeros(2), rg.eye(2)).log_prob(rg.zeros(4, 1)))
     assert text == "The right-most size of value must match event_shape: (4, 1) vs (2,)."
 
 
 @parity
-def test_the_variance_of_a_given_factor_keeps_no_history(m: Any) -> Any:
+def test_variance_of_a_multivariate_normal_can_be_differentiated_twice_in_a_row(m: Any) -> Any:
     factor = m.tensor([[2.0, 0.0], [0.5, 1.0]], requires_grad=True)
     normal = m.distributions.MultivariateNormal(m.zeros(3, 2), scale_tril=factor)
     for _ in range(2):
@@ -72,17 +72,17 @@ def test_the_variance_of_a_given_factor_keeps_no_history(m: Any) -> Any:
     return [normal.variance.detach(), normal.stddev.detach(), factor.grad]
 
 
-def test_a_batch_of_none() -> None:
+def test_mixture_with_an_empty_batch() -> None:
     mixture = d.MixtureSameFamily(d.Categorical(rg.ones(0, 3)), d.Normal(rg.zeros(0, 3), 1.0))
     assert mixture.cdf(rg.zeros(0)).shape == mixture.log_prob(rg.zeros(0)).shape == (0,)
 
 
 @parity
-def test_distributions_that_were_written_for_torch_expand(m: Any) -> Any:
+def test_user_defined_distributions_written_for_torch_expand(m: Any) -> Any:
     d = m.distributions
 
     class Triangle(d.Distribution):  # type: ignore[misc]
-        """On (0, width), falling."""
+        """A density that falls on (0, width)."""
 
         arg_constraints: ClassVar = {"width": d.constraints.positive}
 
@@ -122,7 +122,7 @@ def test_distributions_that_were_written_for_torch_expand(m: Any) -> Any:
 
 
 @parity
-def test_categories_of_another_batch(m: Any) -> Any:
+def test_categorical_log_prob_of_values_with_another_batch_shape(m: Any) -> Any:
     categorical = m.distributions.Categorical(m.ones(3, 2), validate_args=False)
     return attempt(lambda: categorical.log_prob(m.zeros(4)))
 
@@ -131,21 +131,21 @@ def test_categories_of_another_batch(m: Any) -> Any:
 
 
 @parity
-def test_nothing_lies_below_an_open_end(m: Any) -> Any:
+def test_cdf_at_and_below_an_open_end_of_the_support(m: Any) -> Any:
     d = m.distributions
     made = [d.LogNormal(0.5, 2.0), d.Weibull(2.0, 1.5), d.InverseGamma(2.0, 1.5)]
     return [(one.cdf(m.tensor([0.0, 1.0])), attempt(lambda one=one: one.cdf(m.tensor(-1.0)))) for one in made]
 
 
 @parity
-def test_the_derivative_of_a_probability_by_a_count_of_0(m: Any) -> Any:
+def test_gradient_of_the_poisson_log_prob_at_a_count_of_zero(m: Any) -> Any:
     count = m.tensor([0.0, 0.0, 2.0], requires_grad=True)
     poisson = m.distributions.Poisson(m.tensor([0.3, 0.0, 0.5]), validate_args=False)
     return poisson.log_prob(count), m.autograd.grad(poisson.log_prob(count).sum(), count)
 
 
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
-def test_quantiles_of_the_continuous_bernoulli_stay_on_the_unit_interval(dtype: Any) -> None:
+def test_continuous_bernoulli_quantiles_stay_on_the_unit_interval(dtype: Any) -> None:
     logits = rg.tensor([-500.0, -30.0, -1.0, 0.0, 1.0, 30.0, 500.0], dtype=dtype, requires_grad=True)
     ends = d.ContinuousBernoulli(logits=logits).icdf(rg.tensor([[0.0], [1.0]], dtype=dtype))
     assert ends.tolist() == [[0.0] * 7, [1.0] * 7]
@@ -167,15 +167,15 @@ MOMENTS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_infinite_moments_take_no_gradient(moment: Callable[[Any], Any]) -> None:
-    """Neither at the parameter from which on they are infinite, where the formula divides by 0, nor beyond it."""
+def test_infinite_moments_have_zero_gradient(moment: Callable[[Any], Any]) -> None:
+    """Also at the boundary parameter, where the formula divides by 0."""
     parameters = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
     found = moment(parameters)
     assert found.isposinf()
     assert rg.autograd.grad(found, parameters)[0].tolist() == [0.0, 0.0]
 
 
-def test_the_mode_of_kumaraswamy_takes_no_gradient_where_there_is_none() -> None:
+def test_undefined_mode_of_kumaraswamy_has_no_gradient() -> None:
     a = rg.tensor([0.5, 2.0, 2.0], requires_grad=True)
     d.Kumaraswamy(a, rg.tensor([3.0, 0.7, 3.0])).mode.nansum().backward()
     assert a.grad[:2].tolist() == [0.0, 0.0]
@@ -183,7 +183,7 @@ def test_the_mode_of_kumaraswamy_takes_no_gradient_where_there_is_none() -> None
 
 
 @parity
-def test_standard_deviations_of_numbers_whose_squares_overflow(m: Any) -> Any:
+def test_stddev_is_finite_where_the_variance_overflows(m: Any) -> Any:
     d = m.distributions
     scale = m.tensor([1e-30, 1e30], requires_grad=True)
     made = [d.Normal(0.0, scale), d.Laplace(0.0, scale), d.Gumbel(0.0, scale), d.Uniform(0.0, scale)]
@@ -194,7 +194,7 @@ def test_standard_deviations_of_numbers_whose_squares_overflow(m: Any) -> Any:
 
 
 @parity
-def test_values_in_double_precision(m: Any) -> Any:
+def test_double_precision_values_of_single_precision_distributions(m: Any) -> Any:
     d = m.distributions
     zeros, value = m.zeros(2), m.tensor([0.3, -1.0], dtype=m.float64)
     return [
@@ -205,7 +205,7 @@ def test_values_in_double_precision(m: Any) -> Any:
     ]
 
 
-def test_values_in_double_precision_of_a_low_rank_normal() -> None:
+def test_double_precision_values_of_a_low_rank_normal() -> None:
     value = rg.tensor([0.3, -1.0], dtype=rg.float64)
     low = d.LowRankMultivariateNormal(rg.zeros(2), rg.tensor([[1.0], [0.5]]), rg.ones(2))
     full = d.MultivariateNormal(rg.zeros(2), low.covariance_matrix)
@@ -213,20 +213,20 @@ def test_values_in_double_precision_of_a_low_rank_normal() -> None:
 
 
 @parity
-def test_categories_as_booleans(m: Any) -> Any:
+def test_categorical_log_prob_of_booleans(m: Any) -> Any:
     d, chosen = m.distributions, m.tensor([[True, False, False], [False, False, True]])
     families = (d.OneHotCategorical, d.OneHotCategoricalStraightThrough)
     return [family(m.tensor([0.2, 0.3, 0.5])).log_prob(chosen) for family in families]
 
 
 @parity
-def test_numbers_for_values(m: Any) -> Any:
+def test_log_prob_of_python_numbers(m: Any) -> Any:
     d = m.distributions
     return [d.Gamma(2.0, 1.5).log_prob(2), d.Chi2(3.0).log_prob(0.5), d.Poisson(2.0, validate_args=False).log_prob(3)]
 
 
 @parity
-def test_parameters_that_are_integers(m: Any) -> Any:
+def test_integer_parameters(m: Any) -> Any:
     d = m.distributions
     two = m.tensor([2, 3])
     return [
@@ -239,14 +239,14 @@ def test_parameters_that_are_integers(m: Any) -> Any:
     ]
 
 
-def test_messages_say_how_to_convert_integers() -> None:
+def test_errors_about_integer_parameters_show_the_conversion() -> None:
     for function in (lambda: d.Gamma(rg.tensor(2), rg.tensor(3)).sample(), lambda: d.Bernoulli(rg.tensor(1)).logits):
         assert "int64" in message(function)
         assert ".float()" in message(function)
 
 
 @parity
-def test_values_beside_the_unit_interval(m: Any) -> Any:
+def test_continuous_bernoulli_cdf_outside_the_unit_interval(m: Any) -> Any:
     probs = m.tensor([[0.7], [0.5], [0.01]])
     value = m.tensor([-0.2, 0.3, 1.5], requires_grad=True)
     distribution = m.distributions.ContinuousBernoulli(probs, validate_args=False)
@@ -256,7 +256,7 @@ def test_values_beside_the_unit_interval(m: Any) -> Any:
     return [cdf, value.grad, distribution.cdf(infinite)]
 
 
-def test_functions_are_no_transforms() -> None:
+def test_functions_are_not_accepted_as_transforms() -> None:
     for transforms in (lambda x: x, [lambda x: x], d.ExpTransform):
         with pytest.raises(ValueError, match="transforms must be a Transform or a list of Transforms, but was"):
             d.TransformedDistribution(d.Normal(0.0, 1.0), transforms)

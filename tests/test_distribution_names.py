@@ -1,4 +1,4 @@
-"""Everything that ``torch.distributions`` has, by name and by parameters."""
+"""``rg.distributions`` has every name and every parameter of ``torch.distributions``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_nothing_is_missing(module: str) -> None:
+def test_every_name_of_torch_distributions_exists(module: str) -> None:
     ours = importlib.import_module(f"retrograd.distributions{module}")
     assert names(module)
     assert not [name for name in names(module) if not hasattr(ours, name)]
@@ -37,7 +37,7 @@ FAMILIES = [name for name in CLASSES if hasattr(getattr(torch.distributions, nam
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_parameters_and_attributes(name: str) -> None:
+def test_distributions_have_the_parameters_and_attributes_of_torch(name: str) -> None:
     theirs, ours = getattr(torch.distributions, name), getattr(rg.distributions, name)
 
     def parameters(kind: Any) -> list[tuple[str, Any]]:
@@ -52,14 +52,14 @@ def test_parameters_and_attributes(name: str) -> None:
 
 @pytest.mark.parametrize("method", ["log_prob", "cdf", "icdf", "rsample", "sample", "enumerate_support"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_parameters_of_methods(name: str, method: str) -> None:
+def test_methods_of_distributions_have_the_parameters_of_torch(name: str, method: str) -> None:
     theirs, ours = (
         inspect.signature(getattr(getattr(lib, name), method)) for lib in (torch.distributions, rg.distributions)
     )
     assert list(ours.parameters) == list(theirs.parameters)
 
 
-def test_every_divergence_is_known() -> None:
+def test_every_kl_divergence_of_torch_is_registered() -> None:
     ours = rg.distributions
 
     def known(p: Any, q: Any) -> bool:
@@ -72,7 +72,7 @@ def test_every_divergence_is_known() -> None:
 
 
 @pytest.mark.parametrize("registry", ["biject_to", "transform_to"])
-def test_every_constraint_has_its_transform(registry: str) -> None:
+def test_every_constraint_of_torch_has_a_transform(registry: str) -> None:
     theirs, ours = getattr(torch.distributions, registry), getattr(rg.distributions, registry)
     missing = {kind.__name__ for kind in theirs._registry} - {kind.__name__ for kind in ours._registry}
     assert not missing

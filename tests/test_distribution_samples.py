@@ -1,4 +1,4 @@
-"""Samples and formulas of the distributions that cannot be compared with torch number by number."""
+"""Samples and formulas of distributions that cannot be compared with torch number by number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MATRIX = rg.tensor([[2.0, 0.3], [0.3, 1.0]], dtype=rg.float64)
 
 
 def near_means(samples: Any, mean: Any, variance: Any) -> bool:
-    """Whether the means over the first dimension are within five standard errors."""
+    """Check that the means over the first dimension are within five standard errors."""
     array = samples.detach().numpy()
     error = np.sqrt(variance.detach().numpy() / len(array))
     return bool((np.abs(array.mean(0) - mean.detach().numpy()) <= 5 * error + 1e-12).all())
@@ -30,12 +30,12 @@ def test_sample_n_is_deprecated() -> None:
         assert d.Normal(0.0, 1.0).sample_n(3).shape == (3,)
 
 
-# --- what is asked for in sample() and used with gradients later ------------------------------------------------------
+# --- values cached by sample() and used with gradients later ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["Categorical", "OneHotCategorical", "Bernoulli", "Geometric"])
-def test_sampling_first_leaves_the_gradients_whole(name: str) -> None:
-    """Policy gradients: an action, then its probability and the entropy."""
+def test_sampling_first_does_not_change_gradients(name: str) -> None:
+    """Policy gradients sample an action first and then take its probability and the entropy."""
 
     def gradient(sample_first: bool) -> list[float]:
         logits = rg.tensor([0.3, 1.0, -2.0], requires_grad=True)
@@ -48,7 +48,7 @@ def test_sampling_first_leaves_the_gradients_whole(name: str) -> None:
     assert gradient(True) == pytest.approx(gradient(False))
 
 
-def test_sampling_first_leaves_covariances_whole() -> None:
+def test_sampling_first_does_not_change_gradients_of_a_covariance() -> None:
     covariance = MATRIX.clone().requires_grad_()
     normal = d.MultivariateNormal(rg.zeros(2, dtype=rg.float64), covariance)
     normal.sample()
@@ -59,7 +59,7 @@ def test_sampling_first_leaves_covariances_whole() -> None:
 # --- vectors and matrices ---------------------------------------------------------------------------------------------
 
 
-def test_low_rank_samples_have_their_covariance() -> None:
+def test_low_rank_normal_samples_have_the_given_covariance() -> None:
     rg.manual_seed(0)
     normal = d.LowRankMultivariateNormal(
         rg.tensor([1.0, -1.0, 0.0]), rg.tensor([[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]]), rg.tensor([0.5, 1.0, 2.0])
@@ -73,7 +73,7 @@ def test_low_rank_samples_have_their_covariance() -> None:
     assert follows(quantiles, stats.chi2(3))
 
 
-def test_low_rank_matrices_are_those_of_the_full_distribution() -> None:
+def test_low_rank_normal_has_the_matrices_of_the_full_one() -> None:
     def report(m: Any) -> Any:
         factor = m.tensor([[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]], dtype=m.float64)
         normal = m.distributions.LowRankMultivariateNormal(
@@ -87,7 +87,7 @@ def test_low_rank_matrices_are_those_of_the_full_distribution() -> None:
     assert (triangle @ triangle.mT).numpy() == pytest.approx(covariance.numpy())
 
 
-def test_wishart_samples_have_their_moments() -> None:
+def test_wishart_samples_have_the_expected_moments() -> None:
     rg.manual_seed(1)
     wishart = d.Wishart(rg.tensor([3.5, 9.0], dtype=rg.float64), MATRIX)
     samples = wishart.sample((8000,))
@@ -99,7 +99,7 @@ def test_wishart_samples_have_their_moments() -> None:
     assert near_means(entropy, wishart.entropy(), entropy.var(0))
 
 
-def test_wishart_samples_move_with_the_parameters() -> None:
+def test_gradients_of_wishart_samples_have_the_right_mean() -> None:
     rg.manual_seed(2)
     df = rg.tensor(4.0, dtype=rg.float64, requires_grad=True)
     scale = rg.linalg.cholesky(MATRIX).requires_grad_()
@@ -109,7 +109,7 @@ def test_wishart_samples_move_with_the_parameters() -> None:
     assert found[1].numpy() == pytest.approx((8 * scale).detach().numpy(), rel=0.1, abs=0.15)
 
 
-def test_wishart_of_few_degrees_warns() -> None:
+def test_wishart_with_few_degrees_of_freedom_warns() -> None:
     with pytest.warns(UserWarning, match="Low df values detected"):
         low = d.Wishart(rg.tensor(1.5), rg.eye(2))
     assert low.mode.isnan().all()
@@ -120,8 +120,8 @@ def test_wishart_of_few_degrees_warns() -> None:
 
 
 @pytest.mark.parametrize("dim", [2, 3, 5])
-def test_correlations_of_cholesky_factors(dim: int) -> None:
-    """Each correlation, moved to the unit interval, is a beta variable (Lewandowski, Kurowicka, Joe, 2009)."""
+def test_lkj_cholesky_samples_have_beta_distributed_correlations(dim: int) -> None:
+    """Each correlation, scaled to the unit interval, is a beta variable (Lewandowski, Kurowicka, Joe, 2009)."""
     rg.manual_seed(3)
     lkj = d.LKJCholesky(dim, rg.tensor([0.7, 2.5]))
     samples = lkj.sample((4000,))
@@ -134,7 +134,7 @@ def test_correlations_of_cholesky_factors(dim: int) -> None:
             assert follows((correlations[:, column, row, row - 1] + 1) / 2, stats.beta(shape, shape))
 
 
-def test_densities_of_cholesky_factors() -> None:
+def test_lkj_cholesky_log_prob() -> None:
     def report(m: Any) -> Any:
         concentration = m.tensor([[0.5], [1.0], [4.0]], dtype=m.float64, requires_grad=True)
         triangle = m.tensor([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.8, 0.6]], dtype=m.float64)
@@ -147,7 +147,7 @@ def test_densities_of_cholesky_factors() -> None:
     assert run(report, rg) == run(report, torch)
 
 
-def test_counts_of_categories() -> None:
+def test_multinomial_samples_count_categories() -> None:
     rg.manual_seed(4)
     probs = rg.tensor([[0.2, 0.5, 0.3], [0.6, 0.0, 0.4]])
     samples = d.Multinomial(5, probs).sample((3000,))
@@ -162,7 +162,7 @@ def test_counts_of_categories() -> None:
 # --- relaxations ------------------------------------------------------------------------------------------------------
 
 
-def test_relaxed_samples_follow_their_density() -> None:
+def test_relaxed_bernoulli_samples_follow_their_density() -> None:
     rg.manual_seed(5)
     relaxed = d.RelaxedBernoulli(rg.tensor(0.7, dtype=rg.float64), probs=rg.tensor(0.3, dtype=rg.float64))
 
@@ -176,7 +176,7 @@ def test_relaxed_samples_follow_their_density() -> None:
     assert (samples > 0.5).mean() == pytest.approx(0.3, abs=0.05)
 
 
-def test_relaxed_categories() -> None:
+def test_relaxed_one_hot_categorical_samples() -> None:
     rg.manual_seed(6)
     probs = rg.tensor([0.1, 0.6, 0.3])
     relaxed = d.RelaxedOneHotCategorical(rg.tensor(0.5), probs=probs)
@@ -188,7 +188,7 @@ def test_relaxed_categories() -> None:
     assert two.item() == pytest.approx(one.item(), rel=1e-5)
 
 
-def test_temperatures() -> None:
+def test_temperature_of_relaxed_distributions() -> None:
     def report(m: Any) -> Any:
         temperature = m.tensor(0.7, requires_grad=True)
         relaxed = m.distributions.RelaxedBernoulli(temperature, probs=m.tensor([0.3, 0.4]))
@@ -202,7 +202,7 @@ def test_temperatures() -> None:
     assert repr(d.RelaxedBernoulli(0.5, rg.tensor(0.25))) == "RelaxedBernoulli(probs: 0.25, temperature: 0.5)"
 
 
-def test_gradients_pass_straight_through() -> None:
+def test_straight_through_gradients_are_those_of_the_probabilities() -> None:
     logits = rg.tensor([0.3, 1.0, -2.0], requires_grad=True)
     weights = rg.tensor([1.0, 2.0, 3.0])
     sample = d.OneHotCategoricalStraightThrough(logits=logits).rsample((4,))
@@ -216,7 +216,7 @@ def test_gradients_pass_straight_through() -> None:
 
 
 @pytest.mark.parametrize("concentration", [-0.4, 0.0, 1e-9, 0.3, 0.7])
-def test_generalized_pareto(concentration: float) -> None:
+def test_generalized_pareto_equals_scipy(concentration: float) -> None:
     reference = stats.genpareto(concentration, 1, 2)
     xi = rg.tensor(concentration, dtype=rg.float64, requires_grad=True)
     tail = d.GeneralizedPareto(rg.tensor(1.0, dtype=rg.float64), 2.0, xi)
@@ -234,7 +234,7 @@ def test_generalized_pareto(concentration: float) -> None:
     ):
         np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-8)
     assert tail.mode.item() == 1.0
-    # the derivative by the concentration is that of the formula near by
+    # the derivative with respect to the concentration is that of the formula nearby
     step = 1e-5
     for function in (tail.log_prob, lambda value: tail.icdf(rg.tensor(level))):
         (found,) = rg.autograd.grad(function(value).sum(), xi)
@@ -247,8 +247,8 @@ def test_generalized_pareto(concentration: float) -> None:
 
 
 @pytest.mark.parametrize("logit", [-300.0, -40.0, -3.0, -0.9, -0.7, -1e-3, -1e-7, 0.0, 1e-5, 0.79, 0.81, 5.0, 300.0])
-def test_continuous_bernoulli(logit: float) -> None:
-    """Against integrals of its density, with the same formulas on both sides of 1/2 and near it."""
+def test_continuous_bernoulli_equals_integrals_of_its_density(logit: float) -> None:
+    """The same holds on both sides of 1/2 and close to it."""
     eta = rg.tensor(logit, dtype=rg.float64, requires_grad=True)
     cb = d.ContinuousBernoulli(logits=eta)
     x = np.concatenate([np.linspace(0, 1, 2001), np.geomspace(1e-6, 1, 2001), 1 - np.geomspace(1e-6, 1, 2001)])
@@ -279,14 +279,14 @@ def test_continuous_bernoulli(logit: float) -> None:
 
 
 @pytest.mark.parametrize("probs", [0.02, 0.4999, 0.5, 0.8])
-def test_samples_of_the_continuous_bernoulli(probs: float) -> None:
+def test_continuous_bernoulli_samples(probs: float) -> None:
     rg.manual_seed(7)
     cb = d.ContinuousBernoulli(probs)
     assert follows(cb.cdf(cb.sample((3000,))), stats.uniform())
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.5, 2.5), (4.0, 1.5), (2.0, 2.0)])
-def test_the_mode_of_kumaraswamy_is_where_the_density_is_largest(a: float, b: float) -> None:
+def test_kumaraswamy_mode_maximizes_the_density(a: float, b: float) -> None:
     kumaraswamy = d.Kumaraswamy(rg.tensor(a), rg.tensor(b))
     grid = rg.linspace(0.001, 0.999, 999)
     assert kumaraswamy.mode.item() == pytest.approx(grid[kumaraswamy.log_prob(grid).argmax()].item(), abs=1e-3)
@@ -298,17 +298,17 @@ def test_kumaraswamy_samples() -> None:
     assert follows(1 - (1 - samples**1.5) ** 2.5, stats.uniform())
 
 
-def test_the_mode_of_weibull_is_0_where_the_density_only_falls() -> None:
+def test_weibull_mode_is_zero_if_the_density_only_falls() -> None:
     assert d.Weibull(2.0, rg.tensor([0.5, 1.0, 2.0])).mode.tolist() == pytest.approx([0.0, 0.0, math.sqrt(2)])
 
 
-def test_pareto_without_moments() -> None:
+def test_pareto_with_infinite_moments() -> None:
     heavy = d.Pareto(2.0, rg.tensor([0.5, 1.0, 1.5, 2.0]))
     assert heavy.mean.isinf().tolist() == [True, True, False, False]
     assert heavy.variance.isinf().tolist() == [True] * 4
 
 
-def test_angles_lie_on_the_circle() -> None:
+def test_von_mises_samples_lie_on_the_circle() -> None:
     rg.manual_seed(9)
     samples = d.VonMises(rg.tensor([3.0, -3.0, 100.0]), 0.5).sample((1000,))
     assert samples.abs().max().item() <= math.pi + 1e-6

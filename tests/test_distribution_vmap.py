@@ -1,4 +1,4 @@
-"""Distributions inside of ``vmap``: one for each sample of a batch."""
+"""Distributions inside ``vmap``: one for each sample of a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.parity import parity
 d = rg.distributions
 Maker = Callable[[Any], Any]
 
-# a distribution of a vector of numbers between 0 and 1, and a value that it may have
+# a distribution made from a vector of numbers between 0 and 1, and a value in its support
 MAKERS: dict[str, tuple[Maker, list[float]]] = {
     "Bernoulli": (lambda p: d.Bernoulli(p), [1.0, 0.0]),
     "Beta": (lambda p: d.Beta(p, 2 * p), [0.3, 0.6]),
@@ -45,7 +45,7 @@ BATCH = rg.tensor([[0.2, 0.9], [0.5, 0.6], [0.7, 0.4]], dtype=rg.float64)
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_log_prob_and_its_gradient_are_those_of_a_loop(name: str) -> None:
+def test_log_prob_and_gradient_under_vmap_equal_those_of_a_loop(name: str) -> None:
     make, value = MAKERS[name]
     at = rg.tensor(value, dtype=rg.float64)
     at = at[0] if at.shape == (1,) else at
@@ -62,7 +62,7 @@ def test_log_prob_and_its_gradient_are_those_of_a_loop(name: str) -> None:
 
 @pytest.mark.parametrize("in_dims", [0, None])
 @pytest.mark.parametrize("name", MAKERS)
-def test_samples_differ_or_are_drawn_once_as_vmap_is_told(name: str, in_dims: int | None) -> None:
+def test_samples_under_vmap_follow_the_randomness_option(name: str, in_dims: int | None) -> None:
     make, _ = MAKERS[name]
     same = BATCH[:1].expand(3, 2)
 
@@ -82,7 +82,7 @@ def test_samples_differ_or_are_drawn_once_as_vmap_is_told(name: str, in_dims: in
         assert bool((once == once[0]).all())
 
 
-def test_samples_of_every_sample_follow_its_own_parameters() -> None:
+def test_samples_under_vmap_follow_the_parameters_of_each_sample() -> None:
     shapes = rg.tensor([0.5, 3.0])
     gamma = rg.vmap(lambda a: d.Gamma(a, 1.0).sample((2000,)), randomness="different")(shapes)
     normal = rg.vmap(lambda a: d.Normal(a, a).rsample((2000,)), randomness="different")(shapes)
@@ -91,14 +91,14 @@ def test_samples_of_every_sample_follow_its_own_parameters() -> None:
         assert follows(normal[k], stats.norm(a, a))
 
 
-def test_the_same_noise_goes_with_the_parameters_of_each_sample() -> None:
+def test_randomness_same_uses_one_noise_for_all_parameters() -> None:
     locations = rg.tensor([0.0, 5.0, -1.0])
     found = rg.vmap(lambda loc: d.Normal(loc, 1.0).sample((4,)), randomness="same")(locations)
     np.testing.assert_allclose(found - locations[:, None], found[:1].expand(3, 4), atol=1e-6)
 
 
 @pytest.mark.parametrize("which", range(3))
-def test_one_bad_parameter_or_value_among_the_samples_is_refused(which: int) -> None:
+def test_invalid_parameter_or_value_of_one_sample_raises_under_vmap(which: int) -> None:
     scales = rg.ones(3)
     scales[which] = -2.0
     with pytest.raises(ValueError, match="scale") as refused:
@@ -109,7 +109,7 @@ def test_one_bad_parameter_or_value_among_the_samples_is_refused(which: int) -> 
 
 
 @parity
-def test_per_sample_gradients_of_a_log_likelihood_are_torchs(m: Any) -> Any:
+def test_per_sample_gradients_of_a_log_likelihood_match_torch(m: Any) -> Any:
     data, loc = m.tensor([[0.5, 1.0], [2.0, -1.0], [0.0, 0.25]]), m.tensor([0.1, 0.2])
 
     def log_likelihood(loc: Any, x: Any) -> Any:

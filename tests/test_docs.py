@@ -1,4 +1,4 @@
-"""What the README and the docstrings show is what happens."""
+"""The examples in the README, the pages and the docstrings work as shown."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HAS_TORCH = find_spec("torch") is not None
 
 
 def documented() -> dict[str, str]:
-    """Every docstring with an example, by name."""
+    """Return every docstring with an example by name."""
     found: dict[str, str] = {}
 
     def add(name: str, thing: Any) -> None:
         text = getattr(thing, "__doc__", None)
         if text == type(thing).__doc__:
-            return  # of a value, such as the __firstlineno__ of a class: what its type says
+            return  # the docstring of a plain value, such as the __firstlineno__ of a class, is that of its type
         if isinstance(text, str) and ">>>" in text:
             found[name] = text
 
@@ -43,10 +43,10 @@ def documented() -> dict[str, str]:
         if info.name.endswith("__main__"):
             continue
         if not HAS_TORCH and re.match(r"retrograd\.anomaly\.adapters\.(?!retrograd|rates)", info.name):
-            continue  # the adapters to torch, and to what builds on it
+            continue  # the adapters to torch and to libraries built on it
         library = info.name.removeprefix("retrograd.anomaly.adapters.")
         if library in ("accelerate", "lightning", "transformers") and find_spec(library) is None:
-            continue  # the adapter to a library that is not installed
+            continue  # an adapter to a library that is not installed
         module = import_module(info.name)
         add(info.name, module)
         for name, thing in vars(module).items():
@@ -63,7 +63,7 @@ DOCUMENTED = documented()
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_docstring_examples(name: str) -> None:
+def test_examples_in_docstrings(name: str) -> None:
     assert_examples_hold(DOCUMENTED[name], name)
 
 
@@ -80,15 +80,15 @@ PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if ">>>" in page.
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
-def test_page_examples(page: Path) -> None:
-    """The examples of a page are one story: names from one block are known in the next."""
+def test_examples_in_pages(page: Path) -> None:
+    """The blocks of a page share their names."""
     if not HAS_TORCH and ">>> import torch" in page.read_text():
         pytest.skip("torch is not installed")
     assert_examples_hold(code_blocks(page.read_text()), page.name)
 
 
 def code_blocks(text: str) -> str:
-    """The fenced blocks with examples; all other lines are blank, so that line numbers are those of the page."""
+    """Return the fenced blocks with examples; other lines become blank, which keeps the line numbers of the page."""
     parts = re.split(r"^```.*$", text, flags=re.MULTILINE)
     return "".join(
         part if inside and ">>>" in part else "\n" * part.count("\n")
@@ -96,7 +96,7 @@ def code_blocks(text: str) -> str:
     )
 
 
-def test_architecture_names_what_is_there() -> None:
+def test_files_named_in_the_architecture_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     named = re.findall(r"[\w*]+\.py\b", text)
@@ -111,15 +111,15 @@ def test_architecture_names_every_package() -> None:
 
 
 @pytest.mark.parametrize("files", ["*.py", "anomaly/**/*.py", "batching/*.py", "core/*.py", "gpu/*.py", "ops/_*.py"])
-def test_architecture_names_every_file_where_names_do_not_speak(files: str) -> None:
-    """Layers, optimizers and families of operations are found by their names."""
+def test_architecture_names_every_file_whose_name_does_not_explain_it(files: str) -> None:
+    """The files of layers, optimizers and families of operations are left out: their names say enough."""
     words = set(re.findall(r"\w+", (ROOT / "docs" / "architecture.md").read_text()))
     found = {path.stem for path in (ROOT / "src" / "retrograd").glob(files)} - {"__init__", "__main__"}
     assert found
     assert sorted(found - words) == []
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_have_targets() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
     assert len(links) > 50
@@ -127,7 +127,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Whether the file is there, and the heading in it, by the name that GitHub gives it."""
+    """Whether the file exists and has the heading under the name that GitHub gives it."""
     name, _, heading = link.partition("#")
     target = page.parent / name if name else page
     if not target.exists() or not heading:
@@ -136,7 +136,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
     return heading in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_readme_example_prints_what_it_says() -> None:
+def test_readme_example_prints_the_shown_output() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     expected = re.findall(r"print\(.*?\)\s+# (.*)", block)
     assert expected

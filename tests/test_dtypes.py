@@ -24,17 +24,17 @@ UNSUPPORTED = ["uint16", "uint32", "uint64", "O", "U3", "S2", "M8[s]", "m8[s]", 
 if np.dtype("longdouble") == np.dtype("float64"):  # they are one type on Windows
     UNSUPPORTED.remove("longdouble")
 
-# What no data type equals.
+# Values that equal no data type.
 STRANGERS = [None, 1, 1.5, "float32", "retrograd.float32", "no such type", object(), float, str, np.floating]
 STRANGERS += [np.generic, np.zeros, [], {}, np.dtype("O"), np.dtype("i4,f4"), np.uint16, np.dtype("uint16")]
 STRANGERS += [torch.float32]
 
-# What names no data type.
+# Values that name no data type.
 NO_DTYPES = [None, 1, 1.0, "f4", "float", "Float32", "", "retrograd.float32", str, object, list, [], {}, object()]
 NO_DTYPES += [np.floating, np.generic, np.zeros(2), np.float32(1), np.dtype("float32").newbyteorder()]
 NO_DTYPES += [ctypes.c_float, torch.float32]
 
-# torch warns that its complex32 is experimental; it is met here only as a type.
+# torch warns that its complex32 is experimental; here only the type is used.
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 
 
@@ -67,7 +67,7 @@ def set_defaults(name):
 
 class TestDtype:
     @pytest.mark.parametrize("name", NAMES)
-    def test_attributes_are_torchs(self, name):
+    def test_attributes_match_torch(self, name):
         a, b = ours(name), theirs(name)
         assert isinstance(a, dtypes.dtype)
         assert a.name == torch_name(b)
@@ -77,7 +77,7 @@ class TestDtype:
         assert a.to_real().name == torch_name(b.to_real())
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_attributes_are_numpys(self, name):
+    def test_attributes_match_numpy(self, name):
         a, b = ours(name), np.dtype(name)
         assert a.numpy is a.dtype is a.__numpy_dtype__
         assert a.numpy == b == torch.empty(0, dtype=theirs(name)).numpy().dtype
@@ -98,12 +98,12 @@ class TestDtype:
         assert ours(alias) is ours(torch_name(theirs(alias)))
 
     @pytest.mark.parametrize("name", ["uint16", "uint32", "uint64", "complex32", "chalf", "bfloat16"])
-    def test_absent(self, name):
+    def test_unsupported_dtypes_are_absent(self, name):
         assert not hasattr(dtypes, name)
         with pytest.raises(TypeError, match=name):
             dtypes.as_dtype(name)
 
-    def test_all_lists_the_types(self):
+    def test_all_lists_every_dtype(self):
         assert set(NAMES + ALIASES) < set(dtypes.__all__)
         assert all(hasattr(dtypes, n) for n in dtypes.__all__)
 
@@ -127,13 +127,13 @@ class TestDtype:
             assert (ours(name) == other) is False
             assert (ours(name) != other) is True
 
-    def test_other_byte_order_is_another_type(self):
+    def test_other_byte_order_is_another_dtype(self):
         swapped = np.dtype("float32").newbyteorder()
         assert ours("float32") != swapped
         assert ours("float32") == np.dtype("float32").newbyteorder("=")
 
     @pytest.mark.parametrize("code", "bBhHiIlLqQefdFD?")
-    def test_equal_to_scalar_types_of_c(self, code):
+    def test_equal_to_every_scalar_type_of_c(self, code):
         # On each platform two of C's integer types are the same dtype but have two scalar types.
         for name in NAMES:
             assert (ours(name) == np.dtype(code).type) is (np.dtype(name) == np.dtype(code))
@@ -160,7 +160,7 @@ class TestDtype:
             dtypes.dtype()
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_numpy_takes_it_as_dtype(self, name):
+    def test_numpy_accepts_it_as_a_dtype(self, name):
         a, expected = ours(name), np.dtype(name)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -228,10 +228,10 @@ class TestFromNumpyDtype:
         array = np.zeros(1, x)
         with pytest.raises(TypeError) as error:
             dtypes.from_numpy_dtype(array.dtype)
-        if array.dtype.kind != "u":  # torch has the wide unsigned types
+        if array.dtype.kind != "u":  # torch has the wider unsigned types
             with pytest.raises(TypeError) as expected:
                 torch.from_numpy(array)
-            # what to do may follow
+            # advice may follow
             said = str(error.value).partition(" and bool.")
             assert "".join(said[:2]) == str(expected.value).replace("uint64, uint32, uint16, ", "")
 
@@ -276,7 +276,7 @@ class TestDefault:
         self.check_refused(ours(name), theirs(name))
 
     @pytest.mark.parametrize("x", ["float32", np.float32, np.dtype("float32"), float, None, 1.0], ids=repr)
-    def test_refuses_what_is_no_dtype(self, x):
+    def test_refuses_values_that_are_not_dtypes(self, x):
         self.check_refused(x, x)
 
     @staticmethod
@@ -309,7 +309,7 @@ class TestLimits:
         for attribute in IINFO:
             assert getattr(a, attribute) == getattr(b, attribute), attribute
             assert type(getattr(a, attribute)) is type(getattr(b, attribute)), attribute
-        # torch prints six digits of the limits; they are whole here.
+        # torch prints six digits of the limits; here all digits are printed.
         assert repr(a) == str(a) == f"iinfo(min={b.min}, max={b.max}, dtype={b.dtype})"
 
     @pytest.mark.parametrize("name", FLOATS)
@@ -365,7 +365,7 @@ class TestPairs:
         assert dtypes.can_cast(ours(x), ours(y)) is torch.can_cast(theirs(x), theirs(y))
         assert dtypes.can_cast(x, np.dtype(y)) is torch.can_cast(theirs(x), theirs(y))
 
-    def test_refuse_what_is_no_dtype(self):
+    def test_promotion_refuses_values_that_are_not_dtypes(self):
         for f in (dtypes.promote_types, dtypes.can_cast):
             for pair in ((None, "int8"), ("int8", None), (np.uint16, "int8"), ("int8", 3)):
                 with pytest.raises(TypeError):
@@ -376,7 +376,7 @@ SCALARS = [True, 3, 2.5, 1.5 + 2j]
 
 
 def operand(spec, to_torch):
-    """Build an operand from its description: a Python number, or a dtype's name and a shape."""
+    """Build an operand from a Python number, or from the name of a dtype and a shape."""
     if not isinstance(spec, tuple):
         return spec
     name, shape = spec
@@ -426,7 +426,7 @@ class TestResultDtype:
 
     @pytest.mark.parametrize("x", NAMES)
     def test_numpy_scalar_is_zero_dimensional(self, x):
-        # np.float64 and np.complex128 are subclasses of Python's types and must not be taken for those.
+        # np.float64 and np.complex128 are subclasses of Python's types but must not count as those.
         scalar = np.dtype(x).type(1)
         for y, shape in itertools.product(NAMES, SHAPES):
             other = np.ones(shape, y)
@@ -443,7 +443,7 @@ class TestResultDtype:
     @pytest.mark.parametrize("x", NAMES)
     @pytest.mark.parametrize("default", ["float32", "float64"])
     def test_three_arrays(self, x, default):
-        # The meta device computes types without kernels, and so lets addcmul take bool.
+        # The meta device computes dtypes without kernels, so addcmul accepts bool there.
         set_defaults(default)
         for y, z in itertools.product(NAMES, repeat=2):
             for shapes in itertools.product([(), (2,)], repeat=3):
@@ -464,8 +464,8 @@ class TestResultDtype:
 
     @pytest.mark.parametrize("default", FLOATS)
     def test_all_three_categories(self, default):
-        # No operation takes all three, so the last two are combined in a tensor of no dimensions first. That is the
-        # rule itself, except that torch then knows the number's kind only by the result.
+        # No operation takes all three, so the last two are first combined in a zero-dimensional tensor. That is the
+        # rule itself, except that torch then knows the kind of the number only from the result.
         set_defaults(default)
         for x, y, number in itertools.product(NAMES, NAMES, SCALARS):
             zero_dim = torch.result_type(operand((y, ()), True), number)
@@ -479,7 +479,7 @@ class TestResultDtype:
             check_result((x, (2,)), number)
 
     def test_huge_int(self):
-        # NumPy's own rules would look at the value; an int is an int64 here whatever its size.
+        # NumPy's own rules look at the value; here an int is an int64 whatever its size.
         assert dtypes.result_dtype(np.ones(2, "int8"), 2**100) == np.dtype("int8")
 
     def test_subclasses_of_pythons_numbers(self):
@@ -508,7 +508,7 @@ class TestResultDtype:
             assert dtypes.result_dtype(Array(x, i), Array(y, j)) == expected
             assert dtypes.result_dtype(Array(x, i), np.ones((1,) * j, y)) == expected
 
-    def test_the_default_dtype_is_never_remembered(self):
+    def test_results_with_the_default_dtype_are_not_cached(self):
         array = np.ones(2, "int32")
         for name in FLOATS * 2:
             dtypes.set_default_dtype(ours(name))
@@ -533,13 +533,13 @@ class TestResultDtype:
     def test_unsupported_dtype(self, name):
         array = np.zeros(2, name)
         for operands in ((array,), (array, array), (array, 1), (np.ones(2), array), (array[0:1].reshape(()), True)):
-            for _ in range(2):  # an error must not be remembered as a result
+            for _ in range(2):  # an error must not be cached as a result
                 with pytest.raises(TypeError, match="can't convert"):
                     dtypes.result_dtype(*operands)
 
 
 def test_import_is_light():
-    """The module needs NumPy only, and works although it shadows Python's types."""
+    """The module needs only NumPy and works although it shadows Python's types."""
     code = "import sys, importlib.util as u; s = u.spec_from_file_location('m', sys.argv[1]);"
     code += "m = u.module_from_spec(s); s.loader.exec_module(m);"
     code += "print(*{n.partition('.')[0] for n in sys.modules if n.partition('.')[0] in {'scipy', 'cupy', 'torch'}})"
@@ -550,8 +550,8 @@ def test_import_is_light():
 
 
 @pytest.mark.parametrize("code", "?bBhHiIlLqQefdgFDG")
-def test_a_scalar_type_means_what_its_dtype_means(code: str) -> None:
-    """Which of C's types are one dtype differs between systems: long double is double on Windows, long is int there."""
+def test_scalar_types_of_c_mean_the_dtype_of_their_size(code: str) -> None:
+    """Sizes differ between systems: on Windows, long double is double and long is int."""
 
     def meaning(x):
         try:

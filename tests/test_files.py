@@ -1,4 +1,4 @@
-"""Tensors in files: back as they were, readable by others, and never a program."""
+"""Tensors in files come back unchanged, other libraries can read them, and loading never runs code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def same(x: Any, y: Any) -> bool:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_every_dtype_and_shape(tmp_path: Path, ending: str) -> None:
+def test_save_and_load_every_dtype_and_shape(tmp_path: Path, ending: str) -> None:
     rng = np.random.default_rng(0)
     tensors = {}
     for name in [*DTYPES, *(["complex128"] if ending == "npz" else [])]:
@@ -59,11 +59,11 @@ def test_every_dtype_and_shape(tmp_path: Path, ending: str) -> None:
     loaded = rg.load(tmp_path / f"x.{ending}")
     assert set(loaded) == set(tensors)
     assert all(same(loaded[name], tensor) for name, tensor in tensors.items())
-    loaded["float323"].add_(1)  # the memory is its own
+    loaded["float323"].add_(1)  # the memory is not shared
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_whole_checkpoint(tmp_path: Path, ending: str) -> None:
+def test_save_and_load_a_training_checkpoint(tmp_path: Path, ending: str) -> None:
     net = model()
     optimizer = rg.optim.Adam(net.parameters(), lr=0.01, amsgrad=True)
     scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, [2, 2, 4], gamma=0.5)
@@ -120,15 +120,15 @@ NESTED = st.recursive(
 
 
 @given(NESTED, st.sampled_from(FORMATS))
-def test_anything_nested_comes_back(tmp_path_factory: pytest.TempPathFactory, thing: Any, ending: str) -> None:
+def test_save_and_load_nested_containers(tmp_path_factory: pytest.TempPathFactory, thing: Any, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"nested.{ending}"
     rg.save(thing, path)
     assert same(rg.load(path), thing)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_arrays_beside_tensors(tmp_path: Path, ending: str) -> None:
-    """As checkpoints hold them: predictions, and the states of the generators of random numbers."""
+def test_save_and_load_numpy_arrays(tmp_path: Path, ending: str) -> None:
+    """Checkpoints contain arrays such as predictions and the states of random generators."""
     thing = {
         "model": {"weight": rg.ones(2)},
         "predictions": np.arange(6.0).reshape(2, 3).T,
@@ -141,21 +141,21 @@ def test_arrays_beside_tensors(tmp_path: Path, ending: str) -> None:
     assert found.pop("big-endian").tolist() == [1, 2]
     assert same(found, thing)
     np.random.RandomState().set_state(found["numpy"])
-    found["predictions"] += 1  # the memory is its own
+    found["predictions"] += 1  # the memory is not shared
     rg.save({"a": np.ones(2), "b": np.zeros(1)}, tmp_path / f"x.{ending}")
     assert same(rg.load(tmp_path / f"x.{ending}"), {"a": np.ones(2), "b": np.zeros(1)})
     rg.save(np.ones(2), tmp_path / f"x.{ending}")
     assert same(rg.load(tmp_path / f"x.{ending}"), np.ones(2))
 
 
-def test_names_that_look_alike(tmp_path: Path) -> None:
+def test_keys_that_could_collide_in_a_file(tmp_path: Path) -> None:
     thing = {"a": {"b": rg.ones(1)}, "a.b": rg.zeros(1), "__structure__": rg.ones(2), "file": rg.ones(3)}
     for ending in FORMATS:
         rg.save(thing, tmp_path / f"x.{ending}")
         assert same(rg.load(tmp_path / f"x.{ending}"), thing)
 
 
-def test_npz_is_numpys_and_torch_reads_it(tmp_path: Path) -> None:
+def test_npz_files_are_readable_by_numpy(tmp_path: Path) -> None:
     net = model()
     rg.save(net.state_dict(), tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz", allow_pickle=False) as file:
@@ -170,8 +170,8 @@ def test_npz_is_numpys_and_torch_reads_it(tmp_path: Path) -> None:
     assert same(fresh.state_dict()["2.bias"], net.state_dict()["2.bias"])
 
 
-def test_safetensors_is_as_described(tmp_path: Path) -> None:
-    """Read by hand, as the description of the format says."""
+def test_safetensors_files_follow_the_format(tmp_path: Path) -> None:
+    """Read the bytes as the description of the format says."""
     tensors = {"b": rg.arange(3, dtype=rg.int64), "a": rg.tensor([[1.5, 2.5]]), "flag": rg.tensor(True)}
     rg.save(tensors, tmp_path / "x.safetensors")
     data = (tmp_path / "x.safetensors").read_bytes()
@@ -189,7 +189,7 @@ def test_safetensors_is_as_described(tmp_path: Path) -> None:
     assert [start for start, _ in ends] == [0, *(stop for _, stop in ends[:-1])] and ends[-1][1] == len(body)
 
 
-def test_safetensors_of_others(tmp_path: Path) -> None:
+def test_safetensors_files_are_exchanged_with_the_library(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.torch")
     theirs = {"x": torch.randn(3, 4), "n": torch.arange(3), "half": torch.randn(5).bfloat16()}
     library.save_file(theirs, tmp_path / "t.safetensors", metadata={"format": "pt"})
@@ -216,13 +216,13 @@ def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:
 
 
 class Bomb:
-    """What runs code where it is unpickled."""
+    """Runs code when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return print, ("it ran",)
 
 
-def test_nothing_in_a_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loading_a_file_runs_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "x.npz", x=np.array([Bomb()], dtype=object))
     (tmp_path / "y.npz").write_bytes(pickle.dumps(Bomb()))
     for name in ("x.npz", "y.npz"):
@@ -232,7 +232,7 @@ def test_nothing_in_a_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_damaged_files(tmp_path: Path, ending: str) -> None:
+def test_damaged_files_raise(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"x.{ending}"
     rg.save({"x": rg.arange(100.0), "y": {"z": rg.ones(50)}}, path)
     whole = path.read_bytes()
@@ -256,13 +256,13 @@ def test_damaged_files(tmp_path: Path, ending: str) -> None:
         b'{"__metadata__": {"__structure__": "[\\"tensor\\", \\"y\\"]"}}',
     ],
 )
-def test_lying_headers(tmp_path: Path, header: bytes) -> None:
+def test_inconsistent_safetensors_headers_raise(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     with pytest.raises(ValueError, match=r"x\.safetensors"):
         rg.load(tmp_path / "x.safetensors")
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_misuse_of_save_and_load_raises(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.npy: files are \.npz, \.safetensors or"):
         rg.save({}, tmp_path / "x.npy")
     with pytest.raises(TypeError, match=r"save: a\.1 is of type range"):
@@ -286,7 +286,7 @@ def test_mistakes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_paths_may_be_bytes(tmp_path: Path) -> None:
+def test_save_and_load_accept_paths_of_bytes(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "x.pt")
     rg.save({"x": rg.ones(2)}, path)  # type: ignore[arg-type]
     assert same(rg.load(path), {"x": rg.ones(2)})  # type: ignore[arg-type]
@@ -304,7 +304,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_threads_that_save_to_one_file(ending: str, tmp_path: Path) -> None:
+def test_threads_saving_to_one_file(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{ending}"
 
     def save(number: int) -> None:
@@ -312,13 +312,13 @@ def test_threads_that_save_to_one_file(ending: str, tmp_path: Path) -> None:
             rg.save({"x": rg.full((5000,), float(number))}, path)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(save, range(4)))  # raises what a thread has raised
+        list(pool.map(save, range(4)))  # raises the error of a thread
     x = rg.load(path)["x"]
     assert bool((x == x[0]).all())
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_zip_members_are_stored_plainly(tmp_path: Path) -> None:
+def test_npz_members_are_named_after_the_keys(tmp_path: Path) -> None:
     rg.save({"x": rg.ones(2)}, tmp_path / "x.npz")
     with zipfile.ZipFile(tmp_path / "x.npz") as file:
         assert file.namelist() == ["x.npy"]

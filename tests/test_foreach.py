@@ -1,4 +1,4 @@
-"""Functions of lists of tensors, as torch has them."""
+"""The ``_foreach_`` functions on lists of tensors, compared with torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BINARY = {"add", "clamp_max", "clamp_min", "div", "maximum", "minimum", "mul", "
 
 
 def arguments(m: Any, operation: str) -> list[tuple[Any, ...]]:
-    """What a function may be called with, beside the list."""
+    """Return the arguments besides the list."""
     others = [m.tensor([0.5, 2.0]), m.tensor([[1.5]]), m.tensor(0.25)]
     if operation in BINARY:
         return [(others,), (2.0,), ([1.0, 2.0, 3.0],)]
@@ -32,7 +32,7 @@ def arguments(m: Any, operation: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", sorted({name for name in dir(torch) if name.startswith("_foreach_")} - LEFT_OUT))
-def test_every_function_of_torchs(name: str) -> None:
+def test_every_foreach_function_of_torch(name: str) -> None:
     def called(m: Any) -> list[Any]:
         results = []
         for args in arguments(m, name.removeprefix("_foreach_").removesuffix("_")):
@@ -49,7 +49,7 @@ def test_every_function_of_torchs(name: str) -> None:
 
 
 @parity
-def test_lists_of_other_lengths_and_options(m: Any) -> Any:
+def test_foreach_options_and_lists_of_different_lengths(m: Any) -> Any:
     tensors = [m.ones(2), m.ones(1)]
     return [
         attempt(lambda: m._foreach_add(tensors, [1.0])),
@@ -62,7 +62,7 @@ def test_lists_of_other_lengths_and_options(m: Any) -> Any:
 
 
 @parity
-def test_gradients_flow(m: Any) -> Any:
+def test_foreach_functions_are_differentiable(m: Any) -> Any:
     x, y = m.tensor([1.0, 2.0], requires_grad=True), m.tensor(3.0, requires_grad=True)
     first, second = m._foreach_mul([x, y], [y, x.sum()])
     (first.sum() + second).backward()

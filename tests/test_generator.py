@@ -47,18 +47,18 @@ DRAWS = [
 
 
 @pytest.mark.parametrize("draw", DRAWS, ids=[str(k) for k in range(len(DRAWS))])
-def test_reproducible(draw):
+def test_same_seed_gives_the_same_numbers(draw):
     one, two = rg.Generator().manual_seed(7), rg.Generator().manual_seed(7)
     state = rg.get_rng_state().tolist()
     first, second = draw(one).tolist(), draw(one).tolist()
     assert draw(two).tolist() == first != second
-    assert rg.get_rng_state().tolist() == state  # the default generator is not touched
+    assert rg.get_rng_state().tolist() == state  # the default generator does not change
     rg.manual_seed(7)
     assert draw(None).tolist() == first
     assert draw(None).tolist() == second
 
 
-def test_seeds():
+def test_seeding_a_generator():
     g = rg.Generator()
     assert g.initial_seed() == torch.Generator().initial_seed()
     assert rg.rand(3, generator=g).tolist() == rg.rand(3, generator=rg.Generator()).tolist()
@@ -92,11 +92,11 @@ def test_seeds():
     lambda lib: lib.set_rng_state(lib.get_rng_state()),
     lambda lib: str(lib.get_rng_state().dtype)[-5:],
 )
-def test_arguments_of_generators(call):
+def test_invalid_generator_arguments_raise(call):
     compare_but_values(call)
 
 
-def test_states():
+def test_state_of_a_generator():
     g = rg.Generator().manual_seed(1)
     rg.rand(3, generator=g)  # three numbers of 32 bits: half of a 64-bit one is kept
     state, copy = g.get_state(), g.clone_state()
@@ -106,7 +106,9 @@ def test_states():
     assert g.set_state(state) is g
     assert rg.rand(5, generator=g).tolist() == expected
     assert g.initial_seed() == copy.initial_seed() == 1
-    state.fill_(0)  # a copy, not the generator's own
+    before = g.get_state().tolist()
+    state.fill_(0)  # a copy, not the state of the generator
+    assert g.get_state().tolist() == before
     assert rg.Generator().set_state(rg.Generator().get_state()).initial_seed() == rg.Generator().initial_seed()
 
 
@@ -127,13 +129,13 @@ def test_fork_rng():
     assert rg.get_rng_state().tolist() != before
 
 
-def test_independent_generators():
+def test_generators_are_independent():
     a, b = (rg.rand(20000, generator=rg.Generator().manual_seed(k), dtype=rg.float64).numpy() for k in (0, 1))
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
     assert not np.isin(a, b).any()
 
 
-def test_threads_never_get_the_same_numbers():
+def test_threads_get_different_numbers():
     rg.manual_seed(5)
     drawn: list[np.ndarray] = []
 
@@ -151,7 +153,7 @@ def test_threads_never_get_the_same_numbers():
     assert np.array_equal(np.sort(together), np.sort(rg.rand(8 * 50 * 200, dtype=rg.float64).numpy()))
 
 
-def test_states_are_whole_while_threads_draw():
+def test_state_is_consistent_while_threads_draw():
     stop = threading.Event()
 
     def work():
@@ -172,7 +174,7 @@ def test_states_are_whole_while_threads_draw():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_forked_child_draws_while_its_parent_does():
+def test_forked_child_can_draw_while_its_parent_draws():
     rg.rand(1)  # makes NumPy's generator
     holding, ended = threading.Event(), threading.Event()
 
@@ -196,8 +198,8 @@ def test_a_forked_child_draws_while_its_parent_does():
     assert code == 0
 
 
-def test_on_other_array_modules(monkeypatch):
-    """There the numbers are the same: drawn on the CPU, and copied."""
+def test_numbers_are_drawn_on_the_cpu_and_copied_to_other_devices(monkeypatch):
+    """So the numbers are the same on every device."""
     rg.manual_seed(11)
     expected = [rg.zeros(4).normal_().tolist(), rg.zeros(4).bernoulli_(0.5).tolist()]
     copies = []
@@ -209,7 +211,7 @@ def test_on_other_array_modules(monkeypatch):
     monkeypatch.setattr(sampling, "module_of", lambda array: types.SimpleNamespace(asarray=asarray))
     rg.manual_seed(11)
     assert [rg.zeros(4).normal_().tolist(), rg.zeros(4).bernoulli_(0.5).tolist()] == expected
-    assert len(copies) == 1  # what fills an array is written into it at once
+    assert len(copies) == 1  # functions that fill an array write into it directly
 
 
 def test_import_does_not_load_numpy_random():

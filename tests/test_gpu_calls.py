@@ -1,6 +1,6 @@
-"""What training steps ask of a GPU: few calls, whatever the size of the batch, and nothing copied to or from it.
+"""A training step makes few calls to the GPU, whatever the batch size, and copies nothing to or from it.
 
-On :mod:`tests.strict_cupy`, which counts; what is computed is for :mod:`tests.test_on_gpu` to say.
+These tests run on :mod:`tests.strict_cupy`, which counts calls; :mod:`tests.test_on_gpu` checks the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def training(model: Any, x: Any, loss: Callable[[Any], Any], optimizer: Any = rg
 
 
 def counts_of(step: Callable[[], Any]) -> Counter[Call]:
-    """Of the third step, when nothing is made for the first time any more."""
+    """Return the counts of the third step; earlier ones create things only once."""
     step()
     step()
     with counted() as counts:
@@ -76,15 +76,15 @@ STEPS = [perceptron, convolutions, transformer]
 
 
 @pytest.mark.parametrize("make", STEPS)
-def test_nothing_is_copied_between_the_computer_and_the_gpu(make: Callable[[int], Callable[[], None]]) -> None:
+def test_training_step_copies_nothing_to_or_from_the_gpu(make: Callable[[int], Callable[[], None]]) -> None:
     found = totals(counts_of(make(3)))
     assert found[COPY_IN] == 0
-    # one number tells that all targets are classes
+    # one number says whether all targets are classes
     assert found[COPY_OUT] == (1 if make is perceptron else 0)
 
 
 @pytest.mark.parametrize("make", STEPS)
-def test_calls_do_not_depend_on_the_batch(make: Callable[[int], Callable[[], None]]) -> None:
+def test_number_of_gpu_calls_does_not_depend_on_the_batch_size(make: Callable[[int], Callable[[], None]]) -> None:
     threads = rg.get_num_threads()
     rg.set_num_threads(4)
     try:
@@ -93,7 +93,7 @@ def test_calls_do_not_depend_on_the_batch(make: Callable[[int], Callable[[], Non
         rg.set_num_threads(threads)
 
 
-def test_a_parameter_takes_one_kernel() -> None:
+def test_optimizer_step_takes_one_kernel_per_parameter() -> None:
     parameters = [rg.randn(n, device="cuda", requires_grad=True) for n in (3, 5)]
     for optimizer in (rg.optim.Adam(parameters), rg.optim.SGD(parameters)):
         for each in parameters:
@@ -101,14 +101,14 @@ def test_a_parameter_takes_one_kernel() -> None:
         assert totals(counts_of(optimizer.step))[KERNEL] == len(parameters)
 
 
-def test_blocks_and_threads() -> None:
+def test_gpu_arrays_use_one_block_and_one_thread() -> None:
     on_gpu, on_cpu = rg.ones(3, device="cuda")._data, np.ones(3)
     assert (block_size(100, on_cpu), block_size(100, on_gpu)) == (100, ON_GPU)
     assert (threads_for(on_cpu), threads_for(on_gpu)) == (rg.get_num_threads(), 1)
 
 
-def test_gradients_of_leaves_are_their_own() -> None:
-    """A leaf keeps a gradient as it is only if nobody else has it."""
+def test_leaves_do_not_share_gradients() -> None:
+    """A leaf keeps an array as its gradient only if nothing else refers to it."""
     a, b = (rg.ones(4, device="cuda", requires_grad=True) for _ in range(2))
     g = rg.full((4,), 2.0, device="cuda")
     (a + b).backward(g)
@@ -129,7 +129,7 @@ def test_gradients_of_leaves_are_their_own() -> None:
     assert factor.cpu().tolist() == [3.0] * 4
 
 
-def test_positions_that_are_known_to_be_within_bounds() -> None:
+def test_take_within_and_put_within_copy_nothing_from_the_gpu() -> None:
     x, places = np.arange(6.0), np.array([4, 0])
     rows = x.reshape(3, 2)
     on_gpu, on_places = (rg.from_numpy(each).to("cuda")._data for each in (x, places))
@@ -148,7 +148,7 @@ def _combined(x: Any, factor: Any, shift: float, out: Any = None) -> Any:
     return np.add(np.multiply(x, factor, out=out), np.sqrt(shift), out=out)
 
 
-def test_a_function_that_is_one_kernel() -> None:
+def test_fused_function_is_one_kernel() -> None:
     x, factor = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[2], [3]], np.float32)
     expected = _combined(x, factor, 4.0)
     operands = [rg.from_numpy(each).to("cuda")._data for each in (x, factor)]
@@ -163,7 +163,7 @@ def test_a_function_that_is_one_kernel() -> None:
         np.testing.assert_array_equal(found.get(), expected)
 
 
-def test_a_kernel_is_of_one_dtype() -> None:
+def test_elementwise_kernel_refuses_mixed_dtypes() -> None:
     kernel = ElementwiseKernel("T x", "T y", "y = x")
     single, double = (rg.ones(2, dtype=dtype, device="cuda")._data.array for dtype in (rg.float32, rg.float64))
     with pytest.raises(TypeError, match="mismatched"):
@@ -172,7 +172,7 @@ def test_a_kernel_is_of_one_dtype() -> None:
         ElementwiseKernel("float32 x", "T y", "y = x")
 
 
-def test_what_is_counted() -> None:
+def test_counted_calls_of_the_stand_in() -> None:
     x = rg.ones(2, 3, device="cuda")._data
     with counted() as counts:
         np.exp(x)
@@ -189,7 +189,7 @@ def test_what_is_counted() -> None:
     assert all(call.caller.startswith("test_gpu_calls.py") for call in counts)
 
 
-def test_methods_work_on_the_gpu_of_their_array() -> None:
+def test_methods_run_on_the_gpu_of_their_array() -> None:
     x = rg.ones(2, 3, device="cuda:1")._data
     for made in (x.T.reshape(6), x.copy(), x.astype(np.float64), x[0], x[0].reshape(3, 1)):
         assert made.device.id == 1

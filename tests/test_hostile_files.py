@@ -1,4 +1,4 @@
-"""Files that are damaged or mean harm are refused by one ValueError, at once and in little memory."""
+"""Damaged or malicious files raise one ValueError, quickly and without using much memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd._damage import _MOST_DEFLATED
 
 
 def archive(pickled: bytes, storage: bytes = bytes(8)) -> io.BytesIO:
@@ -63,14 +64,14 @@ def with_attribute(name: str, value: bytes) -> bytes:
 
 
 def array_with(state: bytes) -> bytes:
-    """The pickle of an array of NumPy with any state."""
+    """Return the pickle of a NumPy array with the given state."""
     return b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85" + text("b") + b"tR" + state + b"b."
 
 
 FLOATS = b"cnumpy\ndtype\n" + text("f4") + b"\x85R"
 BYTES = b"c_codecs\nencode\n" + text("abcd") + text("latin1") + b"\x86R"
 HUGE = b"\x8a\x0a" + bytes(9) + b"\1"  # 2**72
-# each pair is twice the one before, by memory of a few hundred bytes: its hash and its text take 2**200 steps
+# each pair contains the previous one twice, in a few hundred bytes: its hash and its text take 2**200 steps
 PAIRS = b")" + b"q\0h\0\x86" * 200
 DEEP = b")" + b"\x85" * 200_000
 REPEATED = (
@@ -99,7 +100,7 @@ REPEATED = (
     ],
     ids=lambda pickled: f"{len(pickled)} bytes",
 )
-def test_little_that_would_become_much(pickled: bytes) -> None:
+def test_small_pickles_that_expand_hugely_raise(pickled: bytes) -> None:
     with pytest.raises(ValueError, match="the open file cannot be read") as caught:
         rg.load(archive(pickled))
     assert len(str(caught.value)) < 1000
@@ -132,13 +133,13 @@ def test_little_that_would_become_much(pickled: bytes) -> None:
         b"ctorch._tensor\n_rebuild_from_type_v2\n(" * 5000 + b"tR" * 5000 + b".",
     ],
 )
-def test_odd_arguments(pickled: bytes) -> None:
+def test_unexpected_arguments_in_pickles_raise(pickled: bytes) -> None:
     with pytest.raises(ValueError, match="the open file cannot be read"):
         rg.load(archive(pickled))
 
 
-def test_numpy_is_told_no_addresses() -> None:
-    """NumPy would read memory wherever an attribute of that name says."""
+def test_array_interface_attributes_in_files_are_refused() -> None:
+    """NumPy would read memory at the address in an attribute of that name."""
     address = b"}" + text("data") + b"K\1\x88\x86s"
     for name in ("__array_interface__", "__array_struct__", "__array_priority__", "__dlpack__"):
         with pytest.raises(ValueError, match=f"it sets {name} of a tensor"):
@@ -150,7 +151,7 @@ def test_numpy_is_told_no_addresses() -> None:
         rg.save(x, io.BytesIO())
 
 
-def test_negated_conjugates_of_one_storage_take_its_memory_once() -> None:
+def test_conjugate_and_negative_views_take_the_memory_of_their_storage_once() -> None:
     bits = b"}(" + text("conj") + b"\x88" + text("neg") + b"\x88u"
     complex_one = tensor(b"K\1\x85", b"K\1\x85", metadata=bits).replace(b"FloatStorage", b"ComplexFloatStorage")
     complex_one = complex_one.replace(b"J\2\0\0\0", b"J\1\0\0\0")
@@ -185,20 +186,20 @@ def described(shape: str, kind: str = "'<f8'") -> str:
 
 
 def with_flag(data: bytes, bit: int) -> bytes:
-    """The same zip file, its first member with a flag."""
+    """Return the same zip file with a flag set on its first member."""
     at = data.index(b"PK\1\2") + 8
     return data[:at] + bytes([data[at] | bit]) + data[at + 1 :]
 
 
 def with_comment(data: bytes) -> bytes:
-    """The same zip file, in which all of the directory after the first member is a comment on this."""
+    """Return the same zip file with all of the directory after its first member turned into a comment."""
     at = data.index(b"PK\1\2")
     rest = data.index(b"PK\5\6") - data.index(b"PK\1\2", at + 1)
     return data[: at + 32] + rest.to_bytes(2, "little") + data[at + 34 :]
 
 
 def overlapping() -> bytes:
-    """Members that share their bytes: a file of 1 MB that says it is one of 100."""
+    """Return a file of 1 MB whose overlapping members claim 100 MB."""
     data = npy(np.zeros(2**17))
     whole = zipped(("a.npy", data))
     start = whole.index(b"PK\1\2")
@@ -238,14 +239,14 @@ ARCHIVES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_archives(name: str, tmp_path: Path) -> None:
+def test_malicious_zip_archives_raise(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(ARCHIVES[name])
     with pytest.raises(ValueError, match=r"x\.npz"):
         rg.load(path)
 
 
-def test_a_small_file_is_not_inflated() -> None:
+def test_small_zip_member_is_not_inflated_to_a_huge_one() -> None:
     bomb = zipped(("archive/data.pkl", bytes(10**8)), method=zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match="is compressed"):
         rg.load(io.BytesIO(bomb))
@@ -277,7 +278,7 @@ ENTRY = '{"dtype": "F32", "shape": [1], "data_offsets": [%d, %d]}'
     ],
     ids=lambda header: header[:70],
 )
-def test_headers(header: str, tmp_path: Path) -> None:
+def test_malicious_safetensors_headers_raise(header: str, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(8))
     with pytest.raises(ValueError, match=r"x\.safetensors") as caught:
@@ -294,7 +295,7 @@ def test_headers(header: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_descriptions(description: Any, tmp_path: Path) -> None:
+def test_malicious_structure_descriptions_raise(description: Any, tmp_path: Path) -> None:
     header = json.dumps({"__metadata__": {"__structure__": json.dumps(description)}})
     path = tmp_path / "x.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
@@ -302,7 +303,7 @@ def test_descriptions(description: Any, tmp_path: Path) -> None:
         rg.load(path)
 
 
-# --- chance -----------------------------------------------------------------------------------------------------------
+# --- random damage ----------------------------------------------------------------------------------------------------
 
 
 def flipped(data: bytes, chance: random.Random) -> bytes:
@@ -330,7 +331,7 @@ def things() -> dict[str, Any]:
 
 
 def members_changed(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """A zip file with a member changed and all checks of its own in order."""
+    """Return a zip file with a changed member and valid checksums."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         members = [(member, file.read(member)) for member in file.namelist()]
     return zipped((members[0][0], change(members[0][1])), *members[1:])
@@ -339,8 +340,10 @@ def members_changed(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
 @pytest.mark.parametrize("change", [flipped, shortened, repeated])
 @pytest.mark.parametrize("inside", [False, True], ids=["file", "member"])
 @pytest.mark.parametrize("ending", ["pt", "npz", "safetensors"])
-def test_damage(ending: str, inside: bool, change: Callable[..., bytes], tmp_path: Path) -> None:
-    """Whatever is read from a damaged file is what was stored, or it is refused."""
+def test_randomly_damaged_files_load_unchanged_data_or_raise(
+    ending: str, inside: bool, change: Callable[..., bytes], tmp_path: Path
+) -> None:
+    """Loading never returns data that differs from what was saved."""
     path = tmp_path / f"x.{ending}"
     rg.save(things(), path)
     whole = path.read_bytes()
@@ -360,16 +363,16 @@ def test_damage(ending: str, inside: bool, change: Callable[..., bytes], tmp_pat
             assert f"x.{ending}" in str(error)
             refused += 1
             continue
-        if not inside and ending != "safetensors":  # whose members have sums to check them by
+        if not inside and ending != "safetensors":  # the members have checksums
             assert repr(found) == repr(things())
     assert refused > 15
 
 
-# --- what cannot be saved ---------------------------------------------------------------------------------------------
+# --- unsupported values -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", ["pt", "npz", "safetensors"])
-def test_refused_when_saved(ending: str, tmp_path: Path) -> None:
+def test_saving_cyclic_or_unsupported_values_raises(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{ending}"
     itself: list[Any] = []
     itself.append(itself)
@@ -380,12 +383,12 @@ def test_refused_when_saved(ending: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_checks_of_zip_files_are_those_of_zlib() -> None:
-    """What deflation makes of nothing but zeros is as small as the reader believes it can be."""
-    assert 10**7 / len(zlib.compress(bytes(10**7), 9)) < 1032
+def test_limit_on_compression_is_that_of_zlib() -> None:
+    """The reader assumes the best ratio that deflate reaches, which is that of zeros."""
+    assert 10**7 / len(zlib.compress(bytes(10**7), 9)) < _MOST_DEFLATED
 
 
-def test_arrays_of_zeros_may_be_compressed(tmp_path: Path) -> None:
+def test_compressed_arrays_of_zeros_can_be_loaded(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", x=np.zeros((1000, 1000)), y=np.asfortranarray(np.arange(6.0).reshape(2, 3)))
     found = rg.load(tmp_path / "x.npz")
     assert found["x"].shape == (1000, 1000)

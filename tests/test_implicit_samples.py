@@ -1,4 +1,4 @@
-"""Samples of the gamma family follow the parameters: against their distribution functions, moments, and torch."""
+"""Gradients of gamma-family samples, checked with distribution functions, moments and torch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LEVELS = np.array([1e-4, 0.02, 0.3, 0.6, 0.95, 0.9999])
 
 
 @pytest.mark.parametrize("a", SIZES)
-def test_a_gamma_sample_stays_at_its_quantile(a: float) -> None:
-    """Moved by its slope for a small step of the concentration, it has the same probability below it."""
+def test_gradient_of_a_gamma_sample_keeps_its_quantile(a: float) -> None:
+    """Moving the sample along its gradient for a small step of the concentration keeps the probability below it."""
     x = stats.gamma.ppf(LEVELS, a)
     moved = stats.gamma.ppf(LEVELS, a + 1e-4 * a) - stats.gamma.ppf(LEVELS, a - 1e-4 * a)
     np.testing.assert_allclose(gamma_slope(np.full_like(x, a), x), moved / (2e-4 * a), rtol=2e-5)
@@ -26,7 +26,7 @@ def test_a_gamma_sample_stays_at_its_quantile(a: float) -> None:
 
 @pytest.mark.parametrize("b", SIZES)
 @pytest.mark.parametrize("a", SIZES)
-def test_a_beta_sample_stays_at_its_quantile(a: float, b: float) -> None:
+def test_gradient_of_a_beta_sample_keeps_its_quantile(a: float, b: float) -> None:
     x = stats.beta.ppf(LEVELS, a, b)
     level, x = LEVELS[x < 1 - 1e-9], x[x < 1 - 1e-9]
     up, down = (stats.beta.ppf(level, a * (1 + step), b) for step in (1e-4, -1e-4))
@@ -34,7 +34,7 @@ def test_a_beta_sample_stays_at_its_quantile(a: float, b: float) -> None:
     np.testing.assert_allclose(beta_slope(np.array(a), np.array(b), x) * (1 - x), moved, rtol=2e-5, atol=1e-13)
 
 
-def test_slopes_are_torchs_as_far_as_those_are_accurate() -> None:
+def test_gradients_of_samples_match_torch() -> None:
     make = np.random.default_rng(0)
     a, b = make.uniform(0.1, 50, (2, 400))
     x, y = make.standard_gamma(a), make.beta(a, b)
@@ -44,7 +44,7 @@ def test_slopes_are_torchs_as_far_as_those_are_accurate() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_slopes_at_the_ends_are_finite(dtype: Any) -> None:
+def test_gradients_of_extreme_samples_are_finite(dtype: Any) -> None:
     tiny, one = np.finfo(dtype).tiny, dtype(1)
     for a in (1e-3, 1.0, 1e6):
         assert np.isfinite(gamma_slope(np.full(2, a, dtype), np.array([tiny, a], dtype))).all()
@@ -65,7 +65,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_have_the_right_mean(name: str) -> None:
+def test_gradients_of_samples_have_the_right_mean(name: str) -> None:
     """The mean gradient of the samples' squares is the gradient of the second moment."""
     rg.manual_seed(0)
     for key in CASES[name]:
@@ -82,7 +82,7 @@ def test_gradients_have_the_right_mean(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_samples_have_a_history_when_they_should(name: str) -> None:
+def test_samples_require_grad_if_a_parameter_does(name: str) -> None:
     parameters = {key: rg.tensor(value, requires_grad=True) for key, value in CASES[name].items()}
     d = getattr(rg.distributions, name)(**parameters)
     assert d.has_rsample
@@ -91,7 +91,7 @@ def test_samples_have_a_history_when_they_should(name: str) -> None:
     assert d.rsample((2,)).dtype == rg.float32
 
 
-def test_nodes_are_named_as_in_torch() -> None:
+def test_grad_fn_names_of_samples_match_torch() -> None:
     for m in (torch, rg):
         a = m.ones(2, requires_grad=True)
         assert m.distributions.Dirichlet(a).rsample().grad_fn.name() in ("DirichletBackward0", "_DirichletBackward")
@@ -99,8 +99,8 @@ def test_nodes_are_named_as_in_torch() -> None:
         assert gamma.next_functions[0][0].name() == "StandardGammaBackward0"
 
 
-def test_there_is_no_second_derivative() -> None:
-    """As in torch, where the error names the kernel."""
+def test_second_derivative_of_samples_raises() -> None:
+    """torch raises too; its error names the kernel."""
     for m in (torch, rg):
         a = m.ones(2, requires_grad=True)
         with pytest.raises((NotImplementedError, RuntimeError), match=r"not implemented|not differentiable"):

@@ -1,4 +1,4 @@
-"""What takes tensors in place of SciPy's functions that do not: named by their complaints, and the same."""
+"""Errors of SciPy functions that do not accept tensors name replacements, and these give the same results."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "logsumexp": {"x": V, "axis": 0},
     "softmax": {"x": V, "axis": 0},
 }
-# what gives factors in another form, or as many numbers as NumPy does
+# replacements that give factors in another form or another number of values
 OTHERWISE = {"cho_factor", "cho_solve", "ldl", "lu_factor", "lstsq", "eig", "eigvals", "norm", "qr"}
 
 
 @pytest.mark.parametrize("function", IN_PLACE_OF_FUNCTIONS)
-def test_what_computes_the_same(function: str) -> None:
+def test_suggested_replacements_equal_scipy(function: str) -> None:
     module, name = function.rsplit(".", 1)
     arguments = ARGUMENTS.get(name, {"A": A})
     tensors = {key: tensor(value) if isinstance(value, np.ndarray) else value for key, value in arguments.items()}
@@ -59,7 +59,7 @@ def test_what_computes_the_same(function: str) -> None:
     if name in OTHERWISE:
         return
     expression, _, definition = re.sub(", if .*", "", instead).partition(" with ")
-    if expression.endswith(name):  # NumPy has it under the same name
+    if expression.endswith(name):  # NumPy has the same name
         expression = f"{expression}({', '.join(arguments)})"
     names: dict[str, Any] = {"numpy": numpy, "retrograd": retrograd, "scipy": scipy, **tensors}
     exec(f"{definition}\nresult = {expression}", names)
@@ -72,7 +72,7 @@ def test_what_computes_the_same(function: str) -> None:
         np.testing.assert_allclose(names["result"].detach(), expected, rtol=1e-9)
 
 
-def test_optimizers_lead_to_those_with_derivatives() -> None:
+def test_scipy_optimize_suggests_retrograd_optimize() -> None:
     optimize = importlib.import_module("scipy.optimize")
     x = tensor(V)
     with pytest.raises(RuntimeError, match=r"scipy\.optimize takes arrays only: retrograd\.optimize has minimize"):
@@ -91,7 +91,7 @@ VECTORS = {"m": np.array([1.0, 2.0]), "C": np.array([[2.0, 0.3], [0.3, 1.0]]), "
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
-def test_the_page_names_the_same_densities(theirs: str, ours: str) -> None:
+def test_densities_on_the_page_equal_scipy(theirs: str, ours: str) -> None:
     names: dict[str, Any] = NUMBERS if theirs[:5] not in ("multi", "diric") else VECTORS
     names = {**names, "n": 5, "np": np}
     density = eval(theirs, {**vars(scipy.stats), **names})
@@ -108,5 +108,5 @@ def test_the_page_names_the_same_densities(theirs: str, ours: str) -> None:
     np.testing.assert_allclose(mine.log_prob(tensor(moved.astype(float))).detach(), expected, rtol=1e-7)
 
 
-def test_the_page_names_many_densities() -> None:
+def test_the_page_lists_many_densities() -> None:
     assert len(PAIRS) > 15

@@ -1,4 +1,4 @@
-"""Errors are part of the interface: torch's class, the operation's name, the values, and what to do."""
+"""Errors are part of the interface: torch's class, the operation's name, the values and advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 import retrograd as rg
 from tests.parity import _family
 
-# What goes wrong, and words that the message must contain.
+# Mistakes, and words that the message must contain.
 MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("shapes", lambda m: m.ones(3) + m.ones(4), ("add", "3", "4")),
     ("shapes in place", lambda m: m.ones(3).mul_(m.ones(2, 3)), ("mul_", "[3]", "[2, 3]")),
@@ -81,7 +81,9 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("mistake", "words"), [pytest.param(m, w, id=name) for name, m, w in MISTAKES])
-def test_mistakes(mistake: Callable[[Any], Any], words: tuple[str, ...]) -> None:
+def test_error_has_the_class_of_torch_and_says_what_is_wrong(
+    mistake: Callable[[Any], Any], words: tuple[str, ...]
+) -> None:
     with pytest.raises(Exception) as expected:
         mistake(torch)
     with pytest.raises(Exception) as got:
@@ -101,12 +103,12 @@ def test_mistakes(mistake: Callable[[Any], Any], words: tuple[str, ...]) -> None
         lambda x: rg.exp(x),
     ],
 )
-def test_a_tensor_of_torchs_is_told_apart(mistake: Callable[[Any], Any]) -> None:
+def test_error_about_a_torch_tensor_says_that_it_is_one(mistake: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; make it a tensor first"):
         mistake(torch.ones(2, 2))
 
 
-# Calls with arguments that do not fit, and what the error calls that which was called.
+# Calls with wrong arguments, and the name of the method in the error.
 MISCALLED: list[tuple[str, Callable[[Any], Any]]] = [
     ("Conv2d.__init__()", lambda m: m.nn.Conv2d(3, 4)),
     ("Conv2d.forward()", lambda m: m.nn.Conv2d(3, 4, 2)()),
@@ -132,7 +134,7 @@ MISCALLED: list[tuple[str, Callable[[Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "call"), MISCALLED, ids=[f"{k}-{row[0]}" for k, row in enumerate(MISCALLED)])
-def test_miscalled_methods_have_torchs_names(name: str, call: Callable[[Any], Any]) -> None:
+def test_type_error_of_a_method_begins_with_the_name_that_torch_gives(name: str, call: Callable[[Any], Any]) -> None:
     for library in (torch, rg):
         with pytest.raises(TypeError) as raised:
             call(library)
@@ -152,8 +154,8 @@ PUBLIC = [
 ]
 
 
-def test_no_constructor_is_a_private_class() -> None:
-    """Whatever it is written in: an error about the arguments is about a class that users know."""
+def test_errors_of_constructors_name_public_classes() -> None:
+    """An error about arguments names a class that users know, wherever the constructor is defined."""
     classes = {
         member
         for name in PUBLIC
@@ -168,13 +170,13 @@ def test_no_constructor_is_a_private_class() -> None:
 
 
 @pytest.mark.parametrize("name", ["Conv2d", "MaxPool2d", "ConstantPad1d", "LazyBatchNorm1d", "Softmax", "ReLU", "ELU"])
-def test_signatures_are_those_that_are_called(name: str) -> None:
+def test_signatures_of_layers_match_torch(name: str) -> None:
     ours, theirs = inspect.signature(getattr(rg.nn, name)), inspect.signature(getattr(torch.nn, name))
     assert list(ours.parameters) == list(theirs.parameters)
     assert [p.default for p in ours.parameters.values()] == [p.default for p in theirs.parameters.values()]
 
 
-def test_every_in_place_method_tells_its_own_name() -> None:
+def test_errors_of_in_place_methods_name_the_method() -> None:
     names = [name for name in dir(rg.ones(2)) if name.endswith("_") and not name.endswith("__")]
     assert len(names) > 150
     for name in names:
@@ -185,7 +187,7 @@ def test_every_in_place_method_tells_its_own_name() -> None:
                 about_arguments = "argument" in str(error)
                 assert f"{name}()" in str(error) or not about_arguments, f"{name}: {error}"
             except (RuntimeError, NotImplementedError, ValueError, IndexError):
-                pass  # there are enough arguments, but they do not fit
+                pass  # the number of arguments is right, but their types are not
     for method, args in [
         ("exp_", (3,)),
         ("add_", (1, 2)),
@@ -198,7 +200,7 @@ def test_every_in_place_method_tells_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Rprop", "Adafactor", "Muon"])
-def test_optimizers_name_the_step_that_was_called(name: str) -> None:
+def test_type_error_of_an_optimizer_step_matches_torch(name: str) -> None:
     for call in (lambda optimizer: optimizer.step(1, 2), lambda optimizer: optimizer.step(unknown=1)):
         said = []
         for m in (torch, rg):
@@ -210,7 +212,7 @@ def test_optimizers_name_the_step_that_was_called(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
-def test_recurrent_layers_name_the_forward_that_was_called(name: str) -> None:
+def test_type_error_of_a_recurrent_forward_matches_torch(name: str) -> None:
     for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"unknown": 1})):
         said = []
         for m in (torch, rg):
@@ -225,7 +227,7 @@ class Greeting:
         self.word = word
 
 
-def test_the_constructor_of_a_module_goes_on_where_it_is_told_to() -> None:
+def test_module_calls_the_next_constructor_only_with_call_super_init() -> None:
     for m in (torch, rg):
 
         class Alone(m.nn.Module, Greeting):  # type: ignore[misc, name-defined]
@@ -242,16 +244,16 @@ def test_the_constructor_of_a_module_goes_on_where_it_is_told_to() -> None:
             Alone(word="hello")
 
 
-def test_freed_graph_names_the_fix() -> None:
+def test_error_about_a_freed_graph_names_the_fix() -> None:
     x = rg.ones(2, requires_grad=True)
     y = (x * x).sum()
     y.backward()
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         y.backward()
-    assert (x.grad == 2).all(), "the failed backward left the gradient alone"
+    assert (x.grad == 2).all(), "the failed backward changed the gradient"
 
 
-def test_failed_backward_leaves_the_gradients_alone() -> None:
+def test_failed_backward_does_not_change_gradients() -> None:
     x = rg.ones(2, requires_grad=True)
     y = x.exp()
     z = (y * y).sum()
@@ -281,7 +283,7 @@ def test_modes_are_restored_after_an_error_in_backward() -> None:
         np.sqrt(np.array(-1.0))
 
 
-def test_births_are_silent_and_numpy_still_warns() -> None:
+def test_operations_do_not_warn_about_nan_but_numpy_still_does() -> None:
     x = rg.tensor([0.0, -1.0, 1000.0], requires_grad=True)
     y = x.log().sum() + x.exp().sum() + (1 / x).sum() + (x / 0).sum()
     y.backward()
@@ -291,8 +293,8 @@ def test_births_are_silent_and_numpy_still_warns() -> None:
         np.log(np.array([0.0]))
 
 
-def test_an_error_is_told_once():
-    """The call paths try again before they explain; the user sees one traceback."""
+def test_error_is_raised_without_a_chain_of_earlier_ones():
+    """A failed call is tried again to explain the error; the user still sees one traceback."""
     for call in (
         lambda: rg.ones(2, 3) + rg.ones(2, 4),
         lambda: rg.ones(2, 3) @ rg.ones(2, 3),
@@ -323,10 +325,10 @@ def test_an_error_is_told_once():
         lambda x: x[5],
         lambda x: rg.linalg.inv(x[:, :2] * 0),
         lambda x: rg.vmap(lambda row: row @ rg.ones(7))(x),
-        lambda x: rg.vmap(lambda row: rg.linalg.lu_factor(row.expand(3, 3))[0])(x),  # goes well at the second try
+        lambda x: rg.vmap(lambda row: rg.linalg.lu_factor(row.expand(3, 3))[0])(x),  # succeeds at the second attempt
     ],
 )
-def test_what_failed_keeps_its_operands_no_longer_than_the_error(call: Callable[[Any], Any]) -> None:
+def test_failed_call_does_not_keep_its_operands_alive(call: Callable[[Any], Any]) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -342,11 +344,19 @@ def test_what_failed_keeps_its_operands_no_longer_than_the_error(call: Callable[
 
 NO_TENSORS = (3.0, [1.0, 2.0], None, "x", (1, 2), {})
 SPACES = ("", "linalg", "fft", "special", "nn.functional")
-SWITCHES = ("set_", "use_", "manual_seed", "seed", "save", "load", "compile")  # which take no tensor, but change things
+SWITCHES = (
+    "set_",
+    "use_",
+    "manual_seed",
+    "seed",
+    "save",
+    "load",
+    "compile",
+)  # these take no tensor and change global state
 
 
 def functions_of(space: str) -> list[str]:
-    """The names of functions that both libraries have."""
+    """Return the names of functions that both libraries have."""
     mine, theirs = _in(rg, space), _in(torch, space)
     names = [name for name in dir(mine) if not name.startswith(("_", *SWITCHES)) and hasattr(theirs, name)]
     return [name for name in names if callable(getattr(mine, name)) and not inspect.isclass(getattr(mine, name))]
@@ -358,19 +368,19 @@ def _in(library: Any, space: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in functions_of(space)])
-def test_what_is_no_tensor_is_called_so(space: str, name: str) -> None:
-    """A mistake of the user's is no AttributeError of somewhere inside, which says nothing of the argument."""
+def test_wrong_argument_types_never_raise_attribute_error(space: str, name: str) -> None:
+    """An AttributeError from deep inside would say nothing about the argument."""
     for wrong in NO_TENSORS:
         for args in ((wrong,), (rg.ones(2), wrong), (wrong, wrong), (wrong, wrong, wrong)):
             try:
                 getattr(_in(rg, space), name)(*args)
             except AttributeError as error:
                 raise AssertionError(f"{space}.{name}{args}: {error}") from error
-            except Exception:  # torch's class, where it has an error too; other tests compare them
+            except Exception:  # other tests compare the class with torch's
                 continue
 
 
-def test_the_function_that_was_called_names_the_argument() -> None:
+def test_type_error_names_the_called_function_and_the_argument() -> None:
     for call, text in (
         (lambda: rg.linalg.norm(3.0), r"linalg_norm\(\): argument 'A' \(position 1\) must be Tensor, not float"),
         (lambda: rg.diff(rg.arange(4.0), prepend=1), r"diff\(\): argument 'prepend' must be Tensor, not int"),
@@ -394,6 +404,6 @@ def test_the_function_that_was_called_names_the_argument() -> None:
 
 
 @pytest.mark.parametrize("method", ["backward", "copy", "split", "type", "where"])
-def test_methods_that_are_written_under_another_name_complain_in_their_own(method: str) -> None:
+def test_aliased_methods_raise_under_their_own_name(method: str) -> None:
     with pytest.raises(TypeError, match=rf"^Tensor\.{method}\(\) got an unexpected keyword argument"):
         getattr(rg.ones(2), method)(nothing=1)

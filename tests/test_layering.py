@@ -1,4 +1,4 @@
-"""The architecture as its page says: layers, no cycles, small files, nothing heavy at import."""
+"""The code follows docs/architecture.md: layers, no cycles, small files, a light import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def layers() -> list[tuple[str, ...]]:
-    """The layers as the page lists them, the lowest first; what is in none of them is in the last."""
+    """Return the layers in the order of the page, lowest first; modules in none of them belong to the last."""
     *listed, everything_else = re.findall(r"^\d+\. (.*)$", PAGE, flags=re.MULTILINE)
     assert everything_else.startswith("everything else")
     return [*(tuple(f"retrograd.{name}" for name in re.findall(r"`(\w+)`", line)) for line in listed), ("retrograd",)]
@@ -47,7 +47,7 @@ MODULES = modules()
 
 
 def imports(path: Path, *, at_import: bool = False, root: str = "retrograd") -> Iterator[str]:
-    """The modules of ours, or of another ``root``, that a file imports; with ``at_import`` only when it is imported."""
+    """Return the modules under ``root`` that a file imports; with ``at_import``, only those imported at import time."""
 
     def visit(node: ast.AST) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
@@ -67,12 +67,12 @@ def imports(path: Path, *, at_import: bool = False, root: str = "retrograd") -> 
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_layers(module: str) -> None:
+def test_modules_import_only_from_lower_layers(module: str) -> None:
     too_high = {name for name in imports(MODULES[module]) if layer_of(name) > layer_of(module)}
     assert not too_high
 
 
-def test_every_layer_is_there() -> None:
+def test_every_layer_has_modules() -> None:
     assert len(LAYERS) == 10
     names = [name for layer in LAYERS for name in layer]
     assert [name for name in names if not any(is_in(module, name) for module in MODULES)] == []
@@ -86,14 +86,14 @@ ADAPTERS = "retrograd.anomaly.adapters"
     "module",
     [name for name in MODULES if any(is_in(name, each) for each in WITHOUT_TENSORS) and not is_in(name, ADAPTERS)],
 )
-def test_what_knows_nothing_of_tensors(module: str) -> None:
-    """The parts of which the page says so; of the watch, all but its adapters."""
+def test_modules_without_tensors_import_none(module: str) -> None:
+    """These are the parts that the page lists, and all of the watch except its adapters."""
     allowed = (*WITHOUT_TENSORS, "retrograd.array_methods", "retrograd.decorating")
     assert [name for name in imports(MODULES[module]) if not any(is_in(name, each) for each in allowed)] == []
     assert list(imports(MODULES[module], root="torch")) == []
 
 
-def test_no_cycles() -> None:
+def test_imports_have_no_cycles() -> None:
     graph = {module: set(imports(path, at_import=True)) - {module} for module, path in MODULES.items()}
     done: set[str] = set()
 
@@ -120,12 +120,12 @@ def test_no_star_imports(module: str) -> None:
 
 
 def printed(code: str) -> list[str]:
-    """What a fresh process prints."""
+    """Return the output of a fresh process."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_import_is_light() -> None:
-    """Only NumPy and the standard library; nothing that users pay for without using it."""
+    """It imports only NumPy and the standard library, and no module before its first use."""
     loaded = printed(
         "import sys, numpy; before = set(sys.modules); import retrograd; print(*sorted(set(sys.modules) - before))"
     )
@@ -137,8 +137,8 @@ def test_import_is_light() -> None:
     assert not {f"retrograd.{name}" for name in late} & set(loaded)
 
 
-def test_classes_are_made_when_first_needed() -> None:
-    """Those of nodes and of results under names: making hundreds of them would be most of what an import takes."""
+def test_node_and_result_classes_are_made_on_first_use() -> None:
+    """Making hundreds of classes would take most of the import time."""
     made = printed(
         """if True:
         from retrograd.core.named_results import kinds
@@ -160,8 +160,8 @@ LATE_METHODS = printed(
 
 
 @pytest.mark.parametrize("name", LATE_METHODS)
-def test_late_methods_put_themselves_in_their_place(name: str) -> None:
-    """Each as the first of its module in a process, asked for on a tensor."""
+def test_late_methods_replace_themselves_on_first_use(name: str) -> None:
+    """Each is the first of its module that a process uses."""
     kinds = printed(
         f"""if True:
         import retrograd as rg
@@ -171,7 +171,7 @@ def test_late_methods_put_themselves_in_their_place(name: str) -> None:
     assert kinds == ["method", "function"]
 
 
-def test_there_are_late_methods() -> None:
+def test_late_methods_include_known_ones() -> None:
     assert {"det", "svd", "stft"} <= set(LATE_METHODS)
 
 
@@ -187,8 +187,8 @@ def test_there_are_late_methods() -> None:
         "np.sinc(x)",
     ],
 )
-def test_numpy_functions_as_the_first_call(call: str) -> None:
-    """What answers for them is registered when one is called that has no answer yet."""
+def test_numpy_function_can_be_the_first_call_of_a_process(call: str) -> None:
+    """Implementations are registered at the first call of a function that has none yet."""
     kinds = printed(
         f"""if True:
         import numpy as np
@@ -201,7 +201,7 @@ def test_numpy_functions_as_the_first_call(call: str) -> None:
     assert kinds == ["Tensor", "True"]
 
 
-def test_what_numpy_refuses_is_known_before_the_first_call() -> None:
+def test_reason_for_refusing_is_known_before_the_first_call() -> None:
     printed(
         """if True:
         import numpy as np

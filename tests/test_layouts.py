@@ -1,4 +1,4 @@
-"""How results lie in memory, where it decides what views they allow; compared with torch."""
+"""Strides of results, which decide what can be viewed, compared with torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.parity import parity
 
 
 @parity
-def test_joined_tensors_lie_row_by_row(lib: Any) -> Any:
+def test_joined_tensors_are_contiguous(lib: Any) -> Any:
     x = lib.arange(6.0).reshape(2, 3).t()
     return [lib.cat([x, x]).view(-1), lib.stack([x, x], 1).view(-1), lib.hstack([x, x]).view(12)]
 
@@ -32,7 +32,7 @@ def test_results_over_a_transposed_tensor_can_be_viewed(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 2, 1)], ids=str)
-def test_picked_elements_lie_in_the_order_of_their_dimensions(order: tuple[int, ...]) -> None:
+def test_indexed_elements_have_the_strides_of_torch(order: tuple[int, ...]) -> None:
     def program(lib: Any) -> Any:
         x = lib.arange(60.0).reshape([(3, 4, 5)[dim] for dim in order]).permute(order).requires_grad_()
         rows, columns = lib.tensor([0, 2, 2]), lib.tensor([[1], [0]])
@@ -46,7 +46,7 @@ def test_picked_elements_lie_in_the_order_of_their_dimensions(order: tuple[int, 
 
 
 @parity
-def test_picked_rows_of_a_matrix_can_be_viewed(lib: Any) -> Any:
+def test_indexed_rows_of_a_matrix_can_be_viewed(lib: Any) -> Any:
     x = lib.arange(24.0).reshape(2, 3, 4)
     expanded = lib.arange(4.0).expand(2, 3, 4)
     return [x[:, [2, 0]].view(-1), x[..., [1, 3]].view(2, 6), x[:, x[0] > 3].view(-1), expanded[:, [0, 1]].view(16)]
@@ -61,14 +61,14 @@ def test_gradients_of_weights_can_be_viewed(lib: Any) -> Any:
 
 
 @parity
-def test_memory_format_of_a_copy(lib: Any) -> Any:
+def test_memory_format_of_a_clone(lib: Any) -> Any:
     x = lib.zeros(3, 4).t()
     formats = [lib.preserve_format, lib.contiguous_format]
     return [x.clone().stride(), *(x.clone(memory_format=each).stride() for each in formats), x.is_contiguous()]
 
 
 @parity
-def test_no_difference_is_a_copy(lib: Any) -> Any:
+def test_diff_of_order_zero_is_a_copy(lib: Any) -> Any:
     x = lib.arange(3.0)
     x.diff(n=0).zero_()
     return x

@@ -1,4 +1,4 @@
-"""Decompositions by random directions, and functions of older programs, against torch."""
+"""Randomized low-rank decompositions, and functions that older programs use, compared with torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def low_rank(*shape: int, rank: int = 3, complex: bool = False) -> Any:
 
 @pytest.mark.parametrize("shape", [(8, 5), (5, 8), (2, 6, 6)])
 @pytest.mark.parametrize("complex", [False, True])
-def test_a_matrix_of_low_rank_is_found_whole(shape: tuple[int, ...], complex: bool) -> None:
+def test_svd_lowrank_recovers_a_matrix_of_low_rank(shape: tuple[int, ...], complex: bool) -> None:
     array = low_rank(*shape, complex=complex)
     rg.manual_seed(0)
     left, values, right = rg.svd_lowrank(rg.tensor(array), q=4)
@@ -32,7 +32,7 @@ def test_a_matrix_of_low_rank_is_found_whole(shape: tuple[int, ...], complex: bo
     ]
 
 
-def test_a_matrix_may_be_subtracted() -> None:
+def test_svd_lowrank_subtracts_a_matrix() -> None:
     array, other = low_rank(8, 5), np.ones((8, 5))
     rg.manual_seed(0)
     for matrix in (array, array.T):
@@ -41,7 +41,7 @@ def test_a_matrix_may_be_subtracted() -> None:
         assert (left * values @ right.mH).numpy() == pytest.approx(matrix - shift)
 
 
-def test_principal_components() -> None:
+def test_pca_lowrank() -> None:
     make = np.random.default_rng(1)
     data = make.normal(size=(40, 6)) * [10, 5, 2, 1e-3, 1e-3, 1e-3] + 3
     rg.manual_seed(0)
@@ -53,7 +53,7 @@ def test_principal_components() -> None:
     assert plain.numpy() == pytest.approx(np.linalg.svd(data)[1])
 
 
-def test_singular_values_have_gradients() -> None:
+def test_gradients_of_low_rank_singular_values() -> None:
     x = rg.tensor(low_rank(6, 4), requires_grad=True)
     rg.manual_seed(0)
     (found,) = rg.autograd.grad(rg.svd_lowrank(x, q=3)[1].sum(), x)
@@ -62,7 +62,7 @@ def test_singular_values_have_gradients() -> None:
 
 
 @parity
-def test_mistakes(m: Any) -> Any:
+def test_low_rank_decompositions_refuse_invalid_arguments(m: Any) -> Any:
     a = m.ones(5, 4)
     return [
         attempt(lambda: m.pca_lowrank(a, q=7)),
@@ -76,7 +76,7 @@ def test_mistakes(m: Any) -> Any:
 
 
 @parity
-def test_norms_of_slices(m: Any) -> Any:
+def test_norm_except_dim(m: Any) -> Any:
     v = m.arange(24.0).reshape(2, 3, 4).requires_grad_()
     report = [m.norm_except_dim(v, 2, dim) for dim in (-2, -1, 0, 1, 2)]
     report += [m.norm_except_dim(v), m.norm_except_dim(v, 1, 1), m.norm_except_dim(m.tensor([3.0, -4.0]))]
@@ -84,6 +84,6 @@ def test_norms_of_slices(m: Any) -> Any:
 
 
 @parity
-def test_detach(m: Any) -> Any:
+def test_detach_as_a_function(m: Any) -> Any:
     x = m.ones(2, requires_grad=True)
     return m.detach(x), m.detach(x).requires_grad

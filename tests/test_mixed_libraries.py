@@ -1,4 +1,4 @@
-"""Tensors where another library's are expected, and the reverse: told apart, never computed with by accident."""
+"""Tensors of one library passed to the other raise errors that name both, and are never used by accident."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.ge]
 
 @pytest.mark.parametrize("compute", [*OPERATORS, *COMPARISONS])
 @pytest.mark.parametrize("theirs", [torch.ones(2), torch.nn.Parameter(torch.ones(2))])
-def test_operators_name_both_libraries(compute: Callable[[Any, Any], Any], theirs: Any) -> None:
-    """A comparison would be a plain False otherwise."""
+def test_operators_on_tensors_of_two_libraries_raise(compute: Callable[[Any, Any], Any], theirs: Any) -> None:
+    """Otherwise a comparison would be a plain False."""
     for operands in ((rg.ones(2), theirs), (theirs, rg.ones(2))):
         with pytest.raises(TypeError, match=r"(?s)retrograd.*torch|torch.*retrograd"):
             compute(*operands)
 
 
 @pytest.mark.parametrize("compute", [operator.iadd, operator.imul])
-def test_writes_name_both_libraries(compute: Callable[[Any, Any], Any]) -> None:
+def test_writing_a_tensor_of_another_library_raises(compute: Callable[[Any, Any], Any]) -> None:
     with pytest.raises(TypeError, match=r"retrograd.*torch"):
         compute(rg.ones(2), torch.ones(2))
     ours = rg.ones(2)
@@ -52,7 +52,7 @@ def test_writes_name_both_libraries(compute: Callable[[Any, Any], Any]) -> None:
         (lambda t: rg.nn.functional.l1_loss(rg.ones(2), target=t), "argument 'target'"),
     ],
 )
-def test_functions_name_the_argument(call: Callable[[Any], Any], argument: str) -> None:
+def test_functions_name_the_argument_that_is_a_torch_tensor(call: Callable[[Any], Any], argument: str) -> None:
     with pytest.raises(TypeError, match=rf"{argument}.* must be Tensor, not torch\.Tensor; {MAKE_IT_OURS}"):
         call(torch.ones(2))
 
@@ -68,13 +68,13 @@ def test_functions_name_the_argument(call: Callable[[Any], Any], argument: str) 
         lambda x: func.grad(torch.sum)(x),
     ],
 )
-def test_functions_of_torchs_say_whose_tensor_it_is(call: Callable[[Any], Any]) -> None:
-    """By themselves they say that an argument must be Tensor, not Tensor."""
+def test_torch_functions_say_that_the_tensor_is_of_retrograd(call: Callable[[Any], Any]) -> None:
+    """On its own, torch says that an argument must be Tensor, not Tensor."""
     with pytest.raises(TypeError, match=r"torch's \w+\(\) was given a tensor of retrograd's"):
         call(rg.ones(2))
 
 
-def test_what_converts_goes_on_converting() -> None:
+def test_conversions_between_the_libraries_work() -> None:
     x = rg.tensor([1.0, 2.0])
     for made in (torch.as_tensor(x), torch.tensor(x), torch.asarray(x), torch.from_dlpack(x)):
         assert made.tolist() == [1.0, 2.0]
@@ -83,8 +83,8 @@ def test_what_converts_goes_on_converting() -> None:
 
 
 @pytest.mark.parametrize("index", [[1], [0, 1], [[1]], [True, False]])
-def test_an_index_of_torchs_picks_as_in_torch(index: Any) -> None:
-    """Also one of a single element, which Python could take for an int."""
+def test_torch_tensor_as_an_index(index: Any) -> None:
+    """An index with one element must not count as an int."""
     index = torch.tensor(index)
     expected = torch.arange(6.0).reshape(2, 3)
     result = rg.arange(6.0).reshape(2, 3)
@@ -112,7 +112,7 @@ VALUES = [[0.5, 0.5], np.array([0.5, 0.5]), torch.tensor([0.5, 0.5])]
         lambda v: distributions.Normal(0.0, 1.0).log_prob(v),
     ],
 )
-def test_distributions_say_what_to_make_of_a_parameter(make: Callable[[Any], Any], value: Any) -> None:
+def test_distributions_say_how_to_convert_a_foreign_parameter(make: Callable[[Any], Any], value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=MAKE_IT_OURS):
         make(value)
 
@@ -126,13 +126,13 @@ def test_distributions_say_what_to_make_of_a_parameter(make: Callable[[Any], Any
         distributions.MultivariateNormal(rg.zeros(2), rg.eye(2)),
     ],
 )
-def test_a_number_of_samples_is_a_shape(distribution: Any) -> None:
+def test_sample_shape_as_an_int_raises_with_advice(distribution: Any) -> None:
     with pytest.raises(TypeError, match=r"sample_shape must be a tuple of ints, but got 3; for 3 samples write \(3,\)"):
         distribution.sample(3)
 
 
 @pytest.mark.parametrize("value", [1.0, *VALUES])
-def test_gradients_that_are_no_tensors(value: Any) -> None:
+def test_gradients_that_are_not_tensors_raise(value: Any) -> None:
     x = rg.ones(2, requires_grad=True)
     with pytest.raises(TypeError, match=f"gradients can be either Tensors or None.*{MAKE_IT_OURS}"):
         (x * 2).backward(value)
@@ -141,7 +141,7 @@ def test_gradients_that_are_no_tensors(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.ones(2), "ndarray"), (torch.ones(2), r"torch\.Tensor")])
-def test_inputs_that_are_no_tensors(value: Any, kind: str) -> None:
+def test_inputs_that_are_not_tensors_raise(value: Any, kind: str) -> None:
     x = rg.ones(2, requires_grad=True)
     with pytest.raises(TypeError, match=f"inputs have to be Tensors or GradientEdges, but got {kind}"):
         rg.autograd.grad(x.sum(), value)
@@ -152,20 +152,20 @@ def test_inputs_that_are_no_tensors(value: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("transform", [func.grad, func.jacrev, func.jacfwd, func.hessian])
-def test_arguments_of_transforms(transform: Any) -> None:
+def test_transforms_refuse_arguments_that_are_not_tensors(transform: Any) -> None:
     with pytest.raises((ValueError, RuntimeError), match=MAKE_IT_OURS):
         transform(lambda x: (x**2).sum())(torch.ones(2))
     with pytest.raises((ValueError, RuntimeError), match=r"of a list of them, np\.array\(\[1\.0, 2\.0\]\)"):
         transform(lambda x: (x[0] ** 2).sum())([1.0, 2.0])
 
 
-def test_a_pair_that_was_not_announced() -> None:
+def test_transform_of_a_function_returning_a_pair_suggests_has_aux() -> None:
     with pytest.raises(RuntimeError, match=r"tuple'>; with has_aux=True"):
         func.grad(lambda x: (x.sum(), 3))(rg.ones(2))
 
 
-def test_a_write_into_an_argument_is_advised_to_copy_it() -> None:
-    """A block of no_grad, which mends it for a leaf, would give another gradient."""
+def test_error_about_writing_into_a_transformed_argument_suggests_clone() -> None:
+    """The usual advice for a leaf, no_grad, would give a different gradient."""
 
     def in_place(x: Any) -> Any:
         x.mul_(2)
@@ -184,7 +184,7 @@ def test_a_write_into_an_argument_is_advised_to_copy_it() -> None:
     assert func.grad(lambda x: in_part(x.clone()))(rg.ones(3)).tolist() == [0.0, 1.0, 1.0]
 
 
-def test_a_backward_that_returns_an_array() -> None:
+def test_custom_backward_that_returns_an_array_raises() -> None:
     class Doubled(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The public names: all of them there, under torch's names, and nothing that should stay inside."""
+"""The public names are complete, have torch's spelling, and expose no internals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrograd.core.registry import composites, operations
 # What torch's namespaces do not have.
 ADDITIONS = {"autograd.graph": {"Picture", "draw"}, "func": {"value_and_grad"}, "utils.data": {"WorkerInfo"}}
 
-# torch has them at its top, too, undocumented and mostly with other arguments, such as the reduction as a number.
+# torch also has them at the top level, undocumented and mostly with other arguments, such as the reduction as a number.
 FUNCTIONAL_ONLY = {
     "batch_norm",
     "binary_cross_entropy_with_logits",
@@ -91,7 +91,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 
 
 def public_names(module: ModuleType) -> set[str]:
-    """What a module says is public; without that, what it has that is defined there."""
+    """Return ``__all__`` of a module, or else the names that it defines."""
 
     def is_its_own(value: Any) -> bool:
         origin = getattr(value, "__module__", None)
@@ -105,25 +105,25 @@ def public_names(module: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize("space", LEFT_OUT)
-def test_what_is_left_out_is_known(space: str) -> None:
+def test_names_of_torch_that_are_missing_here_are_listed(space: str) -> None:
     theirs, ours = (importlib.import_module(f"{library}.{space}") for library in ("torch", "retrograd"))
     left_out = {name for names in LEFT_OUT[space].values() for name in names.split()}
     assert {name for name in public_names(theirs) if not hasattr(ours, name)} == left_out
 
 
-def test_everything_promised_is_there() -> None:
+def test_every_name_in_all_exists() -> None:
     assert [name for name in rg.__all__ if not hasattr(rg, name)] == []
     assert len(rg.__all__) == len(set(rg.__all__))
 
 
-def test_at_least_220_public_functions() -> None:
+def test_there_are_at_least_220_public_functions() -> None:
     functions = {name for name in rg.__all__ if callable(getattr(rg, name)) and not isinstance(getattr(rg, name), type)}
     of_operations = functions & (set(operations) | set(composites))
     assert len(of_operations) >= 220
 
 
 @pytest.mark.parametrize("name", sorted({**operations, **composites}))
-def test_every_operation_can_be_reached(name: str) -> None:
+def test_every_operation_is_a_function_or_a_method(name: str) -> None:
     found: object = rg
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -131,7 +131,7 @@ def test_every_operation_can_be_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in {**operations, **composites} if "." not in name))
-def test_torchs_functions_are_functions_here(name: str) -> None:
+def test_operations_are_functions_and_methods_where_torch_has_them(name: str) -> None:
     if hasattr(torch, name):
         assert hasattr(rg.nn.functional if name in FUNCTIONAL_ONLY else rg, name)
     if hasattr(torch.Tensor, name):
@@ -169,7 +169,7 @@ def test_torchs_functions_are_functions_here(name: str) -> None:
         "signal.windows",
     ],
 )
-def test_namespaces(module: str) -> None:
+def test_namespaces_have_only_names_of_torch(module: str) -> None:
     ours: ModuleType = importlib.import_module(f"retrograd.{module}")
     assert [name for name in ours.__all__ if not hasattr(ours, name)] == []
     theirs = importlib.import_module(f"torch.{module}")
@@ -178,14 +178,14 @@ def test_namespaces(module: str) -> None:
 
 
 def has(package: ModuleType, name: str) -> bool:
-    """Whether a package has a name, be it that of a module which nobody has imported yet."""
+    """Whether a package has a name, perhaps that of a module that is not imported yet."""
     if not hasattr(package, name):
         with contextlib.suppress(ImportError):
             importlib.import_module(f"{package.__name__}.{name}")
     return hasattr(package, name)
 
 
-def test_in_place_forms_are_functions() -> None:
+def test_in_place_methods_are_functions_where_torch_has_them() -> None:
     names = {name for name in dir(torch) if name.endswith("_") and not name.startswith("_")}
     both = {name for name in names if hasattr(rg.Tensor, name) and hasattr(torch.Tensor, name)}
     assert len(both) > 50
@@ -197,7 +197,7 @@ def test_in_place_forms_are_functions() -> None:
 
 @pytest.mark.parametrize("space", [rg, rg.Tensor, rg.linalg, rg.fft, rg.special, rg.nn.functional, rg.func])
 def test_functions_and_methods_can_be_pickled(space: Any) -> None:
-    """As they are handed to worker processes, and kept in what describes a model."""
+    """Worker processes and descriptions of models need this."""
     functions = [value for name in dir(space) if inspect.isroutine(value := getattr(space, name, None))]
     assert len(functions) >= 10
     strange = [
@@ -206,7 +206,7 @@ def test_functions_and_methods_can_be_pickled(space: Any) -> None:
     assert not strange
 
 
-def test_special_is_imported_when_first_used() -> None:
+def test_special_is_imported_on_first_use() -> None:
     assert rg.special is retrograd.special
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         rg.nonsense  # noqa: B018
@@ -222,16 +222,16 @@ def kinds_in(library: Any) -> dict[str, type]:
     return found
 
 
-# Of these torch's answer is another one.
+# torch's answer differs for these.
 OTHER_KINDS = {
     **{f"nn.Lazy{kind}{n}d": {f"nn.{kind}{n}d"} for kind in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)},
     "distributions.Gumbel": {"distributions.TransformedDistribution"},
     "distributions.InverseGamma": {"distributions.TransformedDistribution"},
-    "nn.UninitializedParameter": {"nn.Parameter"},  # an instance is one, by its mark
+    "nn.UninitializedParameter": {"nn.Parameter"},  # instances are recognized by a mark
 }
 
 
-def test_isinstance_says_the_same_as_torch() -> None:
+def test_subclass_relations_match_torch() -> None:
     ours, theirs = kinds_in(rg), kinds_in(torch)
     names = sorted(ours.keys() & theirs.keys())
     assert len(names) > 250
@@ -251,8 +251,8 @@ def test_isinstance_says_the_same_as_torch() -> None:
         *("utils.data", "utils.checkpoint", "random", "distributions", "testing", "anomaly"),
     ],
 )
-def test_signatures_can_be_read(space: str) -> None:
-    """No address of an object in them, and no bare ``*args`` where torch's documented signature is not the same."""
+def test_signatures_are_readable(space: str) -> None:
+    """They contain no address of an object, and no bare ``*args`` unless torch documents that too."""
     ours = importlib.import_module(f"retrograd.{space}".rstrip("."))
     theirs = None if space == "anomaly" else importlib.import_module(f"torch.{space}".rstrip("."))
     for name in ours.__all__:
@@ -261,13 +261,15 @@ def test_signatures_can_be_read(space: str) -> None:
             continue
         text = str(inspect.signature(value))
         assert "<object object" not in text, name
-        if text.startswith("(*args") and not name.endswith("Tensor"):  # FloatTensor and its like take many things
+        if text.startswith("(*args") and not name.endswith(
+            "Tensor"
+        ):  # FloatTensor and similar classes take many kinds of arguments
             assert str(inspect.signature(getattr(theirs, name))).startswith(("(*args", "(*modules")), name
 
 
 @pytest.mark.parametrize("space", ["", "nn.functional", "nn.init", "linalg", "special", "fft", "autograd", "func"])
 def test_functions_are_annotated(space: str) -> None:
-    """Of one without any annotation, mypy tells its strict users in each call that it is untyped."""
+    """In strict mode, mypy reports every call of a function without annotations."""
     module = importlib.import_module(f"retrograd.{space}".rstrip("."))
     written = {name: value for name in dir(module) if inspect.isfunction(value := getattr(module, name))}
     composed = {name: value for name, value in written.items() if name[0] != "_" and value.__name__ not in operations}

@@ -1,4 +1,4 @@
-"""Code written for NumPy, run on Tensors as it stands."""
+"""Code written for NumPy works on Tensors without changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tensor(array: Any, grad: bool = True) -> rg.Tensor:
 
 
 def slope(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[float, float]:
-    """The derivative of a scalar function in a random direction: by its gradient, and by central differences."""
+    """Return the derivative in a random direction by the gradient and by central differences."""
     rng = np.random.default_rng(3)
     directions = [rng.normal(size=array.shape) for array in arrays]
     leaves = [tensor(array) for array in arrays]
@@ -64,7 +64,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 
 def euler(rates: Any, start: Any, steps: int = 20, dt: float = 0.05) -> Any:
-    """Predators and prey."""
+    """Solve the predator-prey equations."""
     path = np.zeros_like(start, shape=(steps + 1, 2))
     path[0] = start
     x, y = start
@@ -93,7 +93,7 @@ def welch_power(signal: Any) -> Any:
 
 
 def heat(u: Any, steps: int = 10) -> Any:
-    """Explicit steps with arrays written in place."""
+    """Take explicit steps that write arrays in place."""
     u = u.copy()
     for _ in range(steps):
         u[1:-1] += 0.2 * (u[2:] - 2 * u[1:-1] + u[:-2])
@@ -202,7 +202,7 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
         *((name, "bool") for name in ("np.outer", "np.kron", "np.vecdot")),  # torch has no matrix products of these
     ],
 )
-def test_products_of_what_has_no_gradient(name: str, dtype: str) -> None:
+def test_products_of_integers_and_booleans_equal_numpy(name: str, dtype: str) -> None:
     a, b = (np.array(rows, dtype=dtype) for rows in ([[2, 1], [0, 1]], [[1, 1], [3, 0]]))
     result, expected = PRODUCTS[name](rg.from_numpy(a), rg.from_numpy(b)).numpy(), PRODUCTS[name](a, b)
     np.testing.assert_array_equal(result, expected)
@@ -213,8 +213,8 @@ def test_products_of_what_has_no_gradient(name: str, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("left", "right"), [pair for pair in itertools.permutations(DTYPES, 2) if {*pair} != {"bool", "int64"}]
 )
-def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None:
-    """Data of integers or in single precision times parameters, a real matrix times a complex state."""
+def test_products_promote_as_in_numpy(name: str, left: str, right: str) -> None:
+    """Examples are integer data times parameters, or a real matrix times a complex state."""
     product = PRODUCTS[name]
     a, b = (np.array([[2.0, 1.0], [0.0, 1.0]]).astype(dtype) for dtype in (left, right))
     # an integer never widens a floating type
@@ -238,7 +238,7 @@ def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None
 
 
 class Column:
-    """As a column of a table is: an array of another class, of which NumPy's functions then make their results."""
+    """Like a column of a table: NumPy's functions return instances of its class."""
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
@@ -265,7 +265,7 @@ COLUMNS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_columns_of_tables_are_arrays(name: str) -> None:
+def test_columns_of_tables_work_as_arrays(name: str) -> None:
     function, x = COLUMNS[name], tensor(V)
     values = np.array([1.0, 2.0, 0.5])
     result = function(x, Column(values))
@@ -298,8 +298,8 @@ def _added_to(x: Any, groups: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", PICKED_BY_COLUMNS)
-def test_columns_of_tables_pick_elements(name: str) -> None:
-    """As the level of its group is picked for every row of a table."""
+def test_columns_of_tables_work_as_indices(name: str) -> None:
+    """Hierarchical models pick the level of its group for every row of a table."""
     function = PICKED_BY_COLUMNS[name]
     groups, mask = np.array([2, 0, 0, 1]), V > 0
     x, y = tensor(V), tensor(V)
@@ -310,12 +310,12 @@ def test_columns_of_tables_pick_elements(name: str) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy())
 
 
-def test_a_column_of_numbers_that_are_no_positions_picks_nothing() -> None:
+def test_column_of_floats_as_an_index_raises() -> None:
     with pytest.raises(IndexError, match="float64"):
         tensor(V)[Column(V)]
 
 
-def test_operators_leave_other_classes_their_say() -> None:
+def test_operators_defer_to_classes_that_opt_out_of_ufuncs() -> None:
     class Other:
         __array_ufunc__ = None
 
@@ -352,7 +352,7 @@ def test_augmented_assignment_to_an_array_is_refused() -> None:
         lambda array, x: np.put_along_axis(array, np.array([2, 0]), x[:2], 0),
     ],
 )
-def test_an_array_is_written_to_where_no_gradient_is_lost(write: Callable[..., Any]) -> None:
+def test_writing_into_an_array_is_allowed_if_no_gradient_is_lost(write: Callable[..., Any]) -> None:
     expected, array = np.array([2.0, 3.0, 5.0]), np.array([2.0, 3.0, 5.0])
     answer = write(expected, V)
     own = write(array, tensor(V).detach())
@@ -372,7 +372,7 @@ def test_an_array_is_written_to_where_no_gradient_is_lost(write: Callable[..., A
         lambda array, x: np.put(array, [0, 1, 2], x),
     ],
 )
-def test_what_is_lost_is_the_derivative_not_the_wish_for_one(write: Callable[..., Any]) -> None:
+def test_writing_into_an_array_in_no_grad_is_allowed(write: Callable[..., Any]) -> None:
     array = np.zeros(3)
     with rg.no_grad():
         write(array, tensor(V))
@@ -382,7 +382,7 @@ def test_what_is_lost_is_the_derivative_not_the_wish_for_one(write: Callable[...
     np.testing.assert_array_equal(array, V)
 
 
-def test_gradient_descent_on_an_array() -> None:
+def test_gradient_descent_on_a_numpy_array() -> None:
     def f(w: Any) -> Any:
         return ((w - 3.0) ** 2).sum()
 
@@ -395,7 +395,7 @@ def test_gradient_descent_on_an_array() -> None:
         np.zeros(3, int).__isub__(rg.ones(3))
 
 
-def test_an_array_is_not_written_to_within_transforms() -> None:
+def test_writing_into_an_array_inside_a_transform_raises() -> None:
     def f(w: Any) -> Any:
         array = np.ones(3)
         array += w
@@ -409,7 +409,7 @@ def test_an_array_is_not_written_to_within_transforms() -> None:
 # --- ufuncs: keywords and methods -------------------------------------------------------------------------------------
 
 
-def test_out_writes_in_place_with_history() -> None:
+def test_ufunc_out_writes_in_place_and_is_recorded() -> None:
     x = tensor(V)
     out = rg.zeros(3, dtype=rg.float64)
     view = out[:2]
@@ -426,8 +426,8 @@ def test_out_writes_in_place_with_history() -> None:
     np.testing.assert_allclose(out.detach().numpy(), 2 * V)
 
 
-def test_out_and_where_compute_what_is_wanted_only() -> None:
-    """The idiom for a division that must not divide by zero: neither NaN nor its gradient."""
+def test_ufunc_where_masks_values_and_gradients() -> None:
+    """The idiom against division by zero gives neither NaN nor a NaN gradient."""
     a, b = np.array([1.0, 2.0, 3.0]), np.array([0.0, 4.0, 5.0])
     x, y = tensor(a), tensor(b)
     result = np.divide(x, y, out=np.zeros_like(x), where=y != 0)
@@ -441,8 +441,8 @@ def test_out_and_where_compute_what_is_wanted_only() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,)])
-def test_out_and_where_inside_of_vmap(shape: tuple[int, ...]) -> None:
-    """The samples differ in what is selected: all is computed, of operands that are harmless where it is not."""
+def test_ufunc_out_and_where_inside_vmap(shape: tuple[int, ...]) -> None:
+    """Samples select different elements, so all are computed, with harmless operands where nothing is selected."""
     b = np.array([[0.0, 4.0, 5.0], [1.0, 0.0, 2.0]])
     b = b if shape else b[0]
     expected = np.divide(2.0, b, out=np.zeros_like(b), where=b != 0)
@@ -458,7 +458,7 @@ def test_out_and_where_inside_of_vmap(shape: tuple[int, ...]) -> None:
             np.testing.assert_allclose(np.diagonal(made, 0, -2, -1) if shape else made, slopes)
 
 
-def test_out_and_where_of_one_number() -> None:
+def test_ufunc_out_and_where_of_a_single_number() -> None:
     zero = tensor(0.0)
     with np.errstate(all="raise"):
         result = np.divide(1.0, zero, out=np.full_like(zero, 7.0), where=zero != 0)
@@ -467,7 +467,7 @@ def test_out_and_where_of_one_number() -> None:
     assert zero.grad.item() == 0
 
 
-def test_dtype_is_the_one_to_compute_in() -> None:
+def test_ufunc_dtype_is_the_dtype_of_the_computation() -> None:
     x = rg.arange(1, 4)
     assert np.sin(x, dtype=np.float64).dtype is rg.float64
     np.testing.assert_array_equal(np.sin(x, dtype=np.float64).numpy(), np.sin(np.arange(1, 4), dtype=np.float64))
@@ -489,7 +489,7 @@ def test_dtype_is_the_one_to_compute_in() -> None:
         (lambda x: np.add(x, 1, casting="unsafe"), "casting"),
     ],
 )
-def test_refused_forms_of_ufuncs(call: Callable[..., Any], message: str) -> None:
+def test_unsupported_ufunc_arguments_raise(call: Callable[..., Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call(tensor(V))
 
@@ -510,7 +510,7 @@ def test_refused_forms_of_ufuncs(call: Callable[..., Any], message: str) -> None
     ],
     ids=str,
 )
-def test_adding_at_places_that_repeat(ufunc: Any, index: Any) -> None:
+def test_ufunc_at_with_repeated_indices(ufunc: Any, index: Any) -> None:
     rng = np.random.default_rng(0)
     start, weights = rng.random((3, 4)), rng.random((3, 4))
     values = rng.random(start[index].shape)
@@ -529,7 +529,7 @@ def test_adding_at_places_that_repeat(ufunc: Any, index: Any) -> None:
     np.testing.assert_allclose(plain.numpy(), start)
 
 
-def test_unknown_ufuncs_are_refused() -> None:
+def test_unknown_ufuncs_raise() -> None:
     double = np.frompyfunc(lambda value: 2 * value, 1, 1)
     with pytest.raises(TypeError, match=r"no derivative rule.*detach"):
         double(tensor(V))
@@ -583,31 +583,31 @@ CONVERSIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", LEAKS)
-def test_nothing_leaves_the_graph_silently(name: str) -> None:
-    """What NumPy does not hand over to Tensors asks them for an array, and they say no."""
+def test_converting_a_tensor_that_requires_grad_raises(name: str) -> None:
+    """Functions that NumPy does not dispatch ask a Tensor for its array, and the Tensor refuses."""
     with pytest.raises((RuntimeError, TypeError), match=r"detach"):
         LEAKS[name](tensor(V))
 
 
 @pytest.mark.parametrize("name", LEAKS)
-def test_nothing_leaves_forward_mode_silently(name: str) -> None:
+def test_converting_a_dual_tensor_raises(name: str) -> None:
     with pytest.raises((RuntimeError, TypeError), match=r"detach"):
         rg.func.jvp(LEAKS[name], (tensor(V, False),), (tensor(V, False),))
 
 
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_numbers_warn_in_forward_mode(name: str) -> None:
+def test_converting_a_dual_tensor_to_a_number_warns(name: str) -> None:
     with pytest.warns(UserWarning, match=r"to a scalar.*\n.*detach\(\)"), forward_ad.dual_level():
         CONVERSIONS[name](forward_ad.make_dual(tensor(V, False), tensor(V, False)))
 
 
 @pytest.mark.parametrize("function", [np.histogram, np.unique, np.histogram_bin_edges])
-def test_functions_without_a_derivative_are_refused_in_forward_mode(function: Any) -> None:
+def test_functions_without_a_derivative_raise_in_forward_mode(function: Any) -> None:
     with pytest.raises(TypeError, match=r"no derivative rule.*detach"):
         rg.func.jvp(function, (tensor(V, False),), (tensor(V, False),))
 
 
-def test_arrays_in_forward_mode_where_nothing_is_lost() -> None:
+def test_converting_tensors_without_a_tangent_in_forward_mode() -> None:
     x = tensor(V, False)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, x)
@@ -646,13 +646,13 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ADVICE)
-def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> None:
+def test_errors_suggest_replacements_that_accept_tensors(name: str) -> None:
     call, message = ADVICE[name]
     with pytest.raises(RuntimeError, match=message):
         call(tensor(V))
 
 
-def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() -> None:
+def test_errors_from_inside_scipy_suggest_replacements() -> None:
     with pytest.raises(TypeError, match="transpose") as caught:
         scipy.sparse.eye(3).__rmatmul__(tensor(V))
     (note,) = caught.value.__notes__
@@ -660,7 +660,7 @@ def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() ->
 
 
 class Table:
-    """What reads like a table of pandas', and leaves the work to its arrays."""
+    """Looks like a pandas table and delegates the arithmetic to its arrays."""
 
     __module__ = "pandas.core.frame"
     ndim = 2
@@ -672,8 +672,8 @@ class Table:
         return (np.ones((2, 2)) * other).view()
 
 
-def test_tables_of_pandas_beside_tensors_name_what_to_write() -> None:
-    """They compute with vectors, and say nothing clear of others."""
+def test_arithmetic_with_pandas_tables_raises_with_advice() -> None:
+    """pandas computes with vectors and raises unclear errors for anything else."""
     assert rg.ones(2) * Table() == "answered"
     for operand in (rg.tensor(2.0), rg.ones(2, 2), rg.tensor(2.0, requires_grad=True)):
         with pytest.raises(TypeError, match=r"pandas's Table takes arrays only: .*to_numpy\(\) \* x"):
@@ -696,7 +696,7 @@ METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", METHODS_OF_ARRAYS)
-def test_arguments_of_numpys_methods_lead_to_numpys_functions(name: str) -> None:
+def test_numpy_arguments_of_methods_suggest_the_numpy_function(name: str) -> None:
     METHODS_OF_ARRAYS[name](V)
     with pytest.raises(TypeError) as caught:
         METHODS_OF_ARRAYS[name](tensor(V))
@@ -707,22 +707,22 @@ def test_arguments_of_numpys_methods_lead_to_numpys_functions(name: str) -> None
 
 
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_numbers_warn(name: str) -> None:
-    """What asks for a Python number gets one, as with torch, and a warning; none if there is no gradient to lose."""
+def test_converting_a_tensor_that_requires_grad_to_a_number_warns(name: str) -> None:
+    """As in torch, the conversion works; without a gradient to lose there is no warning."""
     with pytest.warns(UserWarning, match=r"requires_grad=True to a scalar.*\n.*detach\(\)"):
         CONVERSIONS[name](tensor(V))
     CONVERSIONS[name](tensor(V, grad=False))
 
 
-def test_numbers_that_scipy_asks_for_warn_at_the_line_that_called_it() -> None:
+def test_warning_from_inside_scipy_points_to_the_calling_line() -> None:
     x = tensor(V)
     with pytest.warns(UserWarning, match=r"scipy\.integrate takes numbers only; numpy\.trapezoid") as caught:
         scipy.integrate.quad(lambda t: x[0] * t, 0, 1)
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_a_method_in_the_place_of_a_number_is_told_as_one() -> None:
-    """NumPy's ``x.size`` is a number."""
+def test_method_used_as_a_number_raises_with_advice() -> None:
+    """In NumPy, ``x.size`` is a number."""
     x = tensor(V)
     for wrong in (lambda: x.sum() / x.size, lambda: x.size * x, lambda: np.sum(x) ** x.size):
         with pytest.raises(TypeError, match=r"x\.size is a method of tensors.*write x\.numel\(\)"):
@@ -751,8 +751,8 @@ OWN_ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("name", OWN_ARITHMETIC)
-def test_arrays_with_an_arithmetic_of_their_own_are_refused(name: str) -> None:
-    """What is masked must neither come back nor take the history with it."""
+def test_masked_arrays_as_operands_raise(name: str) -> None:
+    """Masked values must not reappear, and the graph must not get lost."""
     with pytest.raises((RuntimeError, TypeError), match=r"x\[~?mask\]|numpy\.asarray|detach"):
         OWN_ARITHMETIC[name](tensor(V))
 
@@ -764,7 +764,7 @@ def test_masked_arrays_of_tensors_without_history() -> None:
         rg.func.grad(lambda x: (x**2).sum())(MASKED)
 
 
-def test_arrays_on_files_are_arrays(tmp_path: Any) -> None:
+def test_memory_mapped_and_big_endian_arrays(tmp_path: Any) -> None:
     mapped = np.memmap(tmp_path / "data", float, "w+", shape=(3,))
     mapped[:] = V
     assert rg.func.grad(lambda x: (x * mapped).sum() + mapped @ x)(np.ones(3)).tolist() == (2 * V).tolist()
@@ -775,7 +775,7 @@ def test_arrays_on_files_are_arrays(tmp_path: Any) -> None:
             call()
 
 
-def test_no_objects() -> None:
+def test_object_arrays_as_operands_raise() -> None:
     x = tensor(V)
     objects = np.array([1.0, 2.0, 3.0], dtype=object)
     for call in (
@@ -794,7 +794,7 @@ def test_no_objects() -> None:
 # --- like= ------------------------------------------------------------------------------------------------------------
 
 
-def test_like_keeps_the_history_of_what_is_given() -> None:
+def test_array_creation_with_like_keeps_the_graph() -> None:
     x = tensor(V)
     joined = np.array([[x[0], 1.0], [x[1] * x[2], x[0]]], like=x)
     assert type(joined) is rg.Tensor
@@ -804,7 +804,7 @@ def test_like_keeps_the_history_of_what_is_given() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [2 + 2, 3.1 + 2, -1.2 + 2])
 
 
-def test_like_copies_where_numpy_does() -> None:
+def test_array_creation_with_like_copies_as_numpy_does() -> None:
     x = tensor(V, grad=False)
     assert np.asarray(x, like=x) is x
     assert not np.shares_memory(np.array(x, like=x), x)
@@ -817,7 +817,7 @@ def test_like_copies_where_numpy_does() -> None:
 # --- ranges -----------------------------------------------------------------------------------------------------------
 
 
-def test_ends_of_ranges() -> None:
+def test_linspace_between_tensors() -> None:
     start, stop = tensor(0.1), tensor(0.7)
     assert np.linspace(start, stop, 7)[-1].item() == 0.7
     assert np.linspace(start, stop, 7)[0].item() == 0.1
@@ -836,7 +836,7 @@ def test_ends_of_ranges() -> None:
 
 
 class Doubled(rg.autograd.Function):
-    """Computed by NumPy, as what no rule is known of."""
+    """A custom function that computes with NumPy."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -847,8 +847,8 @@ class Doubled(rg.autograd.Function):
         return Doubled.apply(g)
 
 
-def test_the_hessian_of_what_a_function_of_ones_own_computes_with_arrays() -> None:
-    """Forward mode and batches are asked of it; the complaints lead to what does without."""
+def test_hessian_through_a_custom_function_that_uses_numpy() -> None:
+    """It would need forward mode and vmap; the errors suggest alternatives without them."""
 
     def energy(x: Any) -> Any:
         return np.sum(Doubled.apply(x) ** 3)
@@ -878,7 +878,7 @@ AS_NUMPY_REFUSES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", AS_NUMPY_REFUSES)
-def test_refusals_are_numpys(name: str) -> None:
+def test_invalid_calls_raise_the_error_of_numpy(name: str) -> None:
     array = np.arange(6.0).reshape(2, 3)
     with pytest.raises(Exception) as expected:
         AS_NUMPY_REFUSES[name](array)

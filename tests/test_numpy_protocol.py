@@ -18,13 +18,13 @@ from tests.numpy_calls import CALLS, Call, Fixed
 
 pytestmark = pytest.mark.filterwarnings("ignore:`in1d` is deprecated:DeprecationWarning")
 
-# --- the functions that there are -------------------------------------------------------------------------------------
+# --- the overridable functions ----------------------------------------------------------------------------------------
 
 PLACES = ("", "linalg.", "fft.", "lib.scimath.", "lib.stride_tricks.", "_core.umath.")
 
 
 def name_of(function: Any) -> str:
-    """Where NumPy has a function: ``linalg.inv``, or ``_core.umath.clip`` for a ufunc that is not public."""
+    """Return the path of a NumPy function: ``linalg.inv``, or ``_core.umath.clip`` for a private ufunc."""
     for place in PLACES:
         if find(place + function.__name__) is function:
             return place + function.__name__
@@ -38,7 +38,7 @@ def find(name: str) -> Any:
     return found
 
 
-# NumPy imports these when they are asked for; their functions are among the overridable ones only then
+# NumPy imports these on demand; only then are their functions among the overridable ones
 for lazy in ("char", "lib.recfunctions", "ma", "polynomial", "rec", "strings"):
     importlib.import_module(f"numpy.{lazy}")
 
@@ -55,19 +55,19 @@ def of_kind(*kinds: str, where: Callable[[Call], bool] = lambda call: True) -> A
 
 
 @pytest.mark.parametrize("name", sorted({name_of(function) for function in OVERRIDABLE - REFUSED}))
-def test_every_function_is_called_below(name: str) -> None:
+def test_every_overridable_function_has_a_call(name: str) -> None:
     assert any(call.name == name for call in KNOWN), f"numpy.{name} is neither refused nor in tests/numpy_calls"
 
 
-def test_every_call_below_is_of_an_overridable_function() -> None:
+def test_every_call_is_of_an_overridable_function() -> None:
     methods = {f"{name}.{method}" for name in NAMES for method in ("reduce", "accumulate", "outer")}
-    by_like = {call.name for call in KNOWN if call.kind == "made"}  # which not every version of NumPy lists
+    by_like = {call.name for call in KNOWN if call.kind == "made"}  # not every version of NumPy lists it
     assert {call.name for call in KNOWN} <= NAMES | methods | by_like
 
 
 @pytest.mark.parametrize("function", sorted(REFUSED, key=name_of), ids=name_of)
-def test_refusals_name_the_alternative(function: Any) -> None:
-    """However many arguments it takes, no call succeeds, and the error says what to do."""
+def test_refused_functions_name_the_alternative(function: Any) -> None:
+    """No call succeeds, whatever the number of arguments, and the error says what to do."""
     x = rg.ones(2, 2, dtype=rg.float64, requires_grad=True)
     messages = []
     for count in range(1, 7):
@@ -83,7 +83,7 @@ Convert = Callable[[Any], Any]
 
 
 def substitute(value: Any, main: Convert, other: Convert) -> Any:
-    """A call's argument with ``main`` made of its float arrays and ``other`` of the rest."""
+    """Replace float arrays in an argument of a call with ``main`` and other arrays with ``other``."""
     if isinstance(value, Fixed):
         return other(value.value)
     if isinstance(value, np.ndarray):
@@ -122,7 +122,7 @@ def listed(result: Any) -> list[Any]:
 
 
 def assert_numpys(got: Any, expected: Any) -> None:
-    """Tensors of NumPy's values, in NumPy's containers."""
+    """Check that tensors have NumPy's values and are in NumPy's containers."""
     assert isinstance(got, list) is isinstance(expected, list)
     assert isinstance(got, tuple) is isinstance(expected, tuple)
     if hasattr(expected, "_fields"):
@@ -141,15 +141,15 @@ def assert_numpys(got: Any, expected: Any) -> None:
 
 
 @of_kind("differentiable", "constant", "undetached", "underived", "writes")
-def test_values(call: Call) -> None:
-    """Without any gradient asked for, all arrays among the arguments being Tensors."""
+def test_values_equal_numpy(call: Call) -> None:
+    """All arrays among the arguments are Tensors that do not require grad."""
     result = invoke(call, tensor, tensor)
     assert_numpys(result, invoke(call))
     assert not any(part.requires_grad for part in listed(result))
 
 
 def parameters(call: Call) -> Mapping[str, inspect.Parameter]:
-    """The parameters of the function, where NumPy says what they are and the call is a plain one."""
+    """Return the parameters of the function if NumPy documents them and the call is a plain one."""
     try:
         return inspect.signature(find(call.name)).parameters if call.via is None and "like" not in call.kwargs else {}
     except ValueError:
@@ -160,8 +160,8 @@ def parameters(call: Call) -> Mapping[str, inspect.Parameter]:
     *("differentiable", "constant", "undetached", "underived", "writes", "described"),
     where=lambda call: call.name != "where" and bool(parameters(call)),
 )
-def test_defaults_may_be_given(call: Call) -> None:
-    """NumPy's own name and default of every parameter are understood."""
+def test_default_values_can_be_passed_explicitly(call: Call) -> None:
+    """Every parameter accepts NumPy's name and default."""
     function = find(call.name)
     bound = inspect.signature(function).bind(*call.args, **call.kwargs)
     bound.apply_defaults()
@@ -190,14 +190,14 @@ def test_defaults_may_be_given(call: Call) -> None:
         assert_numpys(invoke(complete, tensor, tensor), expected)
 
 
-# what NumPy computes in double precision and torch would not
+# NumPy computes these in double precision, torch would not
 STAY_SINGLE = {"nanquantile", "nanpercentile", "cov", "corrcoef", "interp", "bincount", "vander", "geomspace"}
 STAY_SINGLE |= {"polyder", "polyfit", "polyint", "lib.scimath.power"}
 
 
 @of_kind("differentiable", "constant", "writes")
-def test_single_precision(call: Call) -> None:
-    """Dtypes are NumPy's: what is given in single precision, NumPy's own exceptions apart, stays in it."""
+def test_single_precision_is_kept(call: Call) -> None:
+    """Dtypes are NumPy's, and single precision stays single apart from NumPy's own exceptions."""
 
     def single(array: np.ndarray) -> np.ndarray:
         return array.astype({"d": np.float32, "D": np.complex64}.get(array.dtype.char, array.dtype))
@@ -211,8 +211,8 @@ def test_single_precision(call: Call) -> None:
 
 
 @of_kind("described")
-def test_descriptions(call: Call) -> None:
-    """Shapes, truth values and texts do not care for gradients."""
+def test_functions_describing_arrays_return_plain_values(call: Call) -> None:
+    """Shapes, truth values and texts do not depend on gradients."""
     for main in (tensor, lambda array: tensor(array, grad=array.dtype.kind in "fc")):
         result = invoke(call, main, tensor)
         assert result == invoke(call)
@@ -220,13 +220,13 @@ def test_descriptions(call: Call) -> None:
 
 
 @of_kind("made")
-def test_like(call: Call) -> None:
+def test_creation_functions_with_like(call: Call) -> None:
     assert_numpys(invoke(call, like=tensor(1.0, grad=True)), invoke(call))
     assert not invoke(call, like=tensor(1.0, grad=True)).requires_grad
 
 
 @of_kind("constant")
-def test_constants_have_no_gradient(call: Call) -> None:
+def test_constant_functions_have_no_gradient(call: Call) -> None:
     result = invoke(call, lambda array: tensor(array, grad=True), tensor)
     assert_numpys(result, invoke(call))
     assert not any(part.requires_grad for part in listed(result))
@@ -241,7 +241,7 @@ def test_gradients_are_not_lost(call: Call) -> None:
 
 
 @of_kind("underived")
-def test_backward_says_what_has_no_derivative(call: Call) -> None:
+def test_backward_names_functions_without_a_derivative(call: Call) -> None:
     result = invoke(call, lambda array: tensor(array, grad=True))
     assert_numpys(result, invoke(call))
     with pytest.raises(NotImplementedError, match=rf"{call.name}.*detach"):
@@ -256,7 +256,7 @@ def inner(a: Any, b: Any) -> float:
 
 
 class Slope:
-    """How a function of a call's results changes in a random direction of some of its float arrays.
+    """The derivative of a function of a call's results in a random direction of some of its float arrays.
 
     The function is ``sum(w * y + y**2 / 2)`` with random weights, so that its second derivative is not 0 even if the
     call is linear. The other float arrays stay what they are, or become lists.
@@ -274,7 +274,7 @@ class Slope:
         return real + 1j * rng.normal(size=array.shape) if array.dtype.kind == "c" else np.asarray(real)
 
     def evaluate(self, move: float, make: Convert | None) -> Any:
-        """The result at a distance from the arguments, of Tensors if ``make`` makes them."""
+        """Return the result at a distance from the arguments, computed with Tensors if ``make`` makes them."""
         positions = iter(range(len(self.directions)))
 
         def main(array: np.ndarray) -> Any:
@@ -339,8 +339,8 @@ class Slope:
 
 
 @of_kind("differentiable", "writes")
-def test_derivatives(call: Call) -> None:
-    """First and second, in a random direction of all arguments, against central differences."""
+def test_first_and_second_derivatives_match_differences(call: Call) -> None:
+    """The direction covers all arguments; the differences are central."""
     slope = Slope(call, range(len(main_arrays(call))))
     slope.check_first()
     slope.check_second()
@@ -352,10 +352,10 @@ def has_several_arrays(call: Call) -> bool:
 
 @of_kind("differentiable", "writes", where=has_several_arrays)
 @pytest.mark.parametrize("others", [np.copy, np.ndarray.tolist], ids=["arrays", "lists"])
-def test_one_tensor_among_others(call: Call, others: Convert) -> None:
-    """Wherever the Tensor stands, and whatever the other arguments are."""
+def test_one_tensor_among_arrays_or_lists(call: Call, others: Convert) -> None:
+    """The Tensor may be any argument."""
     if call.name == "block" and others is not np.copy:
-        return  # its lists have a meaning of their own
+        return  # its lists have a special meaning
     for nr in range(len(main_arrays(call))):
         slope = Slope(call, range(nr, nr + 1), others)
         if call.kind == "writes" and nr > 0:
@@ -366,8 +366,8 @@ def test_one_tensor_among_others(call: Call, others: Convert) -> None:
 
 
 @of_kind("differentiable", where=has_several_arrays)
-def test_objects_stay_out(call: Call) -> None:
-    """An array of objects among the arguments is refused, or taken for the numbers in it."""
+def test_object_arrays_are_refused_or_converted(call: Call) -> None:
+    """An object array among the arguments raises or counts as the numbers in it."""
     for nr in range(len(main_arrays(call))):
         try:
             result = Slope(call, range(nr, nr + 1), lambda array: array.astype(object)).gradients(0.0)[0]
@@ -377,8 +377,8 @@ def test_objects_stay_out(call: Call) -> None:
 
 
 @of_kind("differentiable", "constant", where=lambda call: "out" in parameters(call))
-def test_out(call: Call) -> None:
-    """``out=`` of a Tensor is a write in place with a history; an ndarray is refused where that would be lost."""
+def test_out_of_a_function_is_a_recorded_write(call: Call) -> None:
+    """``out=`` writes into a Tensor in place and is recorded; an ndarray raises if a gradient would get lost."""
     expected = invoke(call)
     several = isinstance(expected, tuple)
 
@@ -417,15 +417,15 @@ def test_out(call: Call) -> None:
         lambda x, masked: np.ma.add(x, 1.0),
     ],
 )
-def test_masks_are_refused(compute: Callable[..., Any]) -> None:
-    """numpy.ma would take the numbers out of a tensor; retrograd would take masked numbers for numbers."""
+def test_functions_of_masked_arrays_raise(compute: Callable[..., Any]) -> None:
+    """numpy.ma would drop the graph, and retrograd would ignore the mask."""
     x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
     with pytest.raises((TypeError, RuntimeError), match=r"(arithmetic of its own|takes arrays only).*x\[~mask\]"):
         compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
 
 
-def test_masked_arrays_are_made_of_tensors_without_a_history() -> None:
-    """Plotting libraries do this with whatever they are given."""
+def test_masked_array_of_a_tensor_without_gradients() -> None:
+    """Plotting libraries convert all their arguments like this."""
     x = rg.tensor([1.0, 2.0, 4.0])
     masked = np.ma.masked_greater(np.ma.array(x), 3.0)
     assert masked.tolist() == [1.0, 2.0, None]
@@ -434,7 +434,7 @@ def test_masked_arrays_are_made_of_tensors_without_a_history() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.recarray, np.memmap])
-def test_results_are_plain_arrays_beside_arrays_of_other_classes(kind: Any, tmp_path: Any) -> None:
+def test_results_with_array_subclasses_are_plain_tensors(kind: Any, tmp_path: Any) -> None:
     if kind is np.memmap:
         other: Any = np.memmap(tmp_path / "numbers", dtype="f8", mode="w+", shape=(2, 2))
         other[:] = [[1.0, 2.0], [3.0, 4.0]]

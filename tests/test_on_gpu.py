@@ -1,4 +1,4 @@
-"""Programs on a GPU: what they compute there is what they compute on the CPU, and stays there.
+"""Programs give the same results on a GPU as on the CPU, and their tensors stay there.
 
 Where CuPy finds a GPU, they run on that; everywhere else on :mod:`tests.strict_cupy`, which computes with NumPy and
 refuses what CuPy refuses. What is right on the CPU is for the other tests to say.
@@ -28,7 +28,7 @@ from tests.strict_cupy import installed
 
 @pytest.fixture(scope="module", autouse=True)
 def cupy() -> Iterator[Any]:
-    """CuPy, if there is a GPU; else the stand-in."""
+    """Return CuPy if there is a GPU, else the stand-in."""
     with contextlib.ExitStack() as stack:
         if not rg.cuda.is_available():
             stack.enter_context(installed())
@@ -36,7 +36,7 @@ def cupy() -> Iterator[Any]:
 
 
 def arrays_of(value: Any, device: str) -> Any:
-    """Tensors in a result as NumPy arrays; they must be on the device."""
+    """Return the tensors in a result as NumPy arrays; they must be on the device."""
     if isinstance(value, rg.Tensor):
         assert value.device.type == device, f"a tensor of shape {list(value.shape)} is on {value.device}"
         return value.detach().cpu().numpy(force=True)
@@ -63,7 +63,7 @@ def assert_equal(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None
 
 
 def same_on_gpu(program: Callable[[str], Any]) -> Callable[[], None]:
-    """Make a test of a program that is given the device."""
+    """Turn a program that takes the device into a test."""
 
     def test() -> None:
         results = []
@@ -89,28 +89,28 @@ def trained(model: Any, optimizer: Any, loss_of: Callable[[], Any], steps: int =
 
 
 def made(build: Callable[[], Any], device: str) -> Any:
-    """A module with the same parameters on every device."""
+    """Return a module with the same parameters on every device."""
     rg.manual_seed(1)
     return build().to(device)
 
 
 # --- operations -------------------------------------------------------------------------------------------------------
 
-# without tensors among their arguments, they make one on the CPU
+# without tensor arguments they create tensors on the CPU
 _MAKERS = {"fft.fftfreq", "fft.rfftfreq"}
-# eigenvectors may have any phase, and CuPy computes in another order than LAPACK
+# eigenvectors have an arbitrary phase, and CuPy computes in a different order than LAPACK
 _DTYPES = ("float64", "complex128", "float32", "int64")
-_EVERY_SAMPLE = bool(os.environ.get("RETROGRAD_EVERY_SAMPLE"))  # which says something on a GPU only
+_EVERY_SAMPLE = bool(os.environ.get("RETROGRAD_EVERY_SAMPLE"))  # this says something only on a GPU
 _TOLERANCE = {"float16": (2e-2, 1e-2), "float32": (2e-3, 1e-4), "complex64": (2e-3, 1e-4)}
 
 
 def on(device: str, array: Any) -> Any:
-    """What :class:`Bound` makes tensors with."""
+    """Makes tensors for :class:`Bound`."""
     return rg.from_numpy(array).to(device)
 
 
 def reported(row: Row, sample: Any, device: str) -> Any:
-    """The results of an operation, first and second derivatives, and what it writes in place."""
+    """Return the results of an operation, its first and second derivatives, and the results of in-place forms."""
     bound = Bound(row, sample, lambda array: on(device, array), rg, row.gradients)
     outputs = bound.run(row.function)
     if row.post is not None:
@@ -127,15 +127,15 @@ def reported(row: Row, sample: Any, device: str) -> Any:
             report.append(rg.autograd.grad(again, bound.leaves, [g.detach() for g in again], allow_unused=True))
     if row.inplace and sample.args[0].flags.c_contiguous and bound.args[0].shape == outputs[0].shape:
         target = bound.args[0].detach().clone()
-        with contextlib.suppress(RuntimeError):  # a result of another kind does not fit into it
+        with contextlib.suppress(RuntimeError):  # a result of another kind does not fit in place
             report.append(getattr(target, f"{row.name}_")(*bound.args[1:], **bound.kwargs))
     return report
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.name not in _MAKERS])
-def test_operations(row: Row) -> None:
-    """One row of the table of operations: one dtype, some of the samples; on a GPU all of them if that is asked for."""
+def test_operations_on_a_gpu(row: Row) -> None:
+    """Check one dtype and some samples of a row of the table; an option selects all samples."""
     if _EVERY_SAMPLE:
         pairs = [(dtype, sample) for dtype in row.dtypes for sample in row.samples(Make(dtype))]
     else:
@@ -157,8 +157,8 @@ def or_error(row: Row, sample: Any, device: str) -> Any:
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.name) for row in ROWS if _EVERY_SAMPLE and row.name not in _MAKERS]
 )
-def test_numbers_that_are_not_finite(row: Row) -> None:
-    """What is computed of them is what the CPU computes, NaN above all."""
+def test_nan_and_inf_propagate_as_on_the_cpu(row: Row) -> None:
+    """In particular, NaN appears in the same places."""
     dtype = next((each for each in _DTYPES if each in row.dtypes and each != "int64"), None)
     if dtype is None:
         return
@@ -222,8 +222,8 @@ MODULES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_modules(name: str) -> None:
-    """Training steps: losses, parameters, gradients, buffers."""
+def test_training_modules_on_a_gpu(name: str) -> None:
+    """Training steps give the same losses, parameters, gradients and buffers."""
 
     @same_on_gpu
     def test(device: str) -> Any:
@@ -250,7 +250,7 @@ def test_modules(name: str) -> None:
 
 @pytest.mark.parametrize("is_relative", [True, False])
 @pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
-def test_orthogonal_weights(kind: str, is_relative: bool) -> None:
+def test_orthogonal_initialization_on_a_gpu(kind: str, is_relative: bool) -> None:
     @same_on_gpu
     def test(device: str) -> Any:
         layer = made(lambda: nn.Linear(3, 5), device)
@@ -270,8 +270,8 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers(name: str) -> None:
-    """Parameters after some steps, and the state, which lives beside them."""
+def test_optimizers_on_a_gpu(name: str) -> None:
+    """Parameters after some steps are equal, and the state is on their device."""
 
     @same_on_gpu
     def test(device: str) -> Any:
@@ -297,8 +297,8 @@ def test_optimizers(name: str) -> None:
 
 
 @same_on_gpu
-def test_a_parameter_that_is_not_contiguous(device: str) -> Any:
-    """It is copied into a vector and back, here and there."""
+def test_optimizing_a_parameter_that_is_not_contiguous(device: str) -> Any:
+    """Some code copies it into a vector and back."""
     w = rg.randn(3, 4).to(device).t().requires_grad_()
     optimizer = rg.optim.Adam([w], lr=0.1)
     for _ in range(3):
@@ -309,7 +309,7 @@ def test_a_parameter_that_is_not_contiguous(device: str) -> Any:
 
 
 @same_on_gpu
-def test_losses(device: str) -> Any:
+def test_losses_on_a_gpu(device: str) -> Any:
     x = rg.randn(6, 4).to(device).requires_grad_()
     classes = rg.randint(0, 4, (6,)).to(device)
     other = rg.rand(6, 4).to(device)
@@ -336,7 +336,7 @@ def test_losses(device: str) -> Any:
 
 
 @same_on_gpu
-def test_creation(device: str) -> Any:
+def test_creation_on_a_gpu(device: str) -> Any:
     on = {"device": device}
     x = rg.tensor([[1.0, 2.0], [3.0, 4.0]], **on)
     return [
@@ -355,7 +355,7 @@ def test_creation(device: str) -> Any:
 
 
 @same_on_gpu
-def test_indices(device: str) -> Any:
+def test_indexing_on_a_gpu(device: str) -> Any:
     x = rg.arange(24.0, device=device).reshape(2, 3, 4).requires_grad_()
     rows, mask = rg.tensor([1, 0, -1], device=device), x.detach() > 5
     y = x.clone()
@@ -385,7 +385,7 @@ def test_indices(device: str) -> Any:
 
 
 @same_on_gpu
-def test_writing_in_place(device: str) -> Any:
+def test_in_place_writes_on_a_gpu(device: str) -> Any:
     x = rg.arange(6.0, device=device).reshape(2, 3).requires_grad_()
     y = x * 2
     y[0].mul_(3).add_(1)
@@ -402,7 +402,7 @@ def test_writing_in_place(device: str) -> Any:
 
 
 @same_on_gpu
-def test_matrices(device: str) -> Any:
+def test_linear_algebra_on_a_gpu(device: str) -> Any:
     A = rg.randn(3, 3, dtype=rg.float64).to(device).requires_grad_()  # noqa: N806
     S = A @ A.T + 3 * rg.eye(3, dtype=rg.float64, device=device)  # noqa: N806
     b = rg.ones(3, 2, dtype=rg.float64, device=device)
@@ -419,7 +419,7 @@ def test_matrices(device: str) -> Any:
 
 
 @same_on_gpu
-def test_fourier_and_special(device: str) -> Any:
+def test_fft_and_special_functions_on_a_gpu(device: str) -> Any:
     x = rg.randn(4, 6).to(device).requires_grad_()
     parts = [
         rg.fft.rfft(x).abs(), rg.fft.ifftn(rg.fft.fftn(x)).real, rg.fft.irfft(rg.fft.rfft(x)), rg.fft.fftshift(x),
@@ -434,7 +434,7 @@ def test_fourier_and_special(device: str) -> Any:
 
 
 @same_on_gpu
-def test_higher_derivatives(device: str) -> Any:
+def test_higher_derivatives_on_a_gpu(device: str) -> Any:
     x = rg.rand(2, 3, dtype=rg.float64).to(device).requires_grad_()
 
     def f(x: Any) -> Any:
@@ -452,7 +452,7 @@ def test_higher_derivatives(device: str) -> Any:
 
 
 @same_on_gpu
-def test_hooks_checkpoints_and_functions(device: str) -> Any:
+def test_hooks_checkpoints_and_custom_functions_on_a_gpu(device: str) -> Any:
     class Cube(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -486,7 +486,7 @@ def test_anomaly_mode_on_a_gpu() -> None:
 
 
 def test_watch_on_a_gpu() -> None:
-    """GPUs raise no floating-point flags: the birth is found by looking, once the loss is not finite."""
+    """GPUs set no floating-point flags, so the birth is searched once the loss is not finite."""
     model = nn.Linear(3, 1).cuda()
     before = [p.detach().clone() for p in model.parameters()]
     optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
@@ -498,7 +498,7 @@ def test_watch_on_a_gpu() -> None:
     assert all(bool((a == b).all()) for a, b in zip(before, model.parameters(), strict=True))
 
 
-def test_gradient_scaler() -> None:
+def test_grad_scaler_on_a_gpu() -> None:
     model = nn.Linear(3, 1).cuda()
     optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
     scaler = rg.amp.GradScaler("cuda", init_scale=4.0)
@@ -515,8 +515,8 @@ def test_gradient_scaler() -> None:
 
 
 @same_on_gpu
-def test_extrema_of_what_comes_to_a_place(device: str) -> Any:
-    """CuPy's own kernels round float64 to float32, and pass over NaN."""
+def test_scatter_reduce_extrema_are_exact_on_a_gpu(device: str) -> Any:
+    """CuPy's own kernels round float64 to float32 and ignore NaN."""
     x = rg.tensor([1.0, -2.0, 0.1, float("inf"), -0.0], dtype=rg.float64, device=device)
     values = rg.tensor([1 + 1e-12, float("nan"), -3.0, 0.1, 1e300, 7.0, -1e-300], dtype=rg.float64, device=device)
     places = rg.tensor([0, 1, 1, 2, 3, 0, 4], device=device)
@@ -527,8 +527,8 @@ def test_extrema_of_what_comes_to_a_place(device: str) -> Any:
 
 
 @same_on_gpu
-def test_quotients_rounded_down(device: str) -> Any:
-    """CuPy's own kernels round the quotient twice: 1 // 0.1 is 9, and not 10."""
+def test_floor_division_on_a_gpu(device: str) -> Any:
+    """CuPy's own kernels round the quotient before taking the floor; 1 // 0.1 is 9, not 10."""
     special = [0.0, -0.0, 1.0, -1.0, 0.1, -0.1, 2.5, 1e300, 1e-310, float("inf"), -float("inf"), float("nan")]
     a = rg.tensor(special, dtype=rg.float64, device=device)
     b = a[:, None]
@@ -536,14 +536,14 @@ def test_quotients_rounded_down(device: str) -> Any:
 
 
 @same_on_gpu
-def test_scaled_bessel_functions_do_not_overflow(device: str) -> Any:
+def test_scaled_bessel_functions_do_not_overflow_on_a_gpu(device: str) -> Any:
     x = rg.tensor([0.0, 1.0, 714.0, -1e4, 1e300], dtype=rg.float64, device=device)
     scaled = [rg.special.scaled_modified_bessel_k0, rg.special.scaled_modified_bessel_k1]
     return [rg.special.i0e(x), rg.special.i1e(x), *(f(x.abs()) for f in scaled), *(f(x.abs().float()) for f in scaled)]
 
 
 @same_on_gpu
-def test_functions_that_cupy_computes_otherwise(device: str) -> Any:
+def test_functions_that_differ_in_cupy_equal_numpy(device: str) -> Any:
     large = rg.tensor([2**63 - 1, -(2**62) - 1, 7, -7], device=device)
     small = rg.tensor([0.0, 1.0, float("nan"), -float("inf"), float("inf")], dtype=rg.float64, device=device)
     tiny = rg.tensor([-104.0, -714.0, 1.0, -float("inf"), float("inf")], dtype=rg.float64, device=device)
@@ -556,8 +556,8 @@ def test_functions_that_cupy_computes_otherwise(device: str) -> Any:
 
 
 @same_on_gpu
-def test_matrices_with_nan(device: str) -> Any:
-    """A solution of NaN, and an error where there are no singular values, as LAPACK has it."""
+def test_linear_algebra_with_nan_on_a_gpu(device: str) -> Any:
+    """As in LAPACK, a solution is NaN, and singular values raise."""
     a = rg.eye(3, dtype=rg.float64, device=device)
     b = a.clone()
     b[1, 1] = float("nan")
@@ -600,7 +600,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_tensors_on_two_devices(name: str) -> None:
+def test_tensors_on_two_devices_raise(name: str) -> None:
     a, b = rg.ones(2, 2, device="cuda"), rg.ones(2, 2)
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         MIXED[name](a, b)
@@ -608,9 +608,9 @@ def test_tensors_on_two_devices(name: str) -> None:
         MIXED[name](b, a)
 
 
-def test_tensors_on_two_gpus() -> None:
+def test_tensors_on_two_gpus_raise() -> None:
     if rg.cuda.device_count() < 2:
-        pytest.skip("there is one GPU")
+        pytest.skip("there is only one GPU")
     a, b = rg.rand(3, device="cuda:0"), rg.rand(3, device="cuda:1")
     assert str((b * 2).exp().device) == "cuda:1"
     assert str(a.to("cuda:1").device) == "cuda:1"
@@ -619,24 +619,24 @@ def test_tensors_on_two_gpus() -> None:
         a + b
 
 
-def test_numbers_may_be_on_the_cpu() -> None:
+def test_zero_dimensional_cpu_tensor_with_a_gpu_tensor() -> None:
     assert (rg.ones(2, device="cuda") * rg.tensor(2.0)).tolist() == [2, 2]
 
 
-def test_a_gradient_from_the_cpu_is_refused() -> None:
+def test_gradient_on_the_cpu_for_a_gpu_tensor_raises() -> None:
     y = rg.ones(2, device="cuda", requires_grad=True) * 2
     with pytest.raises(RuntimeError, match="device"):
         y.backward(rg.ones(2))
 
 
-def test_numpy_needs_a_copy() -> None:
+def test_converting_a_gpu_tensor_to_numpy_raises() -> None:
     x = rg.ones(2, device="cuda")
     for convert in (rg.Tensor.numpy, np.asarray):
         with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu\(\)"):
             convert(x)
 
 
-def test_numpys_functions() -> None:
+def test_numpy_functions_on_gpu_tensors() -> None:
     x = rg.ones(2, 2, device="cuda", requires_grad=True)
     y = np.sum(np.sin(x) + np.arange(2))
     y.backward()
@@ -644,7 +644,7 @@ def test_numpys_functions() -> None:
     np.testing.assert_allclose(x.grad.cpu().numpy(), np.cos(np.ones((2, 2))), rtol=1e-6)
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_errors_on_a_gpu_name_the_value() -> None:
     x = rg.arange(3.0, device="cuda")
     with pytest.raises(rg.linalg.LinAlgError, match="leading minor of order 2"):
         rg.linalg.cholesky(rg.diag(1 - x))
@@ -654,16 +654,16 @@ def test_what_is_wrong_is_named() -> None:
         F.binary_cross_entropy(x, x)
 
 
-def test_indices_out_of_bounds() -> None:
-    """CuPy would take them modulo the length."""
+def test_out_of_bounds_indices_raise_on_a_gpu() -> None:
+    """CuPy takes them modulo the length."""
     x, far = rg.arange(3.0, device="cuda"), rg.tensor([3], device="cuda")
     for pick in (lambda: x[far], lambda: x.take(far), lambda: x.gather(0, far), lambda: x.index_select(0, far)):
         with pytest.raises((IndexError, RuntimeError), match=r"index|bounds"):
             pick()
 
 
-def test_the_stand_in_is_strict(cupy: Any) -> None:
-    """What CuPy refuses and this package must never ask for; a GPU gives the same answers."""
+def test_stand_in_refuses_what_cupy_refuses(cupy: Any) -> None:
+    """The package must never need this; a real GPU gives the same errors."""
     x = cupy.asarray(np.ones(3))
     refused: list[Callable[[], Any]] = [
         lambda: x + np.ones(3), lambda: cupy.where(x > 0, np.ones(3), x), lambda: cupy.sum(x, initial=1),
@@ -681,11 +681,11 @@ def test_the_stand_in_is_strict(cupy: Any) -> None:
     assert cupy.arange(3)[cupy.asarray([4])].tolist() == [1]
 
 
-def test_printing() -> None:
+def test_printing_gpu_tensors() -> None:
     assert repr(rg.ones(2, device="cuda")) == "tensor([1., 1.], device='cuda:0')"
 
 
-def test_files(tmp_path: Any) -> None:
+def test_saving_gpu_tensors(tmp_path: Any) -> None:
     x = rg.arange(3.0, device="cuda", requires_grad=True)
     rg.save({"x": x}, tmp_path / "x.pt")
     back = rg.load(tmp_path / "x.pt")["x"]
@@ -695,14 +695,14 @@ def test_files(tmp_path: Any) -> None:
 
 
 @same_on_gpu
-def test_data(device: str) -> Any:
+def test_data_loader_with_pinned_memory(device: str) -> Any:
     data = rg.utils.data.TensorDataset(rg.arange(6.0), rg.arange(6))
     loader = rg.utils.data.DataLoader(data, batch_size=4, shuffle=True, pin_memory=device == "cuda")
     return [part.to(device, non_blocking=True) for batch in loader for part in batch]
 
 
 @same_on_gpu
-def test_distributions(device: str) -> Any:
+def test_distributions_on_a_gpu(device: str) -> Any:
     loc = rg.rand(3).to(device).requires_grad_()
     families = [rg.distributions.Normal(loc, loc), rg.distributions.Gamma(loc, loc), rg.distributions.Beta(loc, loc),
                 rg.distributions.Categorical(logits=loc), rg.distributions.Bernoulli(loc)]  # fmt: skip
@@ -712,7 +712,7 @@ def test_distributions(device: str) -> Any:
 
 
 @same_on_gpu
-def test_gradients_of_samples(device: str) -> Any:
+def test_gradients_of_samples_on_a_gpu(device: str) -> Any:
     d = rg.distributions
     a = rg.tensor([0.5, 2.0, 30.0]).to(device).requires_grad_()  # a series, and an integral
     samples = [d.Gamma(a, a).rsample(), d.Beta(a, a).rsample(), d.Dirichlet(a).rsample()]
@@ -721,7 +721,7 @@ def test_gradients_of_samples(device: str) -> Any:
 
 
 @same_on_gpu
-def test_more_distributions(device: str) -> Any:
+def test_less_common_distributions_on_a_gpu(device: str) -> Any:
     d = rg.distributions
     a = (rg.rand(3) + 0.5).to(device).requires_grad_()
     matrix = (2 * rg.eye(3)).to(device)

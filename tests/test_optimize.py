@@ -1,4 +1,4 @@
-"""SciPy's optimizers with our derivatives, against SciPy's with those that it has of Rosenbrock's function itself."""
+"""``rg.optimize`` compared with SciPy's optimizers and SciPy's own derivatives of the Rosenbrock function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rosenbrock(x: Any) -> Any:
 
 
 def exact(method: str | None) -> dict[str, Any]:
-    """The derivatives that SciPy has of it, as far as a method takes them."""
+    """Return SciPy's derivatives that a method accepts."""
     if method in WITHOUT_GRADIENT:
         return {}
     more = {"hess": optimize.rosen_hess} if method in WITH_HESSIAN else {}
@@ -36,8 +36,8 @@ def exact(method: str | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", WITHOUT_GRADIENT + WITH_GRADIENT + WITH_HESSIAN + WITH_PRODUCTS)
-def test_the_same_search_as_with_derivatives_by_hand(method: str | None) -> None:
-    x0 = np.full(3, 0.9) if method == "dogleg" else X0  # where the Hessian is positive definite
+def test_minimize_takes_the_same_steps_as_with_exact_derivatives(method: str | None) -> None:
+    x0 = np.full(3, 0.9) if method == "dogleg" else X0  # the Hessian is positive definite there
     ours = rg.optimize.minimize(rosenbrock, x0, method=method)
     theirs = optimize.minimize(optimize.rosen, x0, method=method, **exact(method))
     assert type(ours.x) is np.ndarray
@@ -46,7 +46,7 @@ def test_the_same_search_as_with_derivatives_by_hand(method: str | None) -> None
     assert isinstance(ours.fun, float)
 
 
-def test_further_arguments_and_options() -> None:
+def test_minimize_passes_arguments_and_options() -> None:
     def shifted(x: Any, by: float, power: int) -> Any:
         return ((x - by) ** power).sum()
 
@@ -58,8 +58,8 @@ def test_further_arguments_and_options() -> None:
     assert len(seen) == 2
 
 
-def test_nested_points() -> None:
-    """A dictionary of tensors and arrays comes back as one, with their shapes, dtypes and kinds."""
+def test_minimize_over_nested_containers() -> None:
+    """The result has the structure, shapes, dtypes and kinds of the starting point."""
     start = {"w": rg.ones(3), "b": [np.zeros((2, 2)), rg.tensor(1)]}
 
     def loss(p: Any) -> Any:
@@ -77,14 +77,14 @@ def test_nested_points() -> None:
 
 
 @pytest.mark.parametrize("x0", [[3.0, 2], (np.float64(3.0), np.int64(2)), [3, np.float32(2)], np.array([3, 2])])
-def test_numbers_in_a_list_are_an_array(x0: Any) -> None:
-    """Those of NumPy's among them, as ``[y.max(), 1.0]`` has."""
+def test_minimize_takes_a_list_of_numbers_as_one_array(x0: Any) -> None:
+    """The list may contain NumPy scalars, as in ``[y.max(), 1.0]``."""
     found = rg.optimize.minimize(lambda x: np.sum((x - 1) ** 2), x0)
     assert type(found.x) is np.ndarray
     assert_allclose(found.x, [1.0, 1.0])
 
 
-def test_a_tensor_that_requires_grad_is_a_point_like_any_other() -> None:
+def test_minimize_accepts_a_starting_point_that_requires_grad() -> None:
     x0 = rg.zeros(2, requires_grad=True)
     found = rg.optimize.minimize(lambda x: ((x - 1) ** 2).sum(), x0).x
     assert isinstance(found, rg.Tensor)
@@ -103,8 +103,8 @@ INEQUALITIES = (
 )
 
 
-def test_constraints_as_dictionaries() -> None:
-    """The example of SciPy's own page on ``minimize``."""
+def test_minimize_with_constraints_as_dictionaries() -> None:
+    """This is the example in SciPy's documentation of ``minimize``."""
     constraints = [{"type": "ineq", "fun": each} for each in INEQUALITIES]
     bounds = ((0, None), (0, None))
     found = rg.optimize.minimize(objective, (2, 0), method="SLSQP", bounds=bounds, constraints=constraints)
@@ -114,7 +114,7 @@ def test_constraints_as_dictionaries() -> None:
 
 
 @pytest.mark.parametrize("method", ["trust-constr", "SLSQP", "COBYQA"])
-def test_constraints_as_objects(method: str) -> None:
+def test_minimize_with_constraint_objects(method: str) -> None:
     constraints = [
         optimize.NonlinearConstraint(lambda x: x[0] * x[1], 1.0, np.inf),
         optimize.LinearConstraint([[1.0, -1.0]], 0.0, 0.0),
@@ -154,8 +154,8 @@ def equations(x: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("method", ["hybr", "lm", "df-sane"])
-def test_root(method: str) -> None:
-    """The example of SciPy's own page on ``root``."""
+def test_root_of_a_system_of_equations(method: str) -> None:
+    """This is the example in SciPy's documentation of ``root``."""
     found = rg.optimize.root(equations, [0.0, 0.0], method=method)
     assert_allclose(found.x, [0.8411639, 0.1588361], rtol=1e-5)
     assert ("njev" in found) == (method != "df-sane")
@@ -190,19 +190,19 @@ def test_curve_fit() -> None:
         ),
     ],
 )
-def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_invalid_optimization_problems_raise(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 
 
-def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scipy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(ModuleNotFoundError, match=r"SciPy is not installed: pip install .retrograd\[scipy\]"):
         rg.optimize.minimize(rosenbrock, X0)
 
 
 class Cube(rg.autograd.Function):
-    """Without a ``jvp``, which forward mode would ask for."""
+    """A custom function without ``jvp``, which forward mode would need."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -215,6 +215,6 @@ class Cube(rg.autograd.Function):
         return grads[0] * 3 * x**2
 
 
-def test_products_of_the_hessian_need_no_forward_mode() -> None:
+def test_hessian_products_need_no_forward_mode() -> None:
     found = rg.optimize.minimize(lambda x: ((Cube.apply(x) - 8.0) ** 2).sum(), [1.5, 2.5], method="trust-ncg")
     assert_allclose(found.x, 2.0, atol=1e-5)

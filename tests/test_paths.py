@@ -1,4 +1,4 @@
-"""Import lines as torch's scripts have them: modules without a file of their own, and advice where there is none."""
+"""Import lines of torch scripts: modules without a file of their own, and advice if a module is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.parity import attempt, parity
 
 without_gpu = pytest.mark.skipif(rg.cuda.is_available(), reason="there is a GPU")
 
-# Modules of torch's that are not meant for users, or are about what is not here.
+# Modules of torch that are not meant for users or concern unsupported features.
 NOT_FOR_USERS = {
     "distributions": set(),
     "nn.modules": {"linear_cross_entropy_options"},
@@ -37,7 +37,7 @@ def modules_of(package: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", NOT_FOR_USERS)
-def test_every_module_of_torchs_can_be_imported(package: str) -> None:
+def test_every_module_of_torch_can_be_imported(package: str) -> None:
     missing = set()
     for module in modules_of(package):
         try:
@@ -47,7 +47,7 @@ def test_every_module_of_torchs_can_be_imported(package: str) -> None:
     assert missing == NOT_FOR_USERS[package]
 
 
-# Classes that build on the others of their module, and are in files of their own; and a deprecated one.
+# Classes that build on others of their module and have their own files, and a deprecated one.
 NOT_THERE = {
     "nn.modules.container": {"Container"},
     "nn.modules.batchnorm": {"LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "SyncBatchNorm"},
@@ -58,7 +58,7 @@ NOT_THERE = {
 
 
 @pytest.mark.parametrize("package", ["distributions", "nn.modules"])
-def test_modules_have_the_classes_of_torchs(package: str) -> None:
+def test_modules_have_the_classes_of_torch(package: str) -> None:
     missing: dict[str, set[str]] = {}
     for module in modules_of(package):
         if module in NOT_FOR_USERS[package]:
@@ -73,14 +73,14 @@ def test_modules_have_the_classes_of_torchs(package: str) -> None:
 
 
 @parity
-def test_mixed_precision_by_the_modules_of_its_parts(m: Any) -> Any:
+def test_mixed_precision_imported_from_submodules(m: Any) -> Any:
     parts = importlib.import_module(f"{m.__name__}.cuda.amp.grad_scaler"), m.amp.grad_scaler
     modes = importlib.import_module(f"{m.__name__}.amp.autocast_mode"), m.cuda.amp.autocast_mode
     same = parts[0].GradScaler is m.cuda.amp.GradScaler, modes[0].autocast is m.amp.autocast
     return [*same, parts[1].GradScaler is m.amp.GradScaler, modes[1].custom_fwd.__name__]
 
 
-def test_names_are_the_same_objects() -> None:
+def test_names_in_submodules_are_the_same_objects() -> None:
     from retrograd.distributions.categorical import Categorical
     from retrograd.nn.modules.upsampling import Upsample
     from retrograd.optim.adamw import AdamW
@@ -101,13 +101,13 @@ def test_names_are_the_same_objects() -> None:
         (rg.nn.modules, "nothing", "$"),
     ],
 )
-def test_absent_names_of_packages_come_with_advice(package: Any, name: str, advice: str) -> None:
+def test_missing_names_of_packages_raise_with_advice(package: Any, name: str, advice: str) -> None:
     with pytest.raises(AttributeError, match=f"^module '{package.__name__}' has no attribute '{name}'{advice}"):
         getattr(package, name)
 
 
 @parity
-def test_modules_are_attributes_without_being_imported(m: Any) -> Any:
+def test_submodules_are_attributes_without_an_import(m: Any) -> Any:
     normal, modules = m.distributions.normal, m.nn.modules
     return [
         normal.Normal is m.distributions.Normal,
@@ -117,7 +117,7 @@ def test_modules_are_attributes_without_being_imported(m: Any) -> Any:
     ]
 
 
-def test_unknown_modules_are_unknown() -> None:
+def test_importing_an_unknown_module_raises() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'retrograd\.nn\.nothing'$"):
         importlib.import_module("retrograd.nn.nothing")
 
@@ -132,12 +132,12 @@ def test_unknown_modules_are_unknown() -> None:
         ("import retrograd.numpy as jnp", "import numpy as np"),
     ],
 )
-def test_imports_of_what_is_absent_come_with_advice(line: str, words: str) -> None:
+def test_importing_missing_modules_raises_with_advice(line: str, words: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=words):
         exec(line, {})
 
 
-def test_other_imports_fail_as_ever() -> None:
+def test_other_failing_imports_have_the_usual_errors() -> None:
     with pytest.raises(ImportError, match="cannot import name 'onx' from 'retrograd'"):
         exec("from retrograd import onx", {})
     with pytest.raises(ModuleNotFoundError, match=r"^No module named 'fx'$"):
@@ -146,7 +146,7 @@ def test_other_imports_fail_as_ever() -> None:
         importlib.import_module("retrograd.nothing")
 
 
-def test_modules_are_attributes_as_torchs_are() -> None:
+def test_submodules_are_attributes_in_a_fresh_process() -> None:
     code = """if True:
         import retrograd as torch
         print(torch.distributed.is_available(), torch.jit.is_scripting(), torch.multiprocessing.get_start_method())
@@ -157,11 +157,11 @@ def test_modules_are_attributes_as_torchs_are() -> None:
     assert out[3:] == ["DataParallel", "GradScaler"]
 
 
-# --- one process ------------------------------------------------------------------------------------------------------
+# --- a single process -------------------------------------------------------------------------------------------------
 
 
 @parity
-def test_scripts_ask_before_they_use_processes(m: Any) -> Any:
+def test_distributed_reports_that_it_is_not_available(m: Any) -> Any:
     dist = m.distributed
     return [
         dist.get_rank() if dist.is_available() and dist.is_initialized() else 0,
@@ -172,7 +172,7 @@ def test_scripts_ask_before_they_use_processes(m: Any) -> Any:
     ]
 
 
-def test_data_parallel_calls_the_module() -> None:
+def test_data_parallel_calls_its_module() -> None:
     add = rg.nn.Bilinear(2, 2, 1)
     x = rg.ones(3, 2)
     assert rg.nn.parallel.data_parallel(add, (x, x)).tolist() == add(x, x).tolist()
@@ -180,7 +180,7 @@ def test_data_parallel_calls_the_module() -> None:
     assert rg.nn.parallel.data_parallel(rg.nn.Identity(), None, module_kwargs={"input": x}) is x
 
 
-def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_strategy_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.multiprocessing._strategy", "file_descriptor")
     rg.multiprocessing.set_sharing_strategy("file_system")
     assert rg.multiprocessing.get_sharing_strategy() == "file_system"
@@ -196,7 +196,7 @@ def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ("multiprocessing", "spawn", "send arrays"),
     ],
 )
-def test_what_they_lack_comes_with_advice(module: str, name: str, advice: str) -> None:
+def test_missing_names_about_processes_raise_with_advice(module: str, name: str, advice: str) -> None:
     with pytest.raises(AttributeError, match=f"'retrograd.{module}' has no attribute '{name}': .*{advice}"):
         getattr(getattr(rg, module), name)
     with pytest.raises(ModuleNotFoundError, match=f"No module or name 'retrograd.{module}.{name}': .*{advice}"):
@@ -206,8 +206,8 @@ def test_what_they_lack_comes_with_advice(module: str, name: str, advice: str) -
 
 
 @parity
-def test_what_belongs_to_several_processes_can_be_imported_and_not_called(m: Any) -> Any:
-    """As training scripts import it before they ask: ``from torch.distributed import init_process_group``."""
+def test_functions_for_several_processes_can_be_imported_but_not_called(m: Any) -> Any:
+    """Training scripts import them first, as in ``from torch.distributed import init_process_group``."""
     dist, x = m.distributed, m.ones(1)
     calls = [dist.get_rank, dist.get_world_size, dist.barrier, dist.new_group, dist.get_backend]
     calls += [partial(dist.all_reduce, x), partial(dist.broadcast, x, src=0), partial(dist.all_gather, [x], x)]
@@ -218,7 +218,7 @@ def test_what_belongs_to_several_processes_can_be_imported_and_not_called(m: Any
 
 
 @parity
-def test_jit_leaves_programs_as_they_are(m: Any) -> Any:
+def test_jit_script_and_trace_do_not_change_programs(m: Any) -> Any:
     @m.jit.script_if_tracing
     def double(x):
         return x * 2
@@ -243,14 +243,14 @@ def test_jit_leaves_programs_as_they_are(m: Any) -> Any:
     return [Model()(m.ones(2)), attempt(lambda: m.jit.script(3))]
 
 
-def test_jit_returns_what_it_is_given() -> None:
+def test_jit_script_returns_its_argument() -> None:
     model = rg.nn.Linear(2, 1)
     assert rg.jit.script(model) is model
     assert rg.jit.script(rg.relu) is rg.relu
     assert rg.nn.Module.compile(model, mode="max-autotune") is None
 
 
-def test_questions_of_the_compiler_have_one_answer() -> None:
+def test_compiler_functions_do_nothing() -> None:
     def double(x: Any) -> Any:
         return x * 2
 
@@ -266,7 +266,7 @@ def test_questions_of_the_compiler_have_one_answer() -> None:
 
 @without_gpu
 @parity
-def test_no_accelerator(m: Any) -> Any:
+def test_accelerator_functions_without_an_accelerator(m: Any) -> Any:
     accelerator = m.accelerator
     device = accelerator.current_accelerator() if accelerator.is_available() else m.device("cpu")
     m.cuda.set_rng_state_all(m.cuda.get_rng_state_all())
@@ -274,23 +274,23 @@ def test_no_accelerator(m: Any) -> Any:
 
 
 @without_gpu
-def test_orders_to_no_accelerator_do_nothing() -> None:
+def test_accelerator_setters_do_nothing_without_an_accelerator() -> None:
     rg.accelerator.synchronize()
     rg.accelerator.set_device_index(0)
     rg.accelerator.empty_cache()
     assert rg.accelerator.current_accelerator() is None
     assert rg.version.__version__ == rg.__version__
-    assert rg.version.cuda is rg.version.hip is None  # torch's says with which it was built
+    assert rg.version.cuda is rg.version.hip is None  # torch gives the version that it was built with
 
 
-def test_memory_goes_through_capsules() -> None:
+def test_utils_dlpack_shares_memory() -> None:
     x = rg.arange(3.0)
     assert rg.utils.dlpack.from_dlpack(x)[0] == 0
     torch.utils.dlpack.from_dlpack(rg.utils.dlpack.to_dlpack(x))[0] = 7
     assert x.tolist() == [7, 1, 2]
 
 
-# --- bfloat16 is a name -----------------------------------------------------------------------------------------------
+# --- bfloat16 is only a name ------------------------------------------------------------------------------------------
 
 
 @parity
@@ -318,7 +318,7 @@ def test_bfloat16_can_be_named(m: Any) -> Any:
         lambda: rg.finfo(rg.bfloat16),
     ],
 )
-def test_there_are_no_tensors_of_bfloat16(use: Any) -> None:
+def test_tensors_of_bfloat16_raise(use: Any) -> None:
     with pytest.raises(TypeError, match=r"retrograd\.bfloat16 is not a supported dtype\. The only supported types are"):
         use()
     with pytest.raises(NotImplementedError, match="use float"):
@@ -329,7 +329,7 @@ def test_there_are_no_tensors_of_bfloat16(use: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in vars(torch.nn.init) if f"{name}_" in vars(torch.nn.init)])
-def test_older_names_of_initial_values(name: str) -> None:
+def test_deprecated_names_in_nn_init(name: str) -> None:
     arguments = {"constant": (0.5,), "sparse": (0.5,)}.get(name, ())
     weight = rg.empty(3, 3, 1) if name == "dirac" else rg.empty(3, 3)
     with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."):
@@ -337,7 +337,7 @@ def test_older_names_of_initial_values(name: str) -> None:
     assert old is weight
 
 
-def test_the_older_name_of_clipping() -> None:
+def test_deprecated_clip_grad_norm() -> None:
     def clipped(m: Any) -> list[float]:
         w = m.tensor([3.0, 4.0], requires_grad=True)
         (w * w).sum().backward()
@@ -351,7 +351,7 @@ def test_the_older_name_of_clipping() -> None:
 
 
 @parity
-def test_trees(m: Any) -> Any:
+def test_pytree_functions_match_torch(m: Any) -> Any:
     tree = importlib.import_module(f"{m.__name__}.utils._pytree")
     nested = {"b": [1, (2, None)], "a": (), "c": collections.OrderedDict(x=m.ones(2), y=4)}
     leaves, spec = tree.tree_flatten(nested)
@@ -366,7 +366,7 @@ def test_trees(m: Any) -> Any:
     return report
 
 
-def test_annotations_that_scripts_import() -> None:
+def test_private_and_typing_names_that_scripts_import() -> None:
     from retrograd.functional import einsum, norm
     from retrograd.nn.modules.transformer import _get_activation_fn, _get_clones
     from retrograd.types import Device, Number, _dtype

@@ -1,4 +1,4 @@
-"""printing.format_tensor against torch's repr, byte for byte."""
+"""``printing.format_tensor`` equals torch's repr byte for byte."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mine(data, **kwargs):
 
 
 def theirs(data):
-    # A copy first: torch takes neither negative strides nor read-only memory.
+    # Copy first: torch accepts neither negative strides nor read-only memory.
     return torch.from_numpy(np.array(data, order="C", copy=True))
 
 
@@ -74,7 +74,7 @@ def lists(*values):
 
 @pytest.mark.parametrize("dtype", DTYPES + UNSIGNED)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_shapes_and_dtypes(shape, dtype):
+def test_printing_shapes_and_dtypes(shape, dtype):
     if dtype in UNSIGNED and 0 in shape:
         check(np.zeros(shape, dtype))
     for seed in range(3):
@@ -121,7 +121,7 @@ def test_shapes_and_dtypes(shape, dtype):
         [2.5, 0.5, 1.5],
     ),
 )
-def test_special_floats(values, dtype):
+def test_printing_special_floats(values, dtype):
     data = np.array(values, dtype)
     check(data)
     check(data.reshape(-1, 1))
@@ -136,12 +136,12 @@ def test_special_floats(values, dtype):
     "values",
     lists([1e8], [1e8, 2.0], [100000001.0], [1.1e8], [1e9], [1e10, -1e-10], [1e30, 1e29], [3e38], [-1e20, 0.0, NAN]),
 )
-def test_large_floats(values, dtype):
+def test_printing_large_floats(values, dtype):
     check(np.array(values, dtype))
     check(np.array(values, dtype), sci_mode=False)
 
 
-def test_extreme_doubles():
+def test_printing_extreme_doubles():
     tiny = np.nextafter(0.0, 1.0)
     check(np.array([tiny]))
     check(np.array([tiny, np.finfo("float64").max]))
@@ -150,7 +150,7 @@ def test_extreme_doubles():
     check(np.array([tiny, 1001 * tiny, 0.0]))
 
 
-def test_notation_boundaries():
+def test_printing_at_the_boundaries_of_notations():
     for dtype in ("float32", "float64"):
         one = np.ones(1, dtype)[0]
         for base in (1000, 1e8, 1e-4, 1e-5, 0.1, 3, 7e-4):
@@ -161,7 +161,7 @@ def test_notation_boundaries():
 
 
 @pytest.mark.parametrize("dtype", INTS + UNSIGNED)
-def test_integer_extremes(dtype):
+def test_printing_extreme_integers(dtype):
     info = np.iinfo(dtype)
     check(np.array([info.min, info.max], dtype))
     check(np.array([info.max], dtype))
@@ -169,7 +169,7 @@ def test_integer_extremes(dtype):
     check(np.array([info.min, 0, 1] * 20, dtype))
 
 
-def test_bools():
+def test_printing_bools():
     for values in ([True], [False], [True, False], [True, True] * 30, [False, True] * 30):
         check(np.array(values))
         check(np.array(values).reshape(1, -1))
@@ -178,7 +178,7 @@ def test_bools():
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
-def test_special_complex(dtype):
+def test_printing_special_complex_numbers(dtype):
     parts = [0.0, -0.0, 1.0, -2.0, 0.5, -1.25, 1e-5, 1e10, NAN, INF, -INF]
     with np.errstate(all="ignore"):
         for re, im in itertools.product(parts, parts):
@@ -193,7 +193,7 @@ def test_special_complex(dtype):
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e5, 1e9, 1e20])
 @pytest.mark.parametrize("dtype", ["float32", "float64", *COMPLEX])
-def test_magnitudes(dtype, scale):
+def test_printing_every_magnitude(dtype, scale):
     for seed, shape in enumerate([(), (7,), (30,), (3, 20), (2, 2, 5)]):
         data = random_array(shape, dtype, seed, scale)
         check(data)
@@ -201,8 +201,8 @@ def test_magnitudes(dtype, scale):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_ratio_boundary(dtype):
-    # Where the quotient rounds to the 1000 that switches the notation, one unit in the last place decides.
+def test_printing_at_the_ratio_that_switches_the_notation(dtype):
+    # If the quotient rounds to 1000, which switches the notation, one unit in the last place decides.
     for low in random_array((60,), dtype, scale=0.05):
         high = abs(low) * np.array(1000, dtype)
         for other in (high, np.nextafter(high, np.array(0, dtype)), np.nextafter(high, np.array(np.inf, dtype))):
@@ -227,7 +227,7 @@ def views():
 
 
 @pytest.mark.parametrize("data", list(views()))
-def test_views(data):
+def test_printing_views(data):
     check(data)
 
 
@@ -237,11 +237,11 @@ def test_views(data):
     [(1000,), (1001,), (7, 143), (1, 1001), (1001, 1), (6, 167), (7, 7, 21), (6, 6, 28), (3, 1, 400), (8, 2, 7, 9)],
     ids=str,
 )
-def test_summaries(shape, dtype):
+def test_printing_summaries_of_large_tensors(shape, dtype):
     check(random_array(shape, dtype))
 
 
-def test_summary_takes_its_format_from_what_is_shown():
+def test_summary_is_formatted_for_the_shown_elements():
     data = np.ones(2000, "float32")
     data[1000] = 1e-20
     check(data)
@@ -256,14 +256,14 @@ def test_summary_takes_its_format_from_what_is_shown():
 
 @pytest.mark.parametrize("edgeitems", [0, 1, 2, 5])
 @pytest.mark.parametrize("threshold", [0, 5, 6, 100, INF])
-def test_edgeitems_and_threshold(threshold, edgeitems):
+def test_printing_with_edgeitems_and_threshold(threshold, edgeitems):
     for shape in [*SHAPES, (10,), (11,), (2, 5), (1, 1, 10), (3, 4, 5), (4, 4, 4, 4), (11, 11)]:
         for dtype in ("int64", "float32", "float64", "complex64"):
             check(random_array(shape, dtype), threshold=threshold, edgeitems=edgeitems)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_row_length_and_linewidth(dtype):
+def test_printing_every_row_length_and_linewidth(dtype):
     data = random_array((90,), dtype)
     for n in range(1, 90):
         check(data[:n])
@@ -273,7 +273,7 @@ def test_every_row_length_and_linewidth(dtype):
         check(data[:24].reshape(2, 1, 2, 6), linewidth=linewidth)
 
 
-def test_nan_does_not_count_for_the_width():
+def test_nan_does_not_affect_the_printed_width():
     check(np.array([NAN, 0.0] * 40, "float32"))
     check(np.array([NAN, 0.0, 1.0] * 40, "float32"))
     check(np.array([NAN, 0.0, -1.5] * 40, "float32"))
@@ -282,7 +282,7 @@ def test_nan_does_not_count_for_the_width():
 
 @pytest.mark.parametrize("precision", [0, 1, 2, 3, 8, 20])
 @pytest.mark.parametrize("sci_mode", [None, True, False])
-def test_precision(precision, sci_mode):
+def test_printing_with_a_precision(precision, sci_mode):
     for dtype in FLOATS + COMPLEX:
         for scale in (1e-4, 1.0, 100.0):
             data = random_array((4, 5), dtype, scale=scale)
@@ -294,7 +294,7 @@ def test_precision(precision, sci_mode):
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX])
-def test_requires_grad_and_grad_fn(dtype):
+def test_printing_requires_grad_and_grad_fn(dtype):
     for n in range(40):
         for data in (np.arange(n).astype(dtype), (np.arange(n) / 3).astype(dtype), np.ones((2, n), dtype)):
             leaf = theirs(data).requires_grad_()
@@ -303,7 +303,7 @@ def test_requires_grad_and_grad_fn(dtype):
             assert mine(data, requires_grad=True, grad_fn_name="MulBackward0") == repr(made)
 
 
-def test_suffixes_break_at_every_linewidth():
+def test_printed_suffixes_break_at_every_linewidth():
     data = np.arange(6, dtype="float64").reshape(2, 3)
     for width, edge in itertools.product(range(130), (0, 3)):
         options = {"linewidth": width, "edgeitems": edge}
@@ -312,13 +312,13 @@ def test_suffixes_break_at_every_linewidth():
             assert mine(made.detach().numpy(), grad_fn_name="ExpBackward0") == repr(made)
 
 
-def test_grad_fn_of_a_scalar():
+def test_printing_the_grad_fn_of_a_scalar():
     made = torch.tensor(2.0, requires_grad=True).square()
     assert mine(made.detach().numpy(), grad_fn_name="PowBackward0") == repr(made)
 
 
 @pytest.mark.parametrize("default", ["float16", "float32", "float64"])
-def test_default_dtype(default):
+def test_default_dtype_is_not_printed(default):
     complex_default = "complex128" if default == "float64" else "complex64"
     torch.set_default_dtype(getattr(torch, default))
     try:
@@ -331,7 +331,7 @@ def test_default_dtype(default):
 
 
 @pytest.mark.parametrize("linewidth", [*range(130)])
-def test_device_comes_first(linewidth):
+def test_printed_device_comes_first(linewidth):
     # Torch prints "..." for the values of a meta tensor: as wide as the "[1]" that 1.4 gives without decimals.
     meta = torch.empty((1,), dtype=torch.float64, device="meta", requires_grad=True)
     options = {"linewidth": linewidth, "edgeitems": 0, "precision": 0}
@@ -340,7 +340,7 @@ def test_device_comes_first(linewidth):
         assert text.replace("[1]", "...") == repr(meta)
 
 
-def test_dtype_prefix():
+def test_printed_dtype_prefix():
     data = np.array([1, 2], "int32")
     kwargs = {"default_float": np.dtype("float32"), "default_complex": np.dtype("complex64")}
     want = repr(theirs(data)).replace("torch.", "retrograd.")
@@ -390,7 +390,7 @@ def test_set_printoptions_takes_positions():
     assert same_options()
 
 
-def test_printoptions_restores():
+def test_printoptions_restores_the_options():
     before = printing.get_printoptions()
     printing.set_printoptions(sci_mode=True, precision=3)
     changed = printing.get_printoptions()
@@ -410,7 +410,7 @@ def test_get_printoptions_is_a_copy():
     assert same_options()
 
 
-# Anything
+# Random arrays and options
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -445,7 +445,7 @@ def arrays(draw):
 
 @settings(max_examples=600, deadline=None)
 @given(arrays(), OPTIONS)
-def test_any_array_with_any_options(data, options):
+def test_printing_random_arrays_with_random_options(data, options):
     check(data, **options)
 
 
@@ -459,7 +459,7 @@ def test_any_array_with_any_options(data, options):
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_any_magnitude(dtype, shape, magnitude, spread, holes, whole, seed):
+def test_printing_random_magnitudes(dtype, shape, magnitude, spread, holes, whole, seed):
     rng = np.random.default_rng(seed)
     if math.prod(shape) > 20000:
         shape = shape[:2]
@@ -477,7 +477,7 @@ def test_any_magnitude(dtype, shape, magnitude, spread, holes, whole, seed):
 
 @settings(max_examples=300, deadline=None)
 @given(arrays(), OPTIONS, st.sampled_from(["leaf", "MulBackward0", "CloneBackward0"]))
-def test_any_suffixes(data, options, kind):
+def test_printing_random_suffixes(data, options, kind):
     if data.dtype.kind not in "fc":
         return
     leaf = theirs(data).requires_grad_()
@@ -488,7 +488,7 @@ def test_any_suffixes(data, options, kind):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (40,)])
-def test_subclasses_are_named(shape):
+def test_printing_subclasses_shows_their_name(shape):
     class Measured(torch.Tensor):
         pass
 

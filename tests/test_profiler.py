@@ -1,4 +1,4 @@
-"""The profiler by steps beside torch's."""
+"""The profiler and its schedules, compared with torch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ LIBRARIES = pytest.mark.parametrize("m", [rg, torch], ids=["retrograd", "torch"]
 
 def quiet_schedule(m: Any, **options: int) -> Any:
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Profiler won't be using warmup"
-        )  # of torch, where there is something to warm
+        warnings.filterwarnings("ignore", "Profiler won't be using warmup")  # torch warns here
         return m.profiler.schedule(**options)
 
 
-def test_schedules_are_torchs() -> None:
+def test_profiler_schedules_match_torch() -> None:
     for wait, warmup, active, repeat, skip_first, skip_first_wait in itertools.product(
         (0, 2), (0, 1), (1, 3), (0, 2), (0, 3), (0, 1)
     ):
@@ -42,7 +40,7 @@ def test_schedules_are_torchs() -> None:
 
 
 @LIBRARIES
-def test_impossible_schedules(m: Any) -> None:
+def test_invalid_profiler_schedules_raise(m: Any) -> None:
     for options in ({"active": 0}, {"active": 1, "wait": -1}, {"active": 1, "repeat": -1}):
         with pytest.raises(AssertionError, match="Invalid profiler schedule arguments"):
             m.profiler.schedule(**{"wait": 1, "warmup": 1, **options})
@@ -51,7 +49,7 @@ def test_impossible_schedules(m: Any) -> None:
 
 
 def cycles(m: Any, steps: int, **options: int) -> list[Any]:
-    """What is told when: the number of the step, and how many steps and products were recorded."""
+    """Return the step number and the counts of recorded steps and products at every callback."""
     told: list[Any] = []
 
     def ready(prof: Any) -> None:
@@ -75,7 +73,7 @@ def cycles(m: Any, steps: int, **options: int) -> list[Any]:
 @pytest.mark.parametrize("active", [1, 2])
 @pytest.mark.parametrize("warmup", [0, 1])
 @pytest.mark.parametrize("repeat", [0, 1])
-def test_cycles_are_torchs(warmup: int, active: int, repeat: int) -> None:
+def test_profiler_cycles_match_torch(warmup: int, active: int, repeat: int) -> None:
     for wait, steps in ((0, 7), (2, 8)):
         options = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         ours, theirs = (cycles(m, steps, **options) for m in (rg, torch))
@@ -84,7 +82,7 @@ def test_cycles_are_torchs(warmup: int, active: int, repeat: int) -> None:
 
 
 @LIBRARIES
-def test_without_a_schedule_everything_is_recorded(m: Any) -> None:
+def test_profiler_without_a_schedule_records_everything(m: Any) -> None:
     told = []
     prof = m.profiler.profile(record_shapes=True, on_trace_ready=told.append)
     prof.start()
@@ -101,7 +99,7 @@ def test_without_a_schedule_everything_is_recorded(m: Any) -> None:
     assert product.input_shapes == [[2, 3], [3, 4]]
 
 
-def test_a_schedule_that_saves_nothing_is_told() -> None:
+def test_profiler_warns_about_a_schedule_that_saves_nothing() -> None:
     actions = rg.profiler.ProfilerAction
     with rg.profiler.profile(schedule=lambda step: actions.NONE if step else actions.RECORD) as prof:
         with pytest.warns(UserWarning, match="RECORD followed by NONE"):
@@ -115,7 +113,7 @@ def test_a_schedule_that_saves_nothing_is_told() -> None:
 
 
 @LIBRARIES
-def test_nothing_recorded(m: Any) -> None:
+def test_reading_a_profile_without_records_raises(m: Any) -> None:
     prof = m.profiler.profile(schedule=m.profiler.schedule(wait=1, warmup=1, active=1))
     for read in (prof.key_averages, prof.events, lambda: prof.export_chrome_trace("trace.json")):
         with pytest.raises(AssertionError):
@@ -124,7 +122,7 @@ def test_nothing_recorded(m: Any) -> None:
         m.profiler.profile(activities=[])
 
 
-def test_traces_in_files(tmp_path: Path) -> None:
+def test_tensorboard_trace_handler_writes_files(tmp_path: Path) -> None:
     for compressed in (False, True):
         folder = tmp_path / str(compressed)
         handler = rg.profiler.tensorboard_trace_handler(str(folder), "one", use_gzip=compressed)
@@ -144,15 +142,15 @@ def test_traces_in_files(tmp_path: Path) -> None:
             assert {f"ProfilerStep#{step}", "aten::matmul"} <= names
 
 
-def test_stacks(tmp_path: Path) -> None:
+def test_export_stacks(tmp_path: Path) -> None:
     with rg.profiler.profile(with_stack=True) as prof:
         _ = rg.ones(20, 20) @ rg.ones(20, 20)
     prof.export_stacks(tmp_path / "stacks.txt")
-    assert "test_stacks" in (tmp_path / "stacks.txt").read_text()
+    assert "test_export_stacks" in (tmp_path / "stacks.txt").read_text()
 
 
 @LIBRARIES
-def test_a_gpu_that_is_not_there(m: Any) -> None:
+def test_profiling_cuda_without_a_gpu(m: Any) -> None:
     if m.cuda.is_available():
         pytest.skip("there is a GPU")
     kinds = m.profiler.ProfilerActivity

@@ -1,4 +1,4 @@
-"""Random tensors: dtypes, shapes and errors as torch's, distributions as they should be."""
+"""Random tensors have the dtypes, shapes and errors of torch, and the right distributions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rand_and_randn(name, call):
 def test_rand_is_uniform(dtype):
     samples = rg.rand(100, 200, dtype=getattr(rg, dtype)).numpy()
     assert 0 <= samples.min() < samples.max() < 1
-    # float16 has 2048 numbers here, so smooth them
+    # float16 has only 2048 numbers here, so smooth them
     smooth = np.random.default_rng(0).random(samples.shape) / 2048 if dtype == "float16" else 0
     assert follows(samples + smooth, stats.uniform)
 
@@ -147,7 +147,7 @@ def test_float16_never_reaches_one():
     lambda lib: lib.randperm(5, dtype=lib.complex64),
     lambda lib: lib.randperm(5, requires_grad=True),
 )
-def test_integers_and_like(call):
+def test_randint_and_like_functions(call):
     compare_but_values(call)
 
 
@@ -264,7 +264,7 @@ def tensors(lib):
     lambda lib, t: lib.binomial(t.zeros(2) + 4, t.zeros(2, dtype=lib.float64)),
     lambda lib, t: lib.binomial(t.zeros(2, dtype=lib.int64), t.zeros(2)),
 )
-def test_operations(call):
+def test_random_operations_match_torch(call):
     compare_but_values(lambda lib: call(lib, tensors(lib)))
 
 
@@ -298,11 +298,11 @@ def test_operations(call):
     lambda lib, t: lib.multinomial(t.ones(3), 2, out=t.zeros(2)),
     lambda lib, t: lib.multinomial([1, 2], 1),
 )
-def test_multinomial(call):
+def test_multinomial_matches_torch(call):
     compare_but_values(lambda lib: call(lib, tensors(lib)))
 
 
-def test_normal_around_tensors():
+def test_normal_with_tensor_parameters():
     mean, std = rg.tensor([[-100.0], [100.0]]), rg.tensor([0.5, 3.0])
     samples = rg.normal(mean.expand(2, 1).unsqueeze(0), std.expand(3000, 1, 2)).numpy()
     for row, center in enumerate((-100, 100)):
@@ -311,7 +311,7 @@ def test_normal_around_tensors():
     assert rg.normal(rg.tensor([1.0, 2.0]), 0.0).tolist() == [1, 2]
 
 
-def test_bernoulli_probabilities():
+def test_bernoulli_follows_its_probabilities():
     p = rg.tensor([0.0, 0.1, 0.7, 1.0], dtype=rg.float64)
     means = rg.bernoulli(p.expand(20000, 4)).numpy().mean(0)
     np.testing.assert_allclose(means, p.numpy(), atol=0.015)
@@ -321,7 +321,7 @@ def test_bernoulli_probabilities():
     assert rg.bernoulli(rg.full((1_000_000,), 1e-9)).numpy().sum() == 0  # with 24 bits it would often be 1
 
 
-def test_poisson_and_binomial_counts():
+def test_poisson_and_binomial_follow_their_distribution():
     for rate in (0.5, 4.0, 30.0):
         samples = rg.poisson(rg.full((20000,), rate, dtype=rg.float64)).numpy()
         expected = stats.poisson(rate).pmf(np.arange(60))
@@ -335,7 +335,7 @@ def test_poisson_and_binomial_counts():
 
 
 @pytest.mark.parametrize("replacement", [False, True])
-def test_multinomial_weights(replacement):
+def test_multinomial_follows_its_weights(replacement):
     weights = rg.tensor([[1.0, 0.0, 3.0, 6.0], [0.0, 5.0, 5.0, 0.0]])
     one = rg.multinomial(weights[0].expand(20000, 4), 1, replacement).numpy()
     assert counts_follow(one, [0.1, 0, 0.3, 0.6])
@@ -351,9 +351,9 @@ def test_multinomial_weights(replacement):
         assert counts_follow(many[1], [0, 0.5, 0.5, 0])
     else:
         assert not (first == second).any()
-        # given the first, the second is drawn from what is left
+        # given the first, the second is drawn from the rest
         assert counts_follow(second[first == 3], [0.25, 0, 0.75, 0])
 
 
-def test_multinomial_takes_everything_once():
+def test_multinomial_without_replacement_draws_every_category_once():
     assert sorted(rg.multinomial(rg.rand(50) + 0.1, 50).tolist()) == list(range(50))

@@ -1,4 +1,4 @@
-"""Random programs on torch and on retrograd, statement by statement: whatever one can observe is the same.
+"""Random programs in torch and retrograd have the same observable state after every statement.
 
 A program is a list of Python statements about tensors ``t0``, ``t1``, ... of the library ``lib``. What is left out,
 because the two differ on purpose: a view made under ``no_grad`` says ``requires_grad=True`` in torch if its base does,
@@ -79,7 +79,7 @@ lib.autograd.backward([loss({a}),loss({c})],{k})  {n}=lib.autograd.grad(loss({a}
 
 
 def environment(lib: Any) -> dict[str, Any]:
-    """What programs can name besides the tensors they make."""
+    """Return the names that programs can use besides their tensors."""
     log: list[Any] = []
 
     def make(shape: tuple[int, ...], dtype: str, requires_grad: bool, seed: int) -> Any:
@@ -93,7 +93,7 @@ def environment(lib: Any) -> dict[str, Any]:
         return tensor.requires_grad_() if requires_grad else tensor
 
     def shown(grads: Any) -> Any:
-        # trailing ones belong to arguments that were numbers
+        # trailing ones belong to number arguments
         kept = [None if g is None else (values(g), g.requires_grad) for g in grads]
         while kept and kept[-1] is None:
             kept.pop()
@@ -150,7 +150,7 @@ RENAMED = {"UnsafeView": "View", "Fill": "Copy", "CopySlices": "Copy"}
 
 
 def history(tensor: Any) -> str | None:
-    """The name of the node; of a view, whether there is one."""
+    """Return the name of the node; for a view, whether there is one."""
     try:
         node = tensor.grad_fn
     except RuntimeError:
@@ -162,7 +162,7 @@ def history(tensor: Any) -> str | None:
 
 
 def facts(tensor: Any) -> dict[str, Any]:
-    """Everything about a tensor that both libraries share."""
+    """Return all facts about a tensor that both libraries share."""
     return {
         "dtype": str(tensor.dtype).rpartition(".")[2],
         "shape": tuple(tensor.shape),
@@ -181,7 +181,9 @@ def same(expected: Any, got: Any) -> bool:
             return False
         tolerance = 1e-3 if expected.dtype == np.float32 else 1e-7
         with np.errstate(all="ignore"):
-            finite = np.isfinite(expected) if expected.dtype.kind == "c" else np.True_  # infinite ones have many forms
+            finite = (
+                np.isfinite(expected) if expected.dtype.kind == "c" else np.True_
+            )  # infinite values have many forms
             return bool(np.all(~finite | np.isclose(got, expected, tolerance, tolerance, equal_nan=True)))
     if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
         return len(expected) == len(got) and all(map(same, expected, got))
@@ -189,7 +191,7 @@ def same(expected: Any, got: Any) -> bool:
 
 
 ABOUT_GRADIENTS = re.compile(r"in-?place|grad_fn|leaf|is a view|freed|differentiated|no_grad")
-# what torch refuses and retrograd does, or the other way round; see above
+# statements that only one library refuses; see above
 DIFFERENT = re.compile(
     r"refers? to a single memory|second time|created in no_grad mode|to view \w+ as|dtypes match|without overflow"
     r"|Subtraction|out of bounds for|INTERNAL ASSERT|isFloatingType"
@@ -203,11 +205,11 @@ def first_sentence(error: Exception) -> str:
 
 
 class DifferenceError(Exception):
-    """Where the two stopped being the same, or that from here on they differ on purpose (without a text)."""
+    """The libraries differ; without a text, the difference is intended."""
 
 
 class Pair:
-    """A program's state in both libraries."""
+    """The state of a program in both libraries."""
 
     def __init__(self) -> None:
         self.torch, self.ours = environment(torch), environment(rg)
@@ -233,15 +235,15 @@ class Pair:
             return
         both = f"torch: {expected!r}\nretrograd: {got!r}"
         if expected is None or got is None:
-            # an input's own node runs, and torch looks at what it has saved although nobody needs it
+            # the node of an input runs, and torch checks its saved tensors although nothing needs them
             idle = got is None and "inputs=" in self.statements[-1]
             raise DifferenceError("" if idle or DIFFERENT.search(str(expected or got)) else both)
         if ABOUT_GRADIENTS.search(str(expected)):
             alike = type(got) is type(expected) and first_sentence(got).startswith(first_sentence(expected))
-            # of several reasons, torch names this one first
+            # torch names this reason first
             among = DIFFERENT.search(str(expected)) or "another view of its base" in str(expected)
             raise DifferenceError("" if alike or among else both)
-        raise DifferenceError("")  # what torch leaves half done is not compared
+        raise DifferenceError("")  # do not compare what torch leaves half done
 
     def _compare_tensors(self) -> None:
         for name, tensor in self.tensors().items():
@@ -268,7 +270,7 @@ class Pair:
 
 
 def statement(choose: random.Random, pair: Pair) -> str:
-    """A statement about what there is."""
+    """Return a random statement about the existing tensors."""
     tensors = pair.tensors()
     number = len(pair.statements)
     kind = choose.randrange(20) if tensors else 0
@@ -313,13 +315,13 @@ def check(choose: random.Random, length: int) -> None:
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.randoms(use_true_random=False), st.integers(3, 16))
-def test_random_programs(choose: random.Random, length: int) -> None:
+def test_random_programs_match_torch(choose: random.Random, length: int) -> None:
     """The same programs every time; ``check(random.Random(seed), 16)`` runs others."""
     check(choose, length)
 
 
-def test_the_comparison_notices_differences() -> None:
-    """A statement that does something else in each library is found, whatever it changes."""
+def test_comparison_of_random_programs_notices_differences() -> None:
+    """It finds a statement with different effects in the two libraries, whatever it changes."""
     for change in (
         "if lib.__name__ == 'torch': t0.data.mul_(2)",
         "if lib.__name__ == 'torch': t0.detach().mul_(1)",

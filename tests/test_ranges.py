@@ -1,4 +1,4 @@
-"""Ranges, evenly spaced numbers and the indices of triangles, with torch as the oracle."""
+"""Ranges, evenly spaced numbers and triangle indices, with torch as the oracle."""
 
 from __future__ import annotations
 
@@ -69,16 +69,17 @@ from tests.parity import parity
     lambda lib: lib.arange(5, dtype=lib.complex64),
     lambda lib: lib.arange(5, requires_grad=True),
 )
-def test_arange(call):
+def test_arange_matches_torch(call):
     compare(call, 1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "float16", "float32", "float64"])
-def test_arange_everywhere(dtype):
+def test_arange_with_every_dtype_start_end_and_step(dtype):
+    tolerance = 1e-3 if dtype == "float16" else 1e-6
     for start, end, step in itertools.product((0, 2, -3, 0.5), (0, 7, 12.25), (1, 2, 0.75, -1)):
         if dtype == "int64" and step == 0.75:
             continue  # a step of 0 after truncation; torch raises ValueError there and RuntimeError elsewhere
-        compare(lambda lib, a=(start, end, step): lib.arange(*a, dtype=getattr(lib, dtype)), 1e-3)
+        compare(lambda lib, a=(start, end, step): lib.arange(*a, dtype=getattr(lib, dtype)), tolerance)
 
 
 @cases(
@@ -139,7 +140,7 @@ def test_arange_everywhere(dtype):
     lambda lib: lib.logspace(0, float("inf"), 3, dtype=lib.int32),
     lambda lib: lib.linspace(0, 1, 2**62),
 )
-def test_linspace_and_logspace(call):
+def test_linspace_and_logspace_match_torch(call):
     compare(call, 1e-6)
 
 
@@ -152,7 +153,7 @@ def test_linspace_hits_both_ends():
 @pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
 @pytest.mark.parametrize("shape", [(3, 3), (3, 4), (4, 2), (0, 4), (4, 0), (1, 1), (-1, 4), (3, -4)])
 @pytest.mark.parametrize("offset", [-9, -2, -1, 0, 1, 2, 9])
-def test_indices_of_triangles(name, shape, offset):
+def test_tril_and_triu_indices(name, shape, offset):
     compare(lambda lib: getattr(lib, name)(*shape, offset))
 
 
@@ -166,7 +167,7 @@ def test_indices_of_triangles(name, shape, offset):
     lambda f, lib: f(3),
     lambda f, lib: f(3.0, 2),
 )
-def test_arguments_of_triangles(name, call):
+def test_invalid_arguments_of_tril_and_triu_indices_raise(name, call):
     compare(lambda lib: call(getattr(lib, name), lib))
 
 
@@ -188,7 +189,7 @@ def test_arguments_of_triangles(name, call):
     lambda lib: lib.range(0, float("-inf"), -1, dtype=lib.int64),
     lambda lib: lib.range(0, 1, float("nan")),
 )
-def test_range(call):
+def test_range_matches_torch(call):
     compare(call, 1e-6)
 
 
@@ -198,7 +199,7 @@ def test_range_is_deprecated():
 
 
 @parity
-def test_a_part_of_a_tensor_is_filled_in_order(lib: Any) -> Any:
+def test_linspace_into_a_part_of_a_tensor(lib: Any) -> Any:
     x = lib.zeros(2, 3)
     lib.linspace(0, 3, 4, out=x[:, 1:])
     return x

@@ -1,4 +1,4 @@
-"""Methods that overwrite a tensor with samples, and the gradients of everything random."""
+"""Methods that overwrite a tensor with samples, and gradients of random functions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_samplers_by_dtype(name, dtype):
     lambda lib, z: z(2).geometric_(1),
     lambda lib, z: z(2).geometric_(1.5),
 )
-def test_arguments_of_samplers(call):
+def test_samplers_check_their_arguments_like_torch(call):
     compare_but_values(lambda lib: call(lib, lib.zeros))
 
 
@@ -120,7 +120,7 @@ def test_samplers_follow_their_distribution(sample, distribution, dtype):
         assert follows(x.numpy(), distribution)
 
 
-def test_samplers_write_nothing_else():
+def test_samplers_write_only_their_own_elements():
     base = rg.zeros(10, 10)
     base[2:5, ::3].normal_()
     assert (base.numpy() != 0).sum() == 12
@@ -128,7 +128,7 @@ def test_samplers_write_nothing_else():
     assert (backwards.normal_().numpy() != 0).all()
 
 
-def test_discrete_samplers():
+def test_discrete_samplers_follow_their_distribution():
     assert counts_follow(rg.zeros(20000, dtype=rg.int64).random_(2, 12).numpy() - 2, np.full(10, 0.1))
     assert counts_follow(rg.zeros(20000).bernoulli_(0.2).numpy(), [0.8, 0.2])
     samples = rg.zeros(20000).geometric_(0.4).numpy()
@@ -148,7 +148,7 @@ def test_random_without_bounds(dtype, largest):
     assert (signed.min(), signed.max()) == (-128, 127)
 
 
-def test_exponential_is_never_zero():
+def test_exponential_samples_are_never_zero():
     assert rg.zeros(100_000, dtype=rg.float16).exponential_(1e4).numpy().min() > 0
 
 
@@ -156,7 +156,7 @@ def test_exponential_is_never_zero():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_nothing_passes_through_a_sampler(name):
+def test_no_gradient_passes_through_a_sampler(name):
     for create_graph in (False, True):
         grads = []
         for lib in (rg, torch):
@@ -168,7 +168,7 @@ def test_nothing_passes_through_a_sampler(name):
         assert grads[0] == grads[1] == [0, 0]
 
 
-def test_node_names():
+def test_grad_fn_names_of_samplers_match_torch():
     x = rg.tensor([0.1, 0.2], requires_grad=True)
     for result, name in (
         ((x * 1).normal_(), "NormalBackward0"),
@@ -193,14 +193,14 @@ def test_node_names():
     lambda lib, x: (x * 1).bernoulli_(x),
     lambda lib, x: (x * 1)[:1].normal_() * 0 + x.sum() * 0,
 )
-def test_parameters_of_distributions_get_zero(call):
+def test_parameters_of_random_functions_get_zero_gradients(call):
     for lib in (rg, torch):
         x = lib.tensor([0.2, 0.5], requires_grad=True)
         call(lib, x).sum().backward()
         assert x.grad.tolist() == [0, 0]
 
 
-def test_part_of_a_computed_tensor():
+def test_sampling_into_a_part_of_a_computed_tensor():
     results = []
     for lib in (rg, torch):
         x = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -211,7 +211,7 @@ def test_part_of_a_computed_tensor():
     assert results[0] == results[1] == [0, 0, 2]
 
 
-def test_samplers_obey_the_rules_for_writing():
+def test_samplers_follow_the_rules_for_in_place_writes():
     leaf = rg.zeros(2, requires_grad=True)
     for name, arguments in METHODS.items():
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
@@ -232,7 +232,7 @@ def test_samplers_obey_the_rules_for_writing():
         b.sum().backward()
 
 
-def test_a_refused_sampler_changes_nothing():
+def test_failing_sampler_changes_nothing():
     x = rg.ones(2)
     for call in (lambda: x.normal_(0, -1), lambda: x.uniform_(2, 1), lambda: x.bernoulli_(rg.full((2,), 1.5))):
         with pytest.raises(RuntimeError):

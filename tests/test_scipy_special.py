@@ -1,4 +1,4 @@
-"""SciPy's special functions on Tensors: differentiable, or declared not to be, and never out of the graph unnoticed."""
+"""SciPy's special functions on Tensors are differentiable or raise; they never drop the graph silently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIT = np.array([0.15, 0.5, 0.85])
 SIGNED = np.array([-1.3, -0.2, 0.4, 2.1])
 NEAR_ZERO = np.array([-0.4, -1e-7, 0.0, 1e-3, 0.9])
 
-# For every differentiable function: arguments, and the positions of those that have a derivative.
+# The arguments of every differentiable function, and the positions of those that have a derivative.
 DIFFERENTIABLE: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     # the gamma and beta families
     "gamma": ((SIGNED,), (0,)),
@@ -180,11 +180,11 @@ DIFFERENTIABLE: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "eval_genlaguerre": ((np.array([0, 1, 4]), 0.5, UNIT), (2,)),
     "eval_hermite": ((np.array([0, 1, 4]), SIGNED[1:]), (1,)),
     "eval_hermitenorm": ((np.array([0, 1, 4]), SIGNED[1:]), (1,)),
-    # a function around a ufunc with another name
+    # a function that wraps a ufunc with another name
     "zeta": ((X + 1.5, X), (1,)),
 }
 
-# Functions of a complex argument, in the last place, and what comes before it.
+# Functions whose last argument is complex, and the arguments before it.
 HOLOMORPHIC: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("erf", "erfc", "erfcx", "erfi", "dawsn", "wofz", "ndtr", "log_ndtr", "gamma", "loggamma"), ()),
     **dict.fromkeys(("rgamma", "expi", "exp1", "fresnel", "airy", "wrightomega", "lambertw", "expm1", "log1p"), ()),
@@ -212,7 +212,7 @@ def bound(name: str, args: tuple[Any, ...], grad: tuple[int, ...]) -> list[Any]:
 
 
 def slopes(function: Any, args: list[Any], position: int, step: float = 1e-6) -> list[np.ndarray]:
-    """The derivative of every result of an elementwise function by one argument, by central differences."""
+    """Return the derivatives of all results with respect to one argument by central differences."""
     high, low = ([np.asarray(value) for value in args] for _ in range(2))
     high[position] = high[position] + step
     low[position] = low[position] - step
@@ -221,7 +221,7 @@ def slopes(function: Any, args: list[Any], position: int, step: float = 1e-6) ->
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_values_and_derivatives(name: str) -> None:
+def test_scipy_values_and_derivatives_match_differences(name: str) -> None:
     args, grad = DIFFERENTIABLE[name]
     function = getattr(sp, name)
     results = listed(function(*bound(name, args, grad)))
@@ -236,12 +236,12 @@ def test_values_and_derivatives(name: str) -> None:
             (derivative,) = rg.autograd.grad(listed(function(*tensors))[nr].sum(), tensors[position])
             slope = slopes(function, list(args), position)[nr]
             summed = slope.sum() if np.ndim(args[position]) == 0 else slope
-            rtol = 1e-5 if name == "itairy" else 2e-7  # SciPy's itairy is not that accurate itself
+            rtol = 1e-5 if name == "itairy" else 2e-7  # SciPy's itairy is less accurate
             np.testing.assert_allclose(derivative.numpy(), summed, rtol=rtol, atol=1e-7, err_msg=f"{nr} by {position}")
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_second_derivatives(name: str) -> None:
+def test_second_derivatives_of_scipy_functions(name: str) -> None:
     args, grad = DIFFERENTIABLE[name]
     function = getattr(sp, name)
 
@@ -265,7 +265,7 @@ def test_second_derivatives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOLOMORPHIC)
-def test_complex_arguments(name: str) -> None:
+def test_scipy_functions_of_complex_arguments(name: str) -> None:
     function, order = getattr(sp, name), HOLOMORPHIC[name]
     z = np.array([0.4 + 0.3j, 1.1 - 0.6j, 0.2 - 0.8j])
     weight = np.array([1.0 - 0.5j, 0.3 + 0.2j, -0.7 + 1.1j])
@@ -277,17 +277,17 @@ def test_complex_arguments(name: str) -> None:
 
 
 def plausible(ufunc: np.ufunc) -> list[np.ndarray]:
-    """Arguments that every function takes: whole numbers, because some orders and counts are integers."""
+    """Return arguments that every function accepts: whole numbers, because some orders and counts are integers."""
     return [np.array([1.0, 2.0]) for _ in range(ufunc.nin)]
 
 
 @pytest.mark.parametrize("name", UFUNCS)
-def test_every_ufunc_has_an_answer(name: str) -> None:
-    """A Tensor in gives Tensors out; a gradient is computed, or refused, but not lost."""
+def test_every_scipy_ufunc_accepts_tensors(name: str) -> None:
+    """Results are Tensors; a gradient is computed or raises, but never gets lost."""
     ufunc = getattr(sp, name)
     args = plausible(ufunc)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # SciPy's, about orders and counts that are not of integer type
+        warnings.simplefilter("ignore")  # SciPy warns about orders and counts that are not of integer type
         results = listed(ufunc(*map(tensor, args)))
         assert len(results) == ufunc.nout
         for result in results:
@@ -312,8 +312,8 @@ def test_every_ufunc_has_an_answer(name: str) -> None:
                     assert gradient.shape == leaf.shape
 
 
-def test_the_table_is_complete() -> None:
-    """Every operation that answers for a function of SciPy is tested above."""
+def test_every_answer_for_a_scipy_function_is_tested() -> None:
+    """The tables above cover every operation that implements a SciPy function."""
     covered = {getattr(getattr(sp, name), "__name__", name) for name in (*DIFFERENTIABLE, *HOLOMORPHIC)}
     assert {name.lstrip("_") for name in answers} - covered - set(DIFFERENTIABLE) == set()
 
@@ -328,7 +328,7 @@ def test_the_table_is_complete() -> None:
         (lambda n, x: sp.eval_legendre(n, x), "n"),
     ],
 )
-def test_missing_derivatives_say_so(call: Any, argument: str) -> None:
+def test_missing_derivatives_raise(call: Any, argument: str) -> None:
     first, x = tensor(X, True), tensor(X, True)
     result = call(first, x).sum()
     with pytest.raises(NotImplementedError, match=rf"{argument}' is not implemented; .*{argument}\.detach\(\)"):
@@ -338,14 +338,14 @@ def test_missing_derivatives_say_so(call: Any, argument: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["psi", "jve", "yve", "ive"])
-def test_missing_complex_derivatives_say_so(name: str) -> None:
+def test_missing_complex_derivatives_raise(name: str) -> None:
     z = tensor(np.array([0.4 + 0.3j]), True)
     result = sp.psi(z) if name == "psi" else getattr(sp, name)(1.5, z)
     with pytest.raises(NotImplementedError, match="complex"):
         rg.autograd.grad(result, z, rg.ones_like(result))
 
 
-def test_reductions_and_out_are_refused() -> None:
+def test_ufunc_reductions_and_out_of_scipy_raise() -> None:
     with pytest.raises(TypeError, match="no derivative rule"):
         sp.xlogy.reduce(tensor(X))
     with pytest.raises(TypeError, match="ndarray"):
@@ -355,7 +355,7 @@ def test_reductions_and_out_are_refused() -> None:
     np.testing.assert_array_equal(target.numpy(), sp.erf(X))
 
 
-def test_arrays_and_numbers_mix_with_tensors() -> None:
+def test_scipy_functions_mix_tensors_arrays_and_numbers() -> None:
     x = tensor(X, True)
     np.testing.assert_allclose(sp.xlogy(X, x).detach().numpy(), sp.xlogy(X, X))
     np.testing.assert_allclose(sp.jv(2, x).detach().numpy(), sp.jv(2, X))
@@ -364,7 +364,7 @@ def test_arrays_and_numbers_mix_with_tensors() -> None:
     assert sp.eval_legendre(3, rg.from_numpy(X.astype(np.float32))).dtype == rg.float32
 
 
-def test_integer_degrees_use_the_recurrence() -> None:
+def test_polynomials_of_integer_degree_use_the_recurrence() -> None:
     x = np.array([0.1, 0.97])
     for degrees in (60, np.array([60, 61])):
         exact = sp.eval_legendre(degrees, x)
@@ -372,8 +372,8 @@ def test_integer_degrees_use_the_recurrence() -> None:
         np.testing.assert_allclose(sp.eval_legendre(tensor(degrees), tensor(x)).numpy(), exact, rtol=1e-13)
 
 
-def test_degrees_fit_a_long_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As C's is on Windows, where SciPy's loops do not take NumPy's int64."""
+def test_polynomial_degrees_fit_a_long_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, C's long has 32 bits, and SciPy's loops do not accept NumPy's int64."""
 
     def eval_hermite(degree: Any, x: Any) -> Any:
         assert np.can_cast(degree.dtype, np.int32)
@@ -406,7 +406,7 @@ def test_degrees_fit_a_long_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
         ("spherical_bessel_j0", lambda x: sp.spherical_jn(0, x), NEAR_ZERO),
     ],
 )
-def test_derivatives_that_torch_lacks(ours: str, theirs: Any, x: np.ndarray) -> None:
+def test_derivatives_of_special_functions_that_torch_lacks(ours: str, theirs: Any, x: np.ndarray) -> None:
     function = getattr(rg.special, ours)
     leaf = tensor(x, True)
     (first,) = rg.autograd.grad(function(leaf).sum(), leaf, create_graph=True)
@@ -425,7 +425,7 @@ def run(program: str) -> str:
 
 @pytest.mark.parametrize("x", [1e-100, 1e-30, 1e-12, 1e-8, 1e-4, 0.00999, 0.01001])
 def test_higher_derivatives_of_i1e_near_zero(x: float) -> None:
-    """Those of ``exp(-x) (x / 2 + x^3 / 16 + x^5 / 384)``; its quotient by ``x`` has differences of huge numbers."""
+    """They are those of ``exp(-x) (x / 2 + x^3 / 16 + x^5 / 384)``; dividing it by ``x`` subtracts huge numbers."""
     series = np.polynomial.Polynomial([0, 1 / 2, 0, 1 / 16, 0, 1 / 384])
     point = rg.tensor(x, dtype=rg.float64, requires_grad=True)
     y = rg.special.i1e(point)
@@ -439,8 +439,8 @@ def test_importing_retrograd_does_not_import_scipy() -> None:
     run("import sys, retrograd; assert not any(name.startswith('scipy') for name in sys.modules)")
 
 
-def test_products_with_logarithms_do_without_scipy() -> None:
-    """What distils knowledge by ``kl_div`` needs NumPy and nothing else."""
+def test_kl_div_and_xlogy_need_no_scipy() -> None:
+    """Knowledge distillation uses ``kl_div`` and needs only NumPy."""
     torch = pytest.importorskip("torch")
     out = run(
         "import sys; sys.modules['scipy'] = None\n"
@@ -463,8 +463,8 @@ def test_entropy_of_zero_is_positive_zero() -> None:
     assert not np.signbit(rg.special.entr(tensor([0.0, -0.0])).numpy()).any()
 
 
-def test_without_scipy() -> None:
-    """A missing SciPy is named, with the way to get it; erf, and with it gelu, does without."""
+def test_special_functions_without_scipy() -> None:
+    """The error says how to install SciPy; erf, and therefore gelu, work without it."""
     out = run(
         "import sys, traceback; sys.modules['scipy'] = None\n"
         "import numpy as np, retrograd as rg\n"
@@ -487,7 +487,7 @@ def test_without_scipy() -> None:
     assert dtypes == "retrograd.float16 [0.8427007794380188]"
 
 
-def test_ai_vanishes_far_from_zero() -> None:
+def test_airy_ai_vanishes_far_from_zero() -> None:
     x = rg.tensor([2.0, 100.0, 1e6, 1e10, 1e300, float("inf")], dtype=rg.float64, requires_grad=True)
     result = rg.special.airy_ai(x)
     result.sum().backward()

@@ -1,4 +1,4 @@
-"""pickle, copy.copy and copy.deepcopy of tensors and generators, as torch's."""
+"""pickle, copy.copy and copy.deepcopy of tensors and generators, compared with torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sub(rg.Tensor):
 
 
 class Private(rg.Tensor):
-    """A subclass that says itself what its state is."""
+    """A subclass that defines its own state."""
 
     def __getstate__(self):
         return {"kept": self.kept}
@@ -70,7 +70,7 @@ def as_subclass(kind, tensor):
     ],
     ids=[str(k) for k in range(10)],
 )
-def test_values_and_layout(way, dtype, make):
+def test_values_and_layout_survive(way, dtype, make):
     x = make(rg.from_numpy(np.arange(24).reshape(2, 3, 4).astype(dtype)))
     y = way(x)
     assert type(y) is rg.Tensor
@@ -83,14 +83,14 @@ def test_values_and_layout(way, dtype, make):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_every_protocol(protocol):
+def test_every_pickle_protocol(protocol):
     x = rg.rand(3, 4, requires_grad=True)
     for part in (x, x.detach()[1:, ::2]):
         y = through_pickle(part, protocol)
         assert (y.tolist(), y.requires_grad) == (part.tolist(), part.requires_grad)
 
 
-def test_out_of_band_buffers():
+def test_pickling_with_out_of_band_buffers():
     x = rg.rand(100, 100)
     buffers = []
     data = pickle.dumps(x, 5, buffer_callback=buffers.append)
@@ -108,13 +108,13 @@ def test_copy_shares_memory(way):
 
 
 @ways("pickle", "deepcopy")
-def test_others_do_not(way):
+def test_deepcopy_and_pickle_do_not_share_memory(way):
     x = rg.zeros(3)
     way(x).fill_(1)
     assert x.tolist() == [0, 0, 0]
 
 
-def test_expanded_tensors_stay_unwritable():
+def test_copies_of_expanded_tensors_stay_unwritable():
     for way in WAYS.values():
         y = way(rg.ones(1).expand(3))
         with pytest.raises(RuntimeError, match="more than one element"):
@@ -125,7 +125,7 @@ def test_expanded_tensors_stay_unwritable():
 
 
 @ways("pickle", "deepcopy")
-def test_storage_is_shared_as_before(way):
+def test_tensors_copied_together_share_storage_as_before(way):
     x = rg.zeros(6)
     y, z, other = way([x, x[2:], rg.zeros(6)])
     z.fill_(1)
@@ -136,24 +136,24 @@ def test_storage_is_shared_as_before(way):
 
 
 @ways("pickle", "deepcopy")
-def test_part_without_its_whole(way):
+def test_copy_of_a_part_of_a_tensor(way):
     x = rg.arange(6)
     part = way(x[2:4])
     assert part.tolist() == [2, 3]
     assert part.storage_offset() == 2
 
 
-def test_copies_are_no_views():
+def test_copies_are_not_views():
     x = rg.zeros(6)
     for way in WAYS.values():
         assert not way(x[2:])._is_view()
 
 
-# --- place in the graph -------------------------------------------------------------------------------------------
+# --- the graph ----------------------------------------------------------------------------------------------------
 
 
 @parity
-def test_leaves(lib):
+def test_copies_of_leaves(lib):
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     x.grad = lib.ones(2)
     report = {}
@@ -168,7 +168,7 @@ def test_leaves(lib):
 
 
 @parity
-def test_computed_tensors(lib):
+def test_copies_of_computed_tensors(lib):
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     report = [[way(y), way(y).requires_grad, way(y).is_leaf] for way in (through_pickle, copy.copy)]
@@ -180,26 +180,26 @@ def test_computed_tensors(lib):
     return report
 
 
-def test_the_refusal_says_which_tensor():
+def test_error_about_deepcopy_describes_the_tensor():
     with pytest.raises(RuntimeError, match=r"shape \[2\], was computed by MulBackward0"):
         copy.deepcopy([rg.ones(2, requires_grad=True) * 2])
 
 
-def test_views_of_computed_tensors_are_computed():
+def test_deepcopy_of_a_view_of_a_computed_tensor_raises():
     base = rg.ones(2, requires_grad=True) * 2
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(base[:1])
 
 
 @parity
-def test_grad_in_a_deepcopy(lib):
+def test_deepcopy_copies_grad(lib):
     x, y = lib.ones(2, requires_grad=True), lib.ones(2, requires_grad=True)
     x.grad = y.grad = lib.zeros(2)
     a, b = copy.deepcopy([x, y])
     return [a.grad, a.grad is b.grad, a.grad is x.grad]
 
 
-def test_hooks_stay_behind():
+def test_copies_have_no_hooks():
     x = rg.ones(2, requires_grad=True)
     x.register_hook(print)
     with pytest.warns(UserWarning, match="hooks"):
@@ -207,7 +207,7 @@ def test_hooks_stay_behind():
     assert not copy.deepcopy(x)._backward_hooks
 
 
-def test_a_gradient_goes_to_the_copy():
+def test_deepcopy_gets_its_own_gradient():
     x = rg.ones(2, requires_grad=True)
     y = copy.deepcopy(x)
     (x * y * y).sum().backward()
@@ -215,7 +215,7 @@ def test_a_gradient_goes_to_the_copy():
     assert y.grad.tolist() == [2, 2]
 
 
-def test_inference_tensors_become_ordinary():
+def test_copies_of_inference_tensors_are_ordinary():
     with rg.inference_mode():
         x = rg.ones(2)
     assert not any(way(x).is_inference() for way in WAYS.values())
@@ -226,7 +226,7 @@ def test_inference_tensors_become_ordinary():
 
 @ways("pickle", "copy", "deepcopy")
 @pytest.mark.parametrize("kind", [rg.Tensor, Sub])
-def test_attributes(way, kind):
+def test_attributes_of_subclasses_survive(way, kind):
     x = as_subclass(kind, rg.zeros(2)).requires_grad_()
     x.tag = ["a"]
     y = way(x)
@@ -241,7 +241,7 @@ def test_attributes(way, kind):
         assert (way(x).inside is x.inside) == (way is copy.copy)
 
 
-def test_a_tensor_that_refers_to_itself():
+def test_copying_a_tensor_that_refers_to_itself():
     x = rg.zeros(2)
     x.me = x
     y = copy.deepcopy(x)
@@ -250,7 +250,7 @@ def test_a_tensor_that_refers_to_itself():
     assert z.me is z
 
 
-def test_state_of_its_own():
+def test_subclass_with_its_own_state():
     x = as_subclass(Private, rg.zeros(2))
     x.kept, x.lost = 1, 2
     y = through_pickle(x)
@@ -262,7 +262,7 @@ def test_state_of_its_own():
 
 
 @ways("pickle", "deepcopy")
-def test_what_belongs_to_tensors(way):
+def test_dtypes_sizes_devices_and_containers_survive(way):
     for thing in (rg.float32, rg.Size([2, 3]), rg.device("cuda:1"), rg.strided, rg.preserve_format):
         assert way(thing) == thing
         assert type(way(thing)) is type(thing)
@@ -273,7 +273,7 @@ def test_what_belongs_to_tensors(way):
 
 
 @ways("pickle", "copy", "deepcopy")
-def test_generators(way):
+def test_copies_of_generators(way):
     g = rg.Generator().manual_seed(4)
     rg.rand(3, generator=g)
     h = way(g)
@@ -283,14 +283,14 @@ def test_generators(way):
     assert rg.rand(5, generator=h).tolist() == expected
 
 
-def test_as_small_as_the_array():
+def test_pickle_is_as_small_as_the_array():
     x = rg.rand(1000)
     assert len(pickle.dumps(x)) < 4000 + 400
     assert len(pickle.dumps(x)) < len(pickle.dumps(torch.rand(1000))) + 100
 
 
-def test_functions() -> None:
-    """They are pickled by name, as torch's are, and copied as themselves."""
+def test_functions_and_methods_are_pickled_by_name() -> None:
+    """As in torch, a copy of a function is the function itself."""
     in_place = [getattr(rg, name) for name in sorted(IN_PLACE)]
     functional = [getattr(rg.nn.functional, name) for name in rg.nn.functional.__all__]
     methods = [
@@ -301,7 +301,7 @@ def test_functions() -> None:
         assert copy.deepcopy(function) is function
 
 
-def test_a_module_that_holds_a_function() -> None:
+def test_pickling_a_module_that_holds_a_function() -> None:
     for function in (rg.relu_, rg.nn.functional.elu_, rg.exp_, rg.Tensor.sigmoid_):
         model = rg.nn.Linear(2, 2)
         model.activation = function

@@ -17,8 +17,8 @@ NAMES = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 8, 400])
 @pytest.mark.parametrize("periodic", [True, False])
-def test_values(name: str, length: int, periodic: bool) -> None:
-    # torch computes in float32, with cancellation at the ends
+def test_window_functions_match_torch(name: str, length: int, periodic: bool) -> None:
+    # torch computes in float32, with cancellation near the end points
     compare(lambda lib: getattr(lib, name)(length, periodic), 2e-6)
     compare(lambda lib: getattr(lib, name)(length, periodic, dtype=lib.float64), 1e-12)
 
@@ -41,7 +41,7 @@ def test_values(name: str, length: int, periodic: bool) -> None:
     lambda lib: lib.hann_window(4.5),
     lambda lib: lib.hann_window(),
 )
-def test_forms(call: Any) -> None:
+def test_options_of_window_functions(call: Any) -> None:
     compare(call, 2e-3 if "float16" in str(attempt(lambda: call(rg))) else 2e-6)
 
 
@@ -63,7 +63,7 @@ SIGNAL_NAMES = {
 @pytest.mark.parametrize("name", SIGNAL_NAMES)
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 8, 400])
 @pytest.mark.parametrize("sym", [True, False])
-def test_values_in_signal(name: str, length: int, sym: bool) -> None:
+def test_signal_windows_match_torch(name: str, length: int, sym: bool) -> None:
     options = SIGNAL_NAMES[name]
     for given in (options, {} if name != "general_cosine" else options):
         compare(lambda lib, given=given: getattr(lib.signal.windows, name)(length, sym=sym, **given), 1e-5)
@@ -73,7 +73,7 @@ def test_values_in_signal(name: str, length: int, sym: bool) -> None:
         )
 
 
-def test_names_in_signal() -> None:
+def test_names_in_signal_windows() -> None:
     from retrograd.signal import windows
     from retrograd.signal.windows import hann
 
@@ -102,5 +102,5 @@ def test_names_in_signal() -> None:
     lambda lib: lib.signal.windows.general_cosine(4, a=[]),
     lambda lib: lib.signal.windows.general_cosine(4, a=3),
 )
-def test_forms_in_signal(call: Any) -> None:
+def test_options_of_signal_windows(call: Any) -> None:
     compare(call, 2e-6)

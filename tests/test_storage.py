@@ -1,4 +1,4 @@
-"""The memory of tensors, and tensors that come to lie in another, compared with torch."""
+"""Storages, ``resize_`` and ``set_``, compared with torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.parity import attempt, message, parity
 
 
 @parity
-def test_storages(lib: Any) -> Any:
+def test_untyped_storage(lib: Any) -> Any:
     x = lib.arange(6.0).reshape(2, 3)
     whole, part = x.untyped_storage(), x.t()[1].untyped_storage()
     return [
@@ -29,7 +29,7 @@ def test_storages(lib: Any) -> Any:
 
 
 @parity
-def test_resize(lib: Any) -> Any:
+def test_resize_matches_torch(lib: Any) -> Any:
     x = lib.arange(6.0)
     report = [x.resize_(2, 2), x._version, x.resize_(6), x.resize_((3,)), x.resize_as_(lib.ones(1, 2))]
     transposed = lib.arange(6.0).reshape(2, 3).t()
@@ -42,7 +42,7 @@ def test_resize(lib: Any) -> Any:
 
 
 @parity
-def test_resize_and_gradients(lib: Any) -> Any:
+def test_resize_of_tensors_with_gradients(lib: Any) -> Any:
     x = lib.ones(2, requires_grad=True)
     y = x * 1
     with lib.no_grad():
@@ -50,7 +50,7 @@ def test_resize_and_gradients(lib: Any) -> Any:
 
 
 @parity
-def test_a_resize_to_the_same_shape_is_no_write(lib: Any) -> Any:
+def test_resize_to_the_same_shape_does_not_count_as_a_write(lib: Any) -> Any:
     x, w = lib.arange(3.0), lib.ones(3, requires_grad=True)
     product = x * w
     x.resize_(3).resize_as_(lib.zeros(3))
@@ -62,7 +62,7 @@ def test_a_resize_to_the_same_shape_is_no_write(lib: Any) -> Any:
 
 
 @parity
-def test_set(lib: Any) -> Any:
+def test_set_matches_torch(lib: Any) -> Any:
     x, y = lib.ones(2, 3), lib.arange(4.0)
     x.set_(y)
     report = [x, x._version, y._version, x._is_view()]
@@ -73,7 +73,7 @@ def test_set(lib: Any) -> Any:
 
 
 @parity
-def test_set_and_gradients(lib: Any) -> Any:
+def test_set_of_tensors_with_gradients(lib: Any) -> Any:
     x, y = lib.ones(2, requires_grad=True), lib.arange(3.0)
     report = [attempt(lambda: x.set_(y))]
     with lib.no_grad():
@@ -82,17 +82,17 @@ def test_set_and_gradients(lib: Any) -> Any:
     return [*report, x, x.requires_grad, x.grad]
 
 
-def test_what_set_does_not_differentiate_it_refuses() -> None:
+def test_set_raises_where_a_gradient_would_be_lost() -> None:
     x = rg.ones(2, requires_grad=True)
     for call in (lambda: (x * 1).set_(rg.zeros(2)), lambda: rg.zeros(2).set_(x)):
         assert message(call).startswith("set_(): the derivative is not implemented; use detach()")
 
 
-def test_a_storage_shows_what_it_is() -> None:
+def test_repr_of_a_storage() -> None:
     assert repr(rg.zeros(3).untyped_storage()) == "UntypedStorage(device=cpu, nbytes=12)"
 
 
-def test_tensors_beside_keep_the_old_memory() -> None:
+def test_resize_leaves_views_on_the_old_memory() -> None:
     x = rg.arange(3)
     view = x[1:]
     x.resize_(5)
@@ -103,6 +103,6 @@ def test_tensors_beside_keep_the_old_memory() -> None:
 
 
 @parity
-def test_what_is_a_storage(lib: Any) -> Any:
+def test_is_storage(lib: Any) -> Any:
     x = lib.ones(2)
     return [lib.is_storage(thing) for thing in (x.untyped_storage(), x, [1], None)]

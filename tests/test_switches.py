@@ -1,4 +1,4 @@
-"""Names that torch's scripts use around the training: tensor types, switches, questions about GPUs."""
+"""Names that torch scripts use around training: tensor types, switches, queries about GPUs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_tensor_types_make_tensors(m: Any) -> Any:
 
 
 @parity
-def test_tensor_types_of_tensors(m: Any) -> Any:
+def test_tensor_types_accept_and_describe_tensors(m: Any) -> Any:
     x = m.tensor([1.5, 2.5])
     again = m.FloatTensor(x)
     again[0] = 9
@@ -83,7 +83,7 @@ def test_tensor_types_of_tensors(m: Any) -> Any:
     ]
 
 
-def test_every_tensor_type_is_torchs() -> None:
+def test_every_tensor_type_of_torch_exists() -> None:
     for name, dtype in DTYPES.items():
         if hasattr(torch, name):
             assert getattr(torch, name).dtype == getattr(torch, dtype.name)
@@ -100,7 +100,7 @@ def test_tensor_class_follows_the_default_dtype(m: Any) -> Any:
     return made
 
 
-def test_tensor_errors_say_what_to_do() -> None:
+def test_errors_of_tensor_types_suggest_a_fix() -> None:
     with pytest.raises(TypeError, match=r"must be a sequence of numbers, but got float; .* use retrograd\.tensor\(\)"):
         rg.Tensor(1.5)
     with pytest.raises(TypeError, match=r"the tensor has dtype retrograd\.float32 on cpu; use \.to\(\)"):
@@ -108,8 +108,8 @@ def test_tensor_errors_say_what_to_do() -> None:
 
 
 @parity
-def test_what_is_no_number_makes_no_tensor(m: Any) -> Any:
-    """NumPy would take None for NaN, and words for True."""
+def test_tensor_types_refuse_values_that_are_not_numbers(m: Any) -> Any:
+    """NumPy would convert None to NaN and words to True."""
     wrong = [[None], [1, None], {}, {1: 2}, np.array([None])]
     makers = [m.Tensor, m.BoolTensor, m.LongTensor]
     return [attempt(lambda make=make, data=data: make(data)) for make in makers for data in wrong], m.Tensor(
@@ -117,7 +117,7 @@ def test_what_is_no_number_makes_no_tensor(m: Any) -> Any:
     )
 
 
-def test_default_tensor_type() -> None:
+def test_set_default_tensor_type() -> None:
     for kind in (rg.DoubleTensor, "torch.DoubleTensor", "retrograd.DoubleTensor"):
         rg.set_default_dtype(rg.float32)
         rg.set_default_tensor_type(kind)
@@ -152,7 +152,7 @@ def test_compile_is_the_identity() -> None:
 
 
 @parity
-def test_assertions_for_tracers_are_assertions(m: Any) -> Any:
+def test_assert_function_raises_like_an_assertion(m: Any) -> Any:
     said = []
     for condition in (True, [3], m.ones(1), m.ones(2).sum() == 2, False, [], m.tensor([0.0]), m.tensor(False)):
         try:
@@ -162,7 +162,7 @@ def test_assertions_for_tracers_are_assertions(m: Any) -> Any:
     return said
 
 
-def test_wishes_are_noted() -> None:
+def test_switches_without_effect_keep_their_value() -> None:
     rg.use_deterministic_algorithms(True, warn_only=True)
     assert rg.are_deterministic_algorithms_enabled()
     assert rg.is_deterministic_algorithms_warn_only_enabled()
@@ -180,7 +180,7 @@ def test_wishes_are_noted() -> None:
 
 
 @parity
-def test_further_wishes_are_noted(m: Any) -> Any:
+def test_debug_and_warning_switches_keep_their_value(m: Any) -> Any:
     report = []
     try:
         for mode in (0, 1, 2, "default", "warn", "error", 3, "always", None):
@@ -196,7 +196,7 @@ def test_further_wishes_are_noted(m: Any) -> Any:
 
 
 @parity
-def test_permissions_for_files_are_noted(m: Any) -> Any:
+def test_safe_globals_are_kept(m: Any) -> Any:
     files = m.serialization
     files.clear_safe_globals()
     report = []
@@ -209,13 +209,13 @@ def test_permissions_for_files_are_noted(m: Any) -> Any:
 
 
 @pytest.mark.parametrize("place", [rg, rg.cuda])
-def test_memory_that_there_is_not(place: Any) -> None:
+def test_out_of_memory_error(place: Any) -> None:
     with pytest.raises(place.OutOfMemoryError):
         rg.empty(2**50)
 
 
 @parity
-def test_constants(m: Any) -> Any:
+def test_mathematical_constants(m: Any) -> Any:
     return [m.inf, m.nan != m.nan, m.pi, m.e, m.ones(3)[:, m.newaxis]]
 
 
@@ -223,7 +223,7 @@ def test_constants(m: Any) -> Any:
 
 
 @without_gpu
-def test_questions_have_an_answer_without_gpus() -> None:
+def test_queries_about_gpus_without_a_gpu() -> None:
     cuda = rg.cuda
     assert (cuda.is_available(), cuda.device_count(), cuda.is_initialized()) == (False, 0, False)
     assert (cuda.memory_allocated(), cuda.max_memory_allocated(), cuda.memory_reserved()) == (0, 0, 0)
@@ -234,7 +234,7 @@ def test_questions_have_an_answer_without_gpus() -> None:
 
 
 @without_gpu
-def test_orders_say_what_is_missing() -> None:
+def test_using_a_gpu_without_one_raises() -> None:
     cuda = rg.cuda
     orders = [cuda.synchronize, cuda.current_device, cuda.get_device_name, lambda: cuda.set_device(0)]
     for order in orders:
@@ -245,7 +245,7 @@ def test_orders_say_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("module", ["amp", "cuda", "cuda.amp", "backends", "backends.cudnn", "backends.mps"])
-def test_names_are_torchs(module: str) -> None:
+def test_modules_have_only_names_of_torch(module: str) -> None:
     ours = importlib.import_module(f"retrograd.{module}")
     theirs = importlib.import_module(f"torch.{module}")
     additions = {"is_autocast_enabled"} if module == "amp" else set()
@@ -253,14 +253,14 @@ def test_names_are_torchs(module: str) -> None:
     assert [name for name in ours.__all__ if not hasattr(ours, name)] == []
 
 
-# --- what is not there ------------------------------------------------------------------------------------------------
+# --- missing names ----------------------------------------------------------------------------------------------------
 
 
 OF_JAX_AND_AUTOGRAD = {"grad", "hessian", "jacobian", "numpy", "value_and_grad"}
 
 
 @pytest.mark.parametrize("name", ABSENT)
-def test_absent_names_come_with_advice(name: str) -> None:
+def test_missing_names_raise_with_advice(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert has(torch, name) or hasattr(np, name) or name in OF_JAX_AND_AUTOGRAD
@@ -270,7 +270,7 @@ def test_absent_names_come_with_advice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_TENSORS)
-def test_absent_members_of_tensors_come_with_advice(name: str) -> None:
+def test_missing_members_of_tensors_raise_with_advice(name: str) -> None:
     assert hasattr(torch.Tensor, name) or hasattr(np.ndarray, name)
     assert not hasattr(rg.Tensor, name)
     x = rg.ones(2)
@@ -281,7 +281,7 @@ def test_absent_members_of_tensors_come_with_advice(name: str) -> None:
 
 
 def has(package: Any, path: str) -> bool:
-    """Whether a package has what a path leads to, be it a module that is yet to be imported."""
+    """Whether a package has the name at a path, perhaps a module that is not imported yet."""
     whole = f"{package.__name__}.{path}"
     parent, _, name = whole.rpartition(".")
     with contextlib.suppress(ModuleNotFoundError):  # if the parent is no package
@@ -290,8 +290,8 @@ def has(package: Any, path: str) -> bool:
     return hasattr(importlib.import_module(parent), name)
 
 
-def test_first_use_imports() -> None:
-    """Packages appear as attributes without being imported by name, as torch's do."""
+def test_packages_are_imported_on_first_use() -> None:
+    """As in torch, packages are attributes without an import by name."""
     code = "import retrograd as torch; print(torch.cuda.amp.GradScaler, torch.backends.cudnn.benchmark, torch.inf)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "<class 'retrograd.cuda.amp.GradScaler'> False inf\n"
@@ -301,7 +301,7 @@ def test_first_use_imports() -> None:
 
 
 @parity
-def test_kernels_for_attention_are_wished_for(m: Any) -> Any:
+def test_attention_kernel_switches_match_torch(m: Any) -> Any:
     cuda = m.backends.cuda
 
     def state() -> list[bool]:
@@ -325,13 +325,13 @@ def test_kernels_for_attention_are_wished_for(m: Any) -> Any:
     return [*states, state()]
 
 
-def test_libraries_that_are_not_used() -> None:
+def test_unused_backends_are_not_available() -> None:
     for library in (rg.backends.mkl, rg.backends.mkldnn, rg.backends.openmp, rg.backends.opt_einsum):
         assert not library.is_available()
         library.enabled = False
 
 
-def test_threads_between_operations_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_interop_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.switches._interop_threads", 1)
     rg.set_num_interop_threads(3)
     assert rg.get_num_interop_threads() == 3

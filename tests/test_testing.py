@@ -21,7 +21,7 @@ def verdict(m: Any, *args: Any, **kwargs: Any) -> str:
 
 
 @parity
-def test_verdicts(m: Any) -> Any:
+def test_assert_close_agrees_with_torch(m: Any) -> Any:
     x = m.tensor([1.0, 2.0])
     nan = m.tensor([float("nan")])
     pairs = [
@@ -76,7 +76,7 @@ def test_verdicts(m: Any) -> Any:
 
 
 @parity
-def test_options(m: Any) -> Any:
+def test_assert_close_options_agree_with_torch(m: Any) -> Any:
     x, nan = m.tensor([1.0, 2.0]), m.tensor([float("nan"), 1.0])
     return [
         verdict(m, x, x + 0.1, rtol=0.0, atol=0.2),
@@ -108,14 +108,14 @@ def test_options(m: Any) -> Any:
         lambda m: m.testing.assert_close(m.ones(1), m.zeros(1), msg=lambda text: f"mine: {text}"),
     ],
 )
-def test_messages(mistake: Any) -> None:
+def test_assert_close_messages_equal_those_of_torch(mistake: Any) -> None:
     import torch
 
     assert message(lambda: mistake(rg)) == message(lambda: mistake(torch))
 
 
 @pytest.mark.parametrize("tolerances", [{"rtol": -1e-3, "atol": 0.0}, {"rtol": 0.0, "atol": float("nan")}])
-def test_tolerances_that_nothing_can_be_within(tolerances: dict[str, float]) -> None:
+def test_assert_close_refuses_invalid_tolerances(tolerances: dict[str, float]) -> None:
     wrong = next(name for name, value in tolerances.items() if value != 0)
     with pytest.raises(ValueError, match=f"{wrong} must be a number from 0, but got {tolerances[wrong]}"):
         rg.testing.assert_close(1.0, 1.0, **tolerances)
@@ -135,7 +135,7 @@ def make(m: Any, *shape: Any, dtype: str = "float32", **options: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lib", [torch, rg])
-def test_made_in_bounds(lib: Any, dtype: str) -> None:
+def test_make_tensor_stays_within_its_bounds(lib: Any, dtype: str) -> None:
     for low, high in [(None, None), (-3, None), (None, 5), (0.5, 2.5), (1, 2), (-1e40, 1e40), (-float("inf"), 1)]:
         x = make(lib, 2000, dtype=dtype, low=low, high=high)
         assert str(x.dtype).endswith(dtype)
@@ -157,7 +157,7 @@ def test_made_in_bounds(lib: Any, dtype: str) -> None:
 
 
 @parity
-def test_made_of_what_form(m: Any) -> Any:
+def test_make_tensor_shapes_and_layouts_match_torch(m: Any) -> Any:
     forms = [
         make(m, 2, 3),
         make(m, (2, 3)),
@@ -178,16 +178,18 @@ def test_made_of_what_form(m: Any) -> Any:
 
 
 @parity
-def test_made_without_zeros(m: Any) -> Any:
+def test_make_tensor_can_exclude_zeros(m: Any) -> Any:
     zeros = [make(m, 3, dtype=dtype, low=0, high=0, exclude_zero=True) for dtype in ("float32", "float64", "complex64")]
     return zeros, [make(m, 200, dtype=dtype, low=0, high=2, exclude_zero=True) for dtype in ("int64", "bool", "uint8")]
 
 
-test_made_without_zeros = pytest.mark.filterwarnings("ignore::FutureWarning")(test_made_without_zeros)
+test_make_tensor_can_exclude_zeros = pytest.mark.filterwarnings("ignore::FutureWarning")(
+    test_make_tensor_can_exclude_zeros
+)
 
 
 @parity
-def test_what_cannot_be_made(m: Any) -> Any:
+def test_invalid_make_tensor_arguments_raise(m: Any) -> Any:
     return [
         attempt(lambda: make(m, 3, low=4, high=3)),
         attempt(lambda: make(m, 3, dtype="int64", low=3, high=3)),

@@ -1,4 +1,4 @@
-"""Mixtures against torch's."""
+"""Mixture distributions, compared with torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHTS = [0.2, 0.5, 0.3]
 
 
 def numbers(m: Any, *batch: int) -> tuple[Any, list[Any]]:
-    """Three bells, with the same weights and other places for every one of a batch."""
+    """Return a mixture of three normals with the same weights and different means in the batch."""
     logits = m.tensor(WEIGHTS, dtype=m.float64).log().requires_grad_()
     loc = (m.tensor([-2.0, 0.5, 4.0], dtype=m.float64) * m.ones(*batch, 3, dtype=m.float64)).requires_grad_()
     scale = m.tensor([0.5, 1.0, 2.0], dtype=m.float64, requires_grad=True)
@@ -31,7 +31,7 @@ def vectors(m: Any) -> tuple[Any, list[Any]]:
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_formulas(batch: tuple[int, ...]) -> None:
+def test_mixture_formulas_match_torch(batch: tuple[int, ...]) -> None:
     @parity
     def check(m: Any) -> Any:
         mixture, leaves = numbers(m, *batch)
@@ -46,7 +46,7 @@ def test_formulas(batch: tuple[int, ...]) -> None:
 
 
 @parity
-def test_vectors(m: Any) -> Any:
+def test_mixture_of_vector_distributions(m: Any) -> Any:
     mixture, leaves = vectors(m)
     density = mixture.log_prob(m.zeros(4, 1, 2, dtype=m.float64))
     density.sum().backward()
@@ -55,12 +55,12 @@ def test_vectors(m: Any) -> Any:
 
 
 @parity
-def test_expanded(m: Any) -> Any:
+def test_expanding_a_mixture(m: Any) -> Any:
     mixture = numbers(m)[0].expand((4, 2))
     return mixture.log_prob(m.zeros(4, 2, dtype=m.float64)), mixture.mean, tuple(mixture.sample((3,)).shape)
 
 
-def test_samples_follow_the_distribution() -> None:
+def test_mixture_samples_follow_the_distribution() -> None:
     rg.manual_seed(0)
     mixture, _ = numbers(rg)
     samples = mixture.sample((4000,))
@@ -70,7 +70,7 @@ def test_samples_follow_the_distribution() -> None:
 
 
 @pytest.mark.parametrize("case", ["no categories", "no distribution", "too few", "other batch", "shape"])
-def test_what_does_not_fit(case: str) -> None:
+def test_invalid_mixtures_raise_as_in_torch(case: str) -> None:
     def program(m: Any) -> Any:
         d = m.distributions
         three, normal = d.Categorical(m.ones(3)), d.Normal(m.zeros(3), 1.0)

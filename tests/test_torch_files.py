@@ -1,4 +1,4 @@
-"""Files of ``torch.save``: read without torch and without running anything, and written so that torch reads them."""
+"""Files of ``torch.save`` are read without torch and without running code, and torch reads files written here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.test_files import DTYPES, PLAIN, Bomb, same
 
 
 def from_torch(thing: Any, **options: Any) -> Any:
-    """What retrograd reads of what torch saves."""
+    """Save with torch and load with retrograd."""
     buffer = io.BytesIO()
     torch.save(thing, buffer, **options)
     buffer.seek(0)
@@ -33,7 +33,7 @@ def from_torch(thing: Any, **options: Any) -> Any:
 
 
 def by_torch(thing: Any) -> Any:
-    """What torch reads, with its own restrictions, of what retrograd saves."""
+    """Save with retrograd and load with torch in its restricted mode."""
     buffer = io.BytesIO()
     rg.save(thing, buffer)
     buffer.seek(0)
@@ -72,14 +72,14 @@ NESTED = st.recursive(
 
 
 @given(NESTED)
-def test_both_ways(thing: Any) -> None:
+def test_files_are_exchanged_with_torch(thing: Any) -> None:
     ours = from_torch(thing)
     assert alike(ours, thing)
     assert alike(ours, by_torch(ours))
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_every_protocol_of_pickle(protocol: int) -> None:
+def test_files_of_torch_in_every_pickle_protocol(protocol: int) -> None:
     thing = {"weight": torch.ones(2, 3), "list": [1, -5, 2**70, 0.5, None, True], "set": {1, 2}, "long": "é" * 300}
     assert alike(from_torch(thing, pickle_protocol=protocol), thing)
 
@@ -87,22 +87,24 @@ def test_every_protocol_of_pickle(protocol: int) -> None:
 @pytest.mark.parametrize(
     "options", [{"pickle_protocol": 4}, {"_use_new_zipfile_serialization": False}, {"pickle_module": pickle}]
 )
-def test_options_of_pickles_are_accepted(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Scripts give them; what is written is the one format that there is."""
+def test_pickle_options_are_accepted(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Scripts pass them; the written format is always the same."""
     rg.save({"x": rg.ones(2)}, tmp_path / "x.pt", **options)
     assert torch.load(tmp_path / "x.pt")["x"].tolist() == [1.0, 1.0]
     assert rg.load(tmp_path / "x.pt", pickle_module=pickle, encoding="latin1")["x"].tolist() == [1.0, 1.0]
 
 
-def test_a_training_run_goes_on_here_and_there(tmp_path: Path) -> None:
-    """Model and optimizer begin in torch, go on here, and end in torch, as if they had stayed there."""
+def test_training_continues_across_both_libraries(tmp_path: Path) -> None:
+    """A run that starts in torch, continues here and ends in torch equals a run in torch alone."""
 
     def build(m: Any) -> Any:
         model = m.nn.Sequential(m.nn.BatchNorm1d(3), m.nn.Linear(3, 4), m.nn.Tanh(), m.nn.Linear(4, 1)).double()
         return model, m.optim.AdamW(model.parameters(), lr=0.05)
 
     def train(m: Any, model: Any, optimizer: Any) -> None:
-        x = m.linspace(-1, 2, 24, dtype=m.float64).reshape(8, 3)  # no mean is 0, of which all digits are rounding
+        x = m.linspace(-1, 2, 24, dtype=m.float64).reshape(
+            8, 3
+        )  # no mean is 0, whose digits would all be rounding errors
         for _ in range(4):
             optimizer.zero_grad()
             (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
@@ -131,7 +133,7 @@ def test_a_training_run_goes_on_here_and_there(tmp_path: Path) -> None:
         np.testing.assert_allclose(moved[0].state_dict()[name].numpy(), value.numpy(), rtol=1e-9)
 
 
-def test_state_dicts_keep_the_versions_of_their_modules() -> None:
+def test_state_dicts_keep_module_versions() -> None:
     model = torch.nn.BatchNorm1d(2)
     ours = from_torch(model.state_dict())
     assert ours._metadata == model.state_dict()._metadata
@@ -141,7 +143,7 @@ def test_state_dicts_keep_the_versions_of_their_modules() -> None:
 
 @pytest.mark.parametrize("written", [torch, rg], ids=["torch", "retrograd"])
 @pytest.mark.parametrize("read", [torch, rg], ids=["torch", "retrograd"])
-def test_the_milestones_of_a_schedule(written: Any, read: Any) -> None:
+def test_milestones_of_a_schedule_survive(written: Any, read: Any) -> None:
     def schedule(m: Any) -> Any:
         return m.optim.lr_scheduler.MultiStepLR(m.optim.SGD([m.nn.Parameter(m.ones(2))]), [2, 4, 4])
 
@@ -156,7 +158,7 @@ def test_the_milestones_of_a_schedule(written: Any, read: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*TypedStorage")
-def test_what_torch_has_and_numpy_has_not() -> None:
+def test_torch_objects_without_a_numpy_equivalent() -> None:
     thing = {
         "bfloat16": torch.tensor([1.5, -2.0, float("inf")]).bfloat16(),
         "size": torch.Size([2, 3]),
@@ -185,8 +187,8 @@ def test_what_torch_has_and_numpy_has_not() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "int64", "uint8", "uint32", "bool"])
-def test_arrays_of_numpy(dtype: str) -> None:
-    """torch.load refuses them unless it may run what is in the file; here they are read as data."""
+def test_numpy_arrays_in_torch_files(dtype: str) -> None:
+    """torch.load refuses them unless it may run code; here they are read as data."""
     array = np.arange(6).reshape(2, 3).astype(dtype)
     arrays = [array, array.T, array[:, ::2], array[:, :0], np.array(3, dtype), array]
     ours = from_torch({"arrays": arrays, "state": np.random.RandomState(3).get_state()})
@@ -201,8 +203,8 @@ def test_arrays_of_numpy(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "complex128", "int64", "uint8", "uint32", "bool"])
-def test_torch_reads_arrays_that_were_saved(dtype: str) -> None:
-    """If it may run what is in the file, as with arrays that torch itself saved."""
+def test_torch_reads_saved_numpy_arrays(dtype: str) -> None:
+    """It must be allowed to run code, as with arrays that torch itself saved."""
     array = np.arange(6).reshape(2, 3).astype(dtype)
     arrays = [array, array.T, array[:, ::2], array[:, :0], np.array(3, dtype), array]
     buffer = io.BytesIO()
@@ -218,13 +220,13 @@ def test_torch_reads_arrays_that_were_saved(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("array", [np.array([None]), np.array(["a"]), np.zeros(2, ">f4"), np.ma.array([1.0])])
-def test_arrays_of_other_things(array: Any) -> None:
+def test_numpy_arrays_of_objects_are_refused(array: Any) -> None:
     with pytest.raises(ValueError, match="Nothing in a file is run, so it may hold tensors, arrays of numbers"):
         from_torch({"array": array})
 
 
 def passed_on(thing: Any, written: Any, read: Any) -> Any:
-    """What one library reads of what the other writes."""
+    """Save with one library and load with the other."""
     buffer = io.BytesIO()
     written.save(thing, buffer)
     buffer.seek(0)
@@ -239,7 +241,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_views_share_memory_as_they_did(written: Any, read: Any) -> None:
+def test_loaded_views_share_memory_as_before(written: Any, read: Any) -> None:
     base = written.arange(6.0)
     found = passed_on([base, base[2:4], base.reshape(2, 3).t(), base[::2], written.ones(1).expand(3)], written, read)
     found[0][2] = 7
@@ -264,8 +266,8 @@ MOVES: dict[str, Any] = {
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3), st.lists(st.lists(st.sampled_from([*MOVES])), min_size=2))
-def test_any_views_share_memory_as_they_did(shape: list[int], moves: list[list[str]]) -> None:
-    """What is written to one of them shows in the others, in torch as here."""
+def test_random_loaded_views_share_memory_as_before(shape: list[int], moves: list[list[str]]) -> None:
+    """A write to one of them shows in the others, as in torch."""
 
     def views(library: Any) -> list[Any]:
         base = library.arange(float(np.prod(shape))).reshape(shape)
@@ -289,7 +291,7 @@ def test_any_views_share_memory_as_they_did(shape: list[int], moves: list[list[s
         assert history(passed_on(views(written), written, read)) == expected
 
 
-def test_memory_that_no_tensor_needs_is_not_stored() -> None:
+def test_memory_that_no_tensor_needs_is_not_saved() -> None:
     def size(thing: Any) -> int:
         buffer = io.BytesIO()
         rg.save(thing, buffer)
@@ -298,14 +300,14 @@ def test_memory_that_no_tensor_needs_is_not_stored() -> None:
     large = rg.zeros(100, 100)
     alone = size(rg.zeros(100))
     assert size(large[3]) == alone
-    assert abs(size(large[:, 3]) - alone) < 10  # closed up
+    assert abs(size(large[:, 3]) - alone) < 10  # saved without gaps
     assert by_torch(large[:, 3]).is_contiguous()
     halves = size([large[:50], large[50:], large[50:]])
     assert 40_000 < halves < 42_000
 
 
 @BOTH
-def test_conjugate_views_share_memory_as_they_did(written: Any, read: Any) -> None:
+def test_loaded_conjugate_views_share_memory_as_before(written: Any, read: Any) -> None:
     x = written.tensor([1 + 2j, 3 - 1j])
     negative = passed_on(x.conj().imag, written, read)
     assert negative.is_neg()
@@ -318,7 +320,7 @@ def test_conjugate_views_share_memory_as_they_did(written: Any, read: Any) -> No
 
 
 @BOTH
-def test_one_object_stays_one_object(written: Any, read: Any) -> None:
+def test_identical_objects_stay_identical(written: Any, read: Any) -> None:
     x, p, inner = written.ones(2), written.nn.Parameter(written.ones(2)), [1]
     found = passed_on({"x": [x, x], "p": (p, p), "inner": [inner, inner]}, written, read)
     assert found["x"][0] is found["x"][1]
@@ -332,8 +334,8 @@ def test_one_object_stays_one_object(written: Any, read: Any) -> None:
 
 
 @BOTH
-def test_arguments_of_a_program_come_along(written: Any, read: Any) -> None:
-    """``args`` stands in the checkpoints of many scripts; torch reads it with ``weights_only=False`` only."""
+def test_namespace_of_program_arguments_is_saved(written: Any, read: Any) -> None:
+    """Many scripts save ``args`` in checkpoints; torch reads it only with ``weights_only=False``."""
     args = argparse.Namespace(lr=0.1, layers=[2, 3], name="run 7", inner=argparse.Namespace(), mean=written.ones(2))
     stream = io.BytesIO()
     written.save({"args": args, "again": args}, stream)
@@ -347,7 +349,7 @@ def test_arguments_of_a_program_come_along(written: Any, read: Any) -> None:
 
 
 @BOTH
-def test_attributes_come_along(written: Any, read: Any) -> None:
+def test_attributes_of_tensors_are_saved(written: Any, read: Any) -> None:
     def named(tensor: Any, name: Any) -> Any:
         tensor.label = name
         return tensor
@@ -366,7 +368,7 @@ def test_attributes_come_along(written: Any, read: Any) -> None:
     assert isinstance(buffer, read.nn.Buffer) and buffer.persistent is False
 
 
-def test_attributes_that_are_no_plain_data_are_named() -> None:
+def test_unsupported_attributes_raise_when_saved() -> None:
     weight = rg.nn.Parameter(rg.ones(2))
     weight.rule = abs  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match=r"attribute of a tensor of shape \[2\] cannot be stored.*rule.*detach"):
@@ -374,7 +376,7 @@ def test_attributes_that_are_no_plain_data_are_named() -> None:
     assert by_torch(weight.detach()).tolist() == [1, 1]
 
 
-def test_a_file_does_not_replace_methods() -> None:
+def test_attributes_in_a_file_cannot_replace_methods() -> None:
     x = torch.ones(2)
     x.backward = 3  # type: ignore[assignment,method-assign]
     with pytest.raises(ValueError, match="it sets backward of a tensor"):
@@ -382,7 +384,7 @@ def test_a_file_does_not_replace_methods() -> None:
 
 
 class Stream:
-    """A file that can do what torch asks for, and nothing else."""
+    """A file object with only the methods that torch needs."""
 
     def __init__(self, *methods: str, data: bytes = b"") -> None:
         self.buffer = io.BytesIO(data)
@@ -390,7 +392,7 @@ class Stream:
             setattr(self, name, getattr(self.buffer, name))
 
 
-def test_streams(tmp_path: Path) -> None:
+def test_save_and_load_minimal_file_objects(tmp_path: Path) -> None:
     thing = {"x": rg.arange(5.0)}
     stream = Stream("write")
     rg.save(thing, stream)  # type: ignore[arg-type]
@@ -406,7 +408,7 @@ def test_streams(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_something_before_the_tensors(written: Any, read: Any) -> None:
+def test_load_after_other_data_in_the_same_file(written: Any, read: Any) -> None:
     buffer = io.BytesIO()
     pickle.dump("first", buffer)
     written.save(written.ones(2), buffer)
@@ -415,7 +417,7 @@ def test_something_before_the_tensors(written: Any, read: Any) -> None:
     assert read.load(buffer).tolist() == [1, 1]
 
 
-def test_two_saves_into_one_file() -> None:
+def test_loading_the_first_of_two_saves_in_one_file_raises() -> None:
     buffer = io.BytesIO()
     rg.save(rg.ones(2), buffer)
     second = buffer.tell()
@@ -428,7 +430,7 @@ def test_two_saves_into_one_file() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "float8_e5m2"])
-def test_dtypes_that_numpy_has_not_are_named(dtype: str) -> None:
+def test_dtypes_missing_in_numpy_are_named(dtype: str) -> None:
     with pytest.raises(ValueError, match=rf"cannot be read: it contains torch\.{dtype}"):
         from_torch(torch.ones(2).to(getattr(torch, dtype)))
 
@@ -441,12 +443,12 @@ def test_tied_weights_are_stored_once() -> None:
 
 
 @pytest.mark.parametrize("location", ["cpu", rg.device("cpu"), None, {"cuda:0": "cpu"}, lambda storage, where: storage])
-def test_locations(location: Any, tmp_path: Path) -> None:
+def test_map_location_is_accepted(location: Any, tmp_path: Path) -> None:
     torch.save({"x": torch.ones(2)}, tmp_path / "x.pth")
     assert rg.load(tmp_path / "x.pth", map_location=location, weights_only=False)["x"].device == rg.device("cpu")
 
 
-# --- files that mean harm ---------------------------------------------------------------------------------------------
+# --- malicious files --------------------------------------------------------------------------------------------------
 
 
 def archive(pickled: bytes, *, storage: bytes = bytes(8), names: tuple[str, ...] = ()) -> io.BytesIO:
@@ -461,7 +463,7 @@ def archive(pickled: bytes, *, storage: bytes = bytes(8), names: tuple[str, ...]
 
 
 def tensor_pickle(count: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
-    """A tensor of float32 as torch stores it, with any numbers."""
+    """Return the pickle of a float32 tensor with the given numbers, which may be invalid."""
     buffer = io.BytesIO()
     torch.save(torch.ones(2), buffer)
     with zipfile.ZipFile(buffer) as members:
@@ -484,7 +486,7 @@ def tensor_pickle(count: int, offset: int, size: tuple[int, ...], stride: tuple[
     return out
 
 
-def test_the_forged_tensor_is_a_tensor() -> None:
+def test_handmade_tensor_pickle_is_valid() -> None:
     assert rg.load(archive(tensor_pickle(2, 0, (2,), (1,)))).tolist() == [0.0, 0.0]
     assert rg.load(archive(tensor_pickle(2, 1, (1, 1), (1, 1)))).shape == (1, 1)
 
@@ -504,13 +506,13 @@ def test_the_forged_tensor_is_a_tensor() -> None:
         tensor_pickle(2, 0, (-2, -1), (1, 1)),
     ],
 )
-def test_tensors_stay_within_their_storage(forged: bytes) -> None:
+def test_tensors_that_exceed_their_storage_raise(forged: bytes) -> None:
     with pytest.raises(ValueError, match="the open file cannot be read"):
         rg.load(archive(forged))
 
 
 class Attribute:
-    """Sets attributes of something harmless."""
+    """Sets attributes of a harmless object."""
 
     def __reduce__(self) -> Any:
         return collections.OrderedDict, (), {"__class__": 1}
@@ -520,7 +522,7 @@ class Attribute:
     "thing", [Bomb(), Attribute(), np.array([None]), Path("x"), io.BytesIO, print, rg.nn.Linear(1, 1), bytearray(2)]
 )
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loading_a_pickle_runs_no_code(thing: Any, protocol: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="Nothing in a file is run"):
         rg.load(archive(pickle.dumps([thing], protocol)))
     assert capsys.readouterr().out == ""
@@ -556,19 +558,19 @@ def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture
         b"\xff",
     ],
 )
-def test_damaged_pickles(pickled: bytes) -> None:
+def test_damaged_pickles_raise(pickled: bytes) -> None:
     with pytest.raises(ValueError, match="the open file cannot be read"):
         rg.load(archive(pickled))
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_refused_or_read(data: bytes) -> None:
+def test_random_bytes_load_or_raise_value_error(data: bytes) -> None:
     for stream in (io.BytesIO(data), archive(data)):
         with contextlib.suppress(ValueError):
             rg.load(stream)
 
 
-def test_other_files_are_named(tmp_path: Path) -> None:
+def test_unsupported_files_are_described(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     torch.save({"x": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
     with pytest.raises(ValueError, match=r"x\.pt is in the format that torch had before 1\.6; load it in torch"):
@@ -585,8 +587,8 @@ def test_other_files_are_named(tmp_path: Path) -> None:
         rg.load(path)
 
 
-def test_what_torch_says_of_tensors_is_plain_data() -> None:
-    """What a checkpoint may say of the run: both libraries load what either has saved."""
+def test_dtypes_sizes_and_devices_are_exchanged_with_torch() -> None:
+    """Checkpoints may describe the run: each library loads what the other has saved."""
 
     def notes(m: Any) -> dict[str, Any]:
         return {
@@ -606,7 +608,7 @@ def test_what_torch_says_of_tensors_is_plain_data() -> None:
     assert [type(value) for value in read.values()] == [type(value) for value in notes(rg).values()]
 
 
-def test_parameters_remain_parameters() -> None:
+def test_parameters_stay_parameters() -> None:
     def things(m: Any) -> list[Any]:
         free, fixed = m.nn.Parameter(m.ones(2)), m.nn.Parameter(m.ones(2), requires_grad=False)
         return [free, fixed, m.ones(2), m.ones(2, requires_grad=True), m.nn.Linear(1, 1).state_dict(keep_vars=True)]
@@ -626,13 +628,13 @@ def test_parameters_remain_parameters() -> None:
     assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
 
 
-def test_what_cannot_be_saved() -> None:
+def test_saving_unsupported_objects_raises() -> None:
     for thing in (rg.nn.Linear(1, 1), {"x": range(2)}, [np.array(["a"])]):
         with pytest.raises(TypeError, match=r"save: .* is of type"):
             rg.save(thing, io.BytesIO())
 
 
-def test_big_integers_and_strings() -> None:
+def test_big_integers_and_long_strings_survive() -> None:
     thing = {"n": [2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 255, 2**63, -(2**1000)], "s": "\0é\U0001f600" * 200}
     assert by_torch(thing) == thing
     assert same(from_torch(thing), thing)

@@ -33,7 +33,7 @@ TREES = st.recursive(
 
 
 @given(TREES)
-def test_there_and_back(tree: Any) -> None:
+def test_unflatten_undoes_flatten(tree: Any) -> None:
     leaves, structure = flatten(tree)
     again = unflatten(structure, leaves)
     assert again == tree
@@ -43,7 +43,7 @@ def test_there_and_back(tree: Any) -> None:
     assert spread(7, structure) == [7] * len(leaves)
 
 
-def test_types_are_kept() -> None:
+def test_flatten_keeps_container_types() -> None:
     tree = {"a": Pair([1], (2,)), "b": OrderedDict(z=3, y=4)}
     doubled = tree_map(lambda leaf: 2 * leaf, tree)
     assert doubled == {"a": Pair([2], (4,)), "b": OrderedDict(z=6, y=8)}
@@ -53,17 +53,17 @@ def test_types_are_kept() -> None:
     assert tree_map(lambda leaf: leaf, deque([1, 2], maxlen=2)).maxlen == 2
 
 
-def test_a_prefix_stands_for_what_is_below() -> None:
+def test_prefix_applies_to_everything_below() -> None:
     _, structure = flatten((1, {"a": [2, 3], "b": 4}))
     assert spread((0, {"a": 1, "b": None}), structure) == [0, 1, 1, None]
     assert spread((0, {"b": None, "a": [1, 2]}), structure) == [0, 1, 2, None]
 
 
 @pytest.mark.parametrize("prefix", [(0,), [0, 1], (0, {"a": 1}), (0, {"a": (1, 2), "b": 3}), ((0,), 1)])
-def test_a_prefix_must_fit(prefix: Any) -> None:
+def test_prefix_with_another_structure_gives_none(prefix: Any) -> None:
     _, structure = flatten((1, {"a": [2, 3], "b": 4}))
     assert spread(prefix, structure) is None
 
 
-def test_structures_can_be_read() -> None:
+def test_tree_structures_have_a_readable_str() -> None:
     assert str(flatten((1, {"a": [2, 3]}, Pair(4, (5,))))[1]) == "(*, {'a': [*, *]}, Pair(*, (*,)))"

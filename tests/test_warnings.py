@@ -1,4 +1,4 @@
-"""Warnings are about the user's line, however deep inside of the package they arise."""
+"""Warnings point to the user's line, however deep inside the package they arise."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chained(kind: Any) -> Any:
 
 
 class Nothing(nn.Module):
-    """A module whose output is no tensor."""
+    """A module whose output is not a tensor."""
 
     def forward(self, x: rg.Tensor) -> dict[str, rg.Tensor]:
         return {"x": x}
@@ -66,7 +66,7 @@ SAMPLES = [{"x": 1.0}, {"x": leaf()}]
 TWICE = [leaf(2)] * 2
 COMPLEX = rg.ones(2, 2) * 1j
 
-# every call in a line of its own, and each warns in that line
+# every call has its own line, and each warns at that line
 CASES: dict[str, Callable[[], Any]] = {
     # ops
     "cov": lambda: rg.cov(rg.ones(2, 1)),
@@ -156,25 +156,25 @@ CASES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_warnings_are_about_the_users_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_point_to_the_line_of_the_user(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rg.autograd, "_cycle_warning_given", False)
     call = CASES[name]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")  # as the package has it
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")  # the filters of the package
         call()
     assert caught
     assert {(each.filename, each.lineno) for each in caught} == {(__file__, call.__code__.co_firstlineno)}
 
 
 def depths() -> Iterator[str]:
-    """Where the package says by a number of frames what a warning is about."""
+    """Return the places where the package gives a number of frames for a warning."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
                 yield path.relative_to(PACKAGE).as_posix()
 
 
-def test_frames_are_counted_in_one_place() -> None:
-    """The number changes with the way by which a call comes; the detector imports nothing of ours, and has its own."""
+def test_warning_frames_are_counted_in_one_place() -> None:
+    """The number depends on the call path; the detector imports nothing from the package and counts its own."""
     assert {path for path in depths() if not path.startswith("anomaly/")} == {"core/sites.py"}

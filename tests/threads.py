@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def in_threads(*work: Callable[[], object]) -> list[BaseException]:
-    """Do all of it at once, in threads named "worker 0" and so on; what they raised."""
+    """Run all functions at once, in threads named "worker 0" and so on; return what they raised."""
     errors: list[BaseException] = []
 
     def run(each: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""A program as users write them, of which mypy must not complain: pyproject.toml names it beside the package."""
+"""A typical user program that must pass mypy; pyproject.toml lists it next to the package."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoDataset:
 
 
 class Scaled(rg.autograd.Function):
-    """With parameters of its own names, and an attribute on its ctx."""
+    """A function with its own parameter names and an attribute on its ctx."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, factor: float) -> Tensor:
@@ -122,7 +122,7 @@ def smallest(x: Tensor, y: Tensor) -> float:
 
 
 def tensors(x: Tensor, array: np.ndarray) -> None:
-    """Methods, operators and functions, with torch's names of parameters and with NumPy's."""
+    """Call methods, operators and functions with torch's and with NumPy's parameter names."""
     assert_type(x.exp().sum(dim=0, keepdim=True), Tensor)
     assert_type(x.sum(axis=0, keepdims=True), Tensor)
     assert_type(rg.exp(x) + 1, Tensor)
@@ -147,7 +147,7 @@ def tensors(x: Tensor, array: np.ndarray) -> None:
 
 
 def facts(x: Tensor) -> None:
-    """What tensors tell about themselves."""
+    """Use attributes of tensors."""
     assert_type(x.shape, rg.Size)
     assert_type(x.shape[0], int)
     assert_type(x.shape[1:].numel(), int)
@@ -162,7 +162,7 @@ def facts(x: Tensor) -> None:
 
 
 def several_results(x: Tensor) -> None:
-    """Named tuples, tuples, and what depends on a flag."""
+    """Use named tuples, tuples, and results that depend on a flag."""
     assert_type(x.max(), Tensor)
     assert_type(x.max(dim=0), rg.return_types.max)
     assert_type(x.max(axis=0).values, Tensor)
@@ -203,7 +203,7 @@ def distributions(x: Tensor) -> None:
 
 
 def of_functions(x: Tensor) -> None:
-    """What gives back what the user's function returns."""
+    """Call functions that return the result of a user's function."""
 
     def pair(x: Tensor) -> tuple[Tensor, int]:
         return x.sin(), 1

@@ -1,4 +1,4 @@
-"""detect_anomaly and its relatives: torch's contract, and what goes beyond it."""
+"""detect_anomaly and its companions: what they share with torch, and what they add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.autograd import detect_anomaly, set_detect_anomaly
 
 
 def line_of(text: str) -> int:
-    """The number of the only line of this file that has the given comment."""
+    """Return the number of the one line of this file that ends in the given comment."""
     lines = inspect.getsource(inspect.getmodule(line_of)).splitlines()
     (number,) = (n for n, line in enumerate(lines, 1) if line.rstrip().endswith(f"# {text}"))
     return number
@@ -37,7 +37,7 @@ def error_of(function):
     return info.value
 
 
-def sentence_of(library, mode):
+def first_line(library, mode):
     x = library.tensor([4.0, 0.0], requires_grad=True)
 
     def run():
@@ -47,15 +47,15 @@ def sentence_of(library, mode):
     return str(error_of(run)).splitlines()[0]
 
 
-def test_the_sentence_is_torchs():
-    expected = sentence_of(torch, torch.autograd.detect_anomaly)
+def test_first_line_the_error_is_torchs():
+    expected = first_line(torch, torch.autograd.detect_anomaly)
     assert (
-        sentence_of(rg, detect_anomaly) == expected == "Function 'SqrtBackward0' returned nan values in its 0th output."
+        first_line(rg, detect_anomaly) == expected == "Function 'SqrtBackward0' returned nan values in its 0th output."
     )
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_the_number_of_the_output_is_torchs(position):
+def test_error_numbers_the_output_as_torch_does(position):
     def run(library, mode):
         base = library.tensor([-1.0], requires_grad=position == 0)
         exponent = library.tensor([0.5], requires_grad=position == 1)
@@ -73,7 +73,7 @@ def test_the_number_of_the_output_is_torchs(position):
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("sums_over", [(), (1,), (1, 2)])
 @pytest.mark.parametrize("operation", ["add", "mul", "div"])
-def test_a_nan_that_summing_over_what_was_broadcast_makes_is_the_nodes(operation, sums_over, create_graph):
+def test_nan_from_summing_a_broadcast_gradient_is_blamed_on_the_node(operation, sums_over, create_graph):
     def sentence(library, mode):
         x = library.ones(2, 2, requires_grad=True)
         y = library.ones(sums_over, requires_grad=True)
@@ -88,7 +88,7 @@ def test_a_nan_that_summing_over_what_was_broadcast_makes_is_the_nodes(operation
     assert sentence(rg, detect_anomaly) == sentence(torch, torch.autograd.detect_anomaly)
 
 
-def test_a_gradient_that_overflows_in_the_dtype_of_what_it_is_for_is_the_nodes():
+def test_overflow_in_the_dtype_of_the_operand_is_blamed_on_the_node():
     x = rg.tensor([1.0], dtype=rg.float16, requires_grad=True)
     scale = rg.tensor([1e6])
 
@@ -101,7 +101,7 @@ def test_a_gradient_that_overflows_in_the_dtype_of_what_it_is_for_is_the_nodes()
     )
 
 
-def test_a_nan_that_arrived_at_the_node_is_told_apart():
+def test_nan_that_arrived_is_distinguished_from_nan_made_by_the_node():
     x = rg.ones(1, requires_grad=True)
 
     def used_twice():
@@ -118,7 +118,7 @@ def test_a_nan_that_arrived_at_the_node_is_told_apart():
     assert str(error_of(made_by_the_node)).splitlines()[1].startswith("The first is")
 
 
-def test_the_element_named_is_a_nan_where_infinities_stand_before_it():
+def test_error_names_the_first_nan_even_after_infinities():
     x = rg.tensor([1.0, 0.0, -2.0, 0.0], requires_grad=True)
     with detect_anomaly():
         error = error_of(lambda: x.sqrt().sum().backward())
@@ -137,7 +137,7 @@ def test_the_forward_line_is_in_the_exception_and_in_a_warning():
     assert "index (1,)" in str(info.value)
 
 
-def test_the_traceback_has_the_whole_stack():
+def test_traceback_shows_the_whole_call_stack():
     def inner(x):
         return x.sqrt()  # the inner call
 
@@ -156,7 +156,7 @@ def test_the_traceback_has_the_whole_stack():
     assert lines[outer_place + 1] == line_of("the inner call")
 
 
-def test_a_loop_names_the_right_call_each_time():
+def test_calls_after_a_loop_are_recorded_with_their_own_lines():
     x = rg.tensor([1.0], requires_grad=True)
     with detect_anomaly():
         y = x
@@ -170,7 +170,7 @@ def test_a_loop_names_the_right_call_each_time():
     assert site_of(w.grad_fn).lineno == line_of("the last call") + 1
 
 
-def test_recorded_outside_the_block_there_is_no_traceback():
+def test_graph_recorded_outside_the_block_has_no_traceback():
     x = rg.tensor([0.0], requires_grad=True)
     y = hidden_nan(rg, x)
 
@@ -181,7 +181,7 @@ def test_recorded_outside_the_block_there_is_no_traceback():
     assert "No forward pass information available" in str(error_of(run))
 
 
-def test_double_backward_names_what_induced_it():
+def test_double_backward_names_the_calculation_that_induced_it():
     def run():
         x = rg.tensor([0.0], requires_grad=True)
         with detect_anomaly():
@@ -195,7 +195,7 @@ def test_double_backward_names_what_induced_it():
     assert f"line {line_of('the first calculation')}," in text.split("Previous calculation")[1]
 
 
-def test_an_infinity_in_a_leaf_raises_and_torchs_rule_can_be_had():
+def test_infinite_leaf_gradient_raises_unless_check_inf_is_false():
     x = rg.tensor([0.0, 1.0], requires_grad=True)
 
     def run():
@@ -211,7 +211,7 @@ def test_an_infinity_in_a_leaf_raises_and_torchs_rule_can_be_had():
     assert np.isinf(x.grad.numpy()[0])
 
 
-def test_an_infinity_that_reaches_no_leaf_is_legal():
+def test_infinity_that_reaches_no_leaf_is_accepted():
     x = rg.tensor([0.0, 1.0], requires_grad=True)
     with detect_anomaly():
         y = rg.sqrt(x)
@@ -222,7 +222,7 @@ def test_an_infinity_that_reaches_no_leaf_is_legal():
     assert np.isfinite(x.grad.numpy()).all()
 
 
-def test_nan_that_was_in_the_gradient_before_is_told_apart():
+def test_infinity_already_in_grad_is_reported_as_such():
     x = rg.tensor([1.0], requires_grad=True)
     x.grad = rg.tensor([float("inf")])
 
@@ -234,7 +234,7 @@ def test_nan_that_was_in_the_gradient_before_is_told_apart():
     assert "were in .grad before" in str(error_of(run))
 
 
-def test_check_nan_false_enters_without_raising():
+def test_check_nan_false_lets_nan_pass():
     x = rg.tensor([0.0], requires_grad=True)
     with detect_anomaly(check_nan=False) as mode:
         assert isinstance(mode, detect_anomaly)
@@ -245,14 +245,14 @@ def test_check_nan_false_enters_without_raising():
     assert np.isnan(x.grad.numpy()).all()
 
 
-def test_entering_warns_nobody():
+def test_entering_detect_anomaly_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with detect_anomaly():
             pass
 
 
-def test_nested_blocks_restore_the_outer_one():
+def test_leaving_a_nested_block_restores_the_outer_mode():
     with detect_anomaly(check_nan=False):
         with detect_anomaly():
             assert rg.is_anomaly_check_nan_enabled()
@@ -264,16 +264,16 @@ def test_nested_blocks_restore_the_outer_one():
     assert not rg.is_anomaly_enabled()
 
 
-def test_left_by_an_exception_everything_is_as_before():
+def test_mode_is_restored_when_the_block_raises():
     mode = detect_anomaly()
-    for _ in range(2):  # one object may be used again
+    for _ in range(2):  # the same object can be entered again
         with pytest.raises(KeyError), mode:
             raise KeyError
         assert not rg.is_anomaly_enabled()
         assert rg.core.state.local.mode == rg.core.state.RECORD
 
 
-def test_decorator():
+def test_detect_anomaly_as_a_decorator():
     @detect_anomaly()
     def step(x):
         assert rg.is_anomaly_enabled()
@@ -295,7 +295,7 @@ def test_set_detect_anomaly_as_a_function():
     assert not rg.is_anomaly_enabled()
 
 
-def test_queries_are_torchs():
+def test_mode_queries_answer_as_in_torch():
     def report(library, autograd):
         found = [library.is_anomaly_enabled(), library.is_anomaly_check_nan_enabled()]
         library.set_anomaly_enabled(True, False)
@@ -309,7 +309,7 @@ def test_queries_are_torchs():
     assert report(rg, rg.autograd) == report(torch, torch.autograd)
 
 
-def test_a_mode_that_is_no_bool_is_refused_as_by_torch():
+def test_mode_that_is_not_a_bool_is_refused_in_torchs_words():
     with pytest.raises(TypeError) as theirs:
         torch.set_anomaly_enabled(3)
     with pytest.raises(TypeError) as ours:
@@ -328,7 +328,7 @@ class Failing(rg.autograd.Function):
 
 
 @pytest.mark.filterwarnings("ignore:Error detected")
-def test_an_error_in_a_users_backward_carries_the_forward_call():
+def test_error_in_a_custom_backward_names_the_forward_call():
     x = rg.tensor([1.0], requires_grad=True)
     with pytest.raises(LookupError, match="the user's own words") as info, detect_anomaly():
         y = Failing.apply(x)  # the apply
@@ -339,7 +339,7 @@ def test_an_error_in_a_users_backward_carries_the_forward_call():
 
 
 @pytest.mark.filterwarnings("ignore:Error detected")
-def test_an_error_in_a_hook_carries_the_forward_call():
+def test_error_in_a_hook_names_the_forward_call():
     x = rg.tensor([1.0], requires_grad=True)
     with pytest.raises(LookupError) as info, detect_anomaly():
         y = x * 2  # the hooked
@@ -348,7 +348,7 @@ def test_an_error_in_a_hook_carries_the_forward_call():
     assert f"line {line_of('the hooked')}," in info.value.__notes__[0]
 
 
-def test_a_users_function_that_returns_nan():
+def test_nan_from_a_custom_function_is_caught():
     class ToNan(rg.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -376,14 +376,14 @@ def test_every_floating_dtype_is_checked(dtype):
     assert "returned nan values" in str(error_of(run))
 
 
-def test_finite_gradients_that_are_huge_pass():
+def test_huge_finite_gradients_are_accepted():
     x = rg.full((4,), 1e30).requires_grad_()
     with detect_anomaly():
         (x * 1e5).sum().backward()
         (x * 1e25).mean().backward()
 
 
-def test_only_this_thread_is_checked():
+def test_anomaly_mode_applies_only_to_its_own_thread():
     seen = []
 
     def other():
@@ -399,7 +399,7 @@ def test_only_this_thread_is_checked():
     assert seen == [False, True]
 
 
-def test_the_same_gradients_as_without():
+def test_anomaly_mode_does_not_change_gradients():
     def gradients():
         x = rg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         y = (x @ x).sin() + x
@@ -413,7 +413,7 @@ def test_the_same_gradients_as_without():
         assert np.array_equal(gradients(), plain)
 
 
-def test_a_graph_is_freed_by_reference_counting_alone():
+def test_graph_in_anomaly_mode_is_freed_without_the_collector():
     gc.disable()
     try:
         with detect_anomaly():
@@ -427,7 +427,7 @@ def test_a_graph_is_freed_by_reference_counting_alone():
         gc.enable()
 
 
-def test_the_frame_of_the_caller_is_not_kept():
+def test_frame_of_the_caller_is_not_kept_alive():
     class Local:
         pass
 

@@ -1,4 +1,4 @@
-"""The picture of a graph: what is in it, where it is, and that it can be read."""
+"""Pictures of graphs: what they contain, how it is laid out, and that it is legible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import retrograd as rg
 from retrograd.autograd.graph import Picture, draw
 
 SVG = "{http://www.w3.org/2000/svg}"
-DEJAVU = 0.602  # width of a character of DejaVu Sans Mono, in terms of its size
+DEJAVU = 0.602  # width of a character of DejaVu Sans Mono, relative to the font size
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def recurrent(steps: int) -> Any:
 
 
 def tangled(choices: list[tuple[int, int, int]]) -> Any:
-    """A graph in which every operation takes some of the six latest tensors."""
+    """Return a tensor whose graph uses, in every operation, some of the six latest tensors."""
     tensors = [rg.ones(2, 3, requires_grad=True) for _ in range(3)]
     operations: list[Callable[[Any, Any], Any]] = [
         lambda a, b: a * b,
@@ -85,7 +85,7 @@ def nodes_behind(tensor: Any) -> list[Any]:
     return list(found)
 
 
-# --- what an SVG says -------------------------------------------------------------------------------------------------
+# --- reading an SVG ---------------------------------------------------------------------------------------------------
 
 
 class Parsed:
@@ -141,7 +141,7 @@ def points_on(path: str) -> Iterator[tuple[float, float]]:
 
 
 def check_layout(picture: Picture) -> Parsed:
-    """Everything inside the page, no box over another, text in its box, edges from box to box around the others."""
+    """Check that all is on the page, boxes do not overlap, text fits, and edges run from box to box around others."""
     parsed = Parsed(picture)
     page_width, page_height = (float(number) for number in parsed.root.attrib["viewBox"].split()[2:])
     boxes = sorted(parsed.boxes.values())
@@ -160,7 +160,7 @@ def check_layout(picture: Picture) -> Parsed:
         points = list(points_on(path))
         x0, _, x1, y1 = parsed.boxes[source]
         x, y = points[0]
-        # it starts at its box, or branches off from another edge that does
+        # an edge starts at its box, or branches off another edge that does
         assert (x0 < x < x1 and abs(y - y1) < 0.11) or any(abs(x - a) + abs(y - b) < 0.3 for a, b in passed[source])
         passed.setdefault(source, []).extend(points)
         x0, y0, x1, _ = parsed.boxes[target]
@@ -175,7 +175,7 @@ def check_layout(picture: Picture) -> Parsed:
 
 
 def check_content(picture: Picture, tensor: Any) -> None:
-    """Every node once, and every edge as often as it is there."""
+    """Check that every node is drawn once, and every edge as often as the graph has it."""
     nodes = nodes_behind(tensor)
     assert len(Parsed(picture).boxes) == len(nodes)
     tooltips: list[str] = []
@@ -206,7 +206,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_graphs(name: str) -> None:
+def test_pictures_of_typical_graphs(name: str) -> None:
     tensor = GRAPHS[name]()
     picture = draw(tensor)
     check_layout(picture)
@@ -215,14 +215,14 @@ def test_graphs(name: str) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(CHOICES)
-def test_any_graph(choices: list[tuple[int, int, int]]) -> None:
+def test_pictures_of_random_graphs(choices: list[tuple[int, int, int]]) -> None:
     tensor = tangled(choices)
     picture = draw(tensor)
     check_layout(picture)
     check_content(picture, tensor)
 
 
-def test_operations_shapes_leaves_and_saved_tensors_are_told() -> None:
+def test_picture_shows_operations_shapes_leaves_and_saved_tensors() -> None:
     loss, names = mlp()
     parsed = Parsed(draw({"loss": loss}, names=names))
     assert parsed.titles() == Counter([*names, "t", "matmul", "add", "relu", "t", "matmul", "add", "relu", "sum"])
@@ -237,13 +237,13 @@ def test_operations_shapes_leaves_and_saved_tensors_are_told() -> None:
     assert not any("saves" in line for line in plain)
 
 
-def test_names_of_saved_leaves() -> None:
+def test_saved_leaves_are_shown_by_name() -> None:
     x, w = rg.ones(3, requires_grad=True), rg.ones(3, requires_grad=True)
     parsed = Parsed(draw(x * w, names={"x": x, "w": w}))
     assert parsed.texts[parsed.named("mul")][-1][0] == "saves input = x, other = w"
 
 
-def test_a_long_list_of_what_is_saved_is_cut_and_the_rest_counted() -> None:
+def test_long_list_of_saved_tensors_is_cut_with_a_count_of_the_rest() -> None:
     layer = rg.nn.LSTM(4, 8)
     out, _ = layer(rg.randn(5, 2, 4))
     picture = draw(out, names=layer)
@@ -253,20 +253,20 @@ def test_a_long_list_of_what_is_saved_is_cut_and_the_rest_counted() -> None:
     assert " ".join(shown).count("tensors ") + int(count) == whole.count("tensors ")
 
 
-def test_what_is_saved_several_times_alike_is_counted() -> None:
+def test_saved_tensors_of_equal_shape_are_counted() -> None:
     query = rg.ones(1, 2, 4, 8, requires_grad=True)
     out = rg.nn.functional.scaled_dot_product_attention(query * 2, query * 3, query * 4)
     assert "saves tensors [1, 2, 4, 8] \N{MULTIPLICATION SIGN}3, result" in str(draw(out))
 
 
-def test_a_wide_picture_stays_legible() -> None:
+def test_wide_picture_keeps_a_legible_minimum_width() -> None:
     svg = draw(rg.stack([rg.ones(2, requires_grad=True) for _ in range(40)]).sum()).svg
     found = re.search(r' width="(\d+)" height="\d+" style="max-width:100%;min-width:(\d+)px;', svg)
     assert found is not None
     assert int(found[2]) >= 0.6 * int(found[1]) - 1 > 1000
 
 
-def test_saved_tensors_freed_and_packed() -> None:
+def test_picture_says_which_saved_tensors_are_freed_or_packed() -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp().sum()
     y.backward()
@@ -276,7 +276,7 @@ def test_saved_tensors_freed_and_packed() -> None:
     assert "saves input (packed)" in draw(z).svg
 
 
-def test_what_a_function_saves() -> None:
+def test_picture_shows_what_a_custom_function_saved() -> None:
     class Twice(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -293,7 +293,7 @@ def test_what_a_function_saves() -> None:
     assert Parsed(picture).titles() == Counter(["leaf", "Twice"])
 
 
-def test_several_outputs() -> None:
+def test_picture_lists_the_outputs_of_an_operation() -> None:
     x = rg.ones(7, 3, requires_grad=True)
     values, _ = x.max(0)
     parsed = Parsed(draw([values.sum(), x.unbind(0)[1]]))
@@ -305,7 +305,7 @@ def test_several_outputs() -> None:
     ]
 
 
-def test_names_from_a_module_and_from_tensors() -> None:
+def test_names_come_from_a_module_or_from_the_tensors() -> None:
     class Module:
         weight = rg.ones(3, requires_grad=True)
 
@@ -320,7 +320,7 @@ def test_names_from_a_module_and_from_tensors() -> None:
     assert titles == Counter(["weight", "called so", "leaf", "mul", "add", "sum"])
 
 
-def test_an_intermediate_tensor_and_an_edge_by_name() -> None:
+def test_intermediate_tensor_of_an_edge_is_shown_by_name() -> None:
     x = rg.ones(3, requires_grad=True)
     h = x.exp()
     picture = draw(rg.autograd.graph.get_gradient_edge(h.sum()), names={"h": h, "constant": rg.ones(1)})
@@ -328,7 +328,7 @@ def test_an_intermediate_tensor_and_an_edge_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["<b>&\"'x]]>", "a" * 300, "重み", "back\\slash", "two\nlines", "# heading"])
-def test_strange_names(name: str) -> None:
+def test_strange_names_are_escaped_or_shortened(name: str) -> None:
     x = rg.ones(2, requires_grad=True)
     picture = draw(x.exp(), names={name: x})
     check_layout(picture)
@@ -340,7 +340,7 @@ def test_strange_names(name: str) -> None:
         assert any("…" in title and len(title) < 60 for title in Parsed(picture).titles())
 
 
-def test_wide_characters_have_room() -> None:
+def test_box_is_wide_enough_for_wide_characters() -> None:
     x = rg.ones(2, requires_grad=True)
     parsed = Parsed(draw(x.exp(), names={"重" * 20: x}))
     x0, _, x1, _ = parsed.boxes[parsed.named("重" * 20)]
@@ -388,7 +388,7 @@ def leaves_used_twice(count: int) -> Any:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_graphs_become_small(name: str) -> None:
+def test_large_graphs_are_condensed(name: str) -> None:
     tensor = LARGE[name]()
     nodes = nodes_behind(tensor)
     picture = draw(tensor)
@@ -404,18 +404,18 @@ def test_large_graphs_become_small(name: str) -> None:
         with_leaves = [re.fullmatch(r"with ([\d,]+) lea(f|ves)", line) for line, _ in texts]
         stands_for += sum(int(match[1].replace(",", "")) for match in with_leaves if match)
     assert stands_for == len(nodes)
-    assert all(int(a[1:]) < int(b[1:]) for a, b, _ in parsed.edges), "no cycles"
+    assert all(int(a[1:]) < int(b[1:]) for a, b, _ in parsed.edges), "the drawn graph has a cycle"
     first = next(texts[0][0] for texts in parsed.texts.values())
     assert "operations" not in first
 
 
-def test_repetitions_are_named() -> None:
+def test_repeated_groups_are_labelled_with_their_count() -> None:
     lines = str(draw(recurrent(1000)))
     assert "998 \N{MULTIPLICATION SIGN} (matmul, matmul, add, tanh)" in lines
     assert len(lines.splitlines()) < 20
 
 
-def test_edges_lead_to_the_group() -> None:
+def test_edges_into_a_repetition_lead_to_its_group() -> None:
     w = rg.ones(2, requires_grad=True)
     h = rg.ones(2)
     for _ in range(1000):
@@ -438,7 +438,7 @@ def test_max_nodes() -> None:
 
 
 def check_dot(dot: str) -> None:
-    """Nodes and edges in the grammar of DOT, edges between nodes that were declared."""
+    """Check that the text is valid DOT whose edges connect declared nodes."""
     string = r'"(?:[^"\\\n]|\\.)*"'
     attributes = rf"(?:\w+=(?:\w+|{string})(?:, )?)+"
     lines = dot.splitlines()
@@ -464,7 +464,7 @@ def check_mermaid(mermaid: str) -> None:
         )
 
 
-def test_dot_and_mermaid_tell_the_same() -> None:
+def test_dot_and_mermaid_have_the_same_nodes_and_edges() -> None:
     loss, names = mlp()
     picture = draw(loss, names=names)
     check_dot(picture.dot)
@@ -477,7 +477,7 @@ def test_dot_and_mermaid_tell_the_same() -> None:
         assert f'(["{name}<br/>' in picture.mermaid
 
 
-def test_the_list_names_inputs() -> None:
+def test_text_list_names_the_inputs() -> None:
     x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
     lines = str(draw(x - y * x, names={"x": x, "y": y})).splitlines()
     assert [line.split("  ")[0].strip() for line in lines[:-1]] == [
@@ -486,10 +486,10 @@ def test_the_list_names_inputs() -> None:
         "n2 = mul(n1, n0)",
         "n3 = sub(n0, n2)",
     ]
-    assert lines[-1] == "2 operations · 2 leaves"  # what is saved are leaves, which are there anyway
+    assert lines[-1] == "2 operations · 2 leaves"  # only leaves are saved, and those are listed anyway
 
 
-def test_notebooks_and_files(tmp_path: Path) -> None:
+def test_pictures_in_notebooks_and_in_files(tmp_path: Path) -> None:
     picture = draw(diamond())
     assert picture._repr_svg_() == picture.svg
     assert repr(picture).startswith("<Picture: 8 operations · 1 leaf")
@@ -500,7 +500,7 @@ def test_notebooks_and_files(tmp_path: Path) -> None:
         picture.save(tmp_path / "graph.png")
 
 
-def test_what_cannot_be_drawn() -> None:
+def test_draw_refuses_what_has_no_graph() -> None:
     with pytest.raises(RuntimeError, match=r"shape \[2\] does not require grad"):
         draw(rg.ones(2))
     with pytest.raises(TypeError, match="expected tensors or gradient edges, but got float"):
@@ -511,7 +511,7 @@ def test_what_cannot_be_drawn() -> None:
         draw(diamond(), names=["x"])
 
 
-def test_drawing_changes_nothing() -> None:
+def test_drawing_leaves_the_graph_unchanged() -> None:
     x = rg.ones(2, requires_grad=True)
     y = x.exp().sum()
     svg = draw(y).svg

@@ -1,10 +1,9 @@
-"""Dual levels, dual tensors, and what does or does not carry a tangent, as in torch."""
+"""Dual levels and dual tensors, and which results carry a tangent, compared with torch."""
 
 from __future__ import annotations
 
 import copy
 import gc
-import importlib
 import pickle
 import threading
 import weakref
@@ -16,26 +15,14 @@ import torch
 
 import retrograd as rg
 from retrograd.autograd import forward_ad
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import attempt, message, parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
-
 
 # --- operations -------------------------------------------------------------------------------------------------------
 
 
 @parity
-def test_values_and_tangents(lib: Any) -> Any:
+def test_values_and_tangents_of_operations(lib: Any) -> Any:
     fw = module(lib)
     x, v, c = vector(lib, 0.3, 1.2, 0.7), vector(lib, 1.0, -0.5, 2.0), vector(lib, 2.0, 3.0, 4.0)
     report = []
@@ -69,7 +56,7 @@ def test_values_and_tangents(lib: Any) -> Any:
 
 
 @parity
-def test_complex_tangents(lib: Any) -> Any:
+def test_tangents_of_complex_operations(lib: Any) -> Any:
     fw = module(lib)
     z, v = lib.tensor([0.3 + 0.4j, 1.0 - 2j]), lib.tensor([1.0 + 1j, -0.5j])
     real = lib.tensor([2.0, 3.0])
@@ -80,7 +67,7 @@ def test_complex_tangents(lib: Any) -> Any:
 
 
 @parity
-def test_what_carries_a_tangent(lib: Any) -> Any:
+def test_which_results_carry_a_tangent(lib: Any) -> Any:
     fw = module(lib)
     x, v = vector(lib, 1.5, 2.0, 3.0), vector(lib, 1.0, 10.0, 100.0)
     with fw.dual_level():
@@ -106,7 +93,7 @@ def test_what_carries_a_tangent(lib: Any) -> Any:
         ]
 
 
-def test_copies_leave_the_tangent_behind() -> None:
+def test_copies_and_pickles_have_no_tangent() -> None:
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(rg.ones(2), rg.ones(2))
         for twin in (copy.copy(dual), copy.deepcopy(dual), pickle.loads(pickle.dumps(dual))):
@@ -115,7 +102,7 @@ def test_copies_leave_the_tangent_behind() -> None:
 
 
 @parity
-def test_printing(lib: Any) -> Any:
+def test_printing_dual_tensors(lib: Any) -> Any:
     fw = module(lib)
     with fw.dual_level():
         dual = fw.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
@@ -127,7 +114,7 @@ def test_printing(lib: Any) -> Any:
 
 
 @parity
-def test_levels(lib: Any) -> Any:
+def test_entering_and_leaving_dual_levels(lib: Any) -> Any:
     fw = module(lib)
     x = vector(lib, 1.0, 2.0)
 
@@ -148,7 +135,7 @@ def test_levels(lib: Any) -> Any:
     return report
 
 
-def test_leaving_by_an_error_leaves() -> None:
+def test_dual_level_ends_when_its_block_raises() -> None:
     with pytest.raises(KeyError), forward_ad.dual_level():
         raise KeyError
     with forward_ad.dual_level() as level:
@@ -156,8 +143,8 @@ def test_leaving_by_an_error_leaves() -> None:
 
 
 @parity
-def test_modes(lib: Any) -> Any:
-    """no_grad does not stop forward mode; inference mode does, and so does its own switch."""
+def test_forward_mode_under_no_grad_and_inference_mode(lib: Any) -> Any:
+    """no_grad does not stop forward mode; inference mode and forward mode's own switch do."""
     fw = module(lib)
     x = vector(lib, 1.0, 2.0)
     with fw.dual_level():
@@ -177,7 +164,7 @@ def test_modes(lib: Any) -> Any:
     return report
 
 
-def test_a_function_without_forward_mode() -> None:
+def test_forward_mode_switched_off_by_a_decorator() -> None:
     @forward_ad._set_fwd_grad_enabled(False)
     def square(x: Any) -> Any:
         return x * x
@@ -189,7 +176,7 @@ def test_a_function_without_forward_mode() -> None:
 
 
 @parity
-def test_views_made_in_inference_mode(lib: Any) -> Any:
+def test_views_made_in_inference_mode_share_memory_and_version(lib: Any) -> Any:
     x = vector(lib, 1.0, 2.0)
     with lib.inference_mode():
         view, inner = x.view(2), lib.ones(2)
@@ -199,7 +186,7 @@ def test_views_made_in_inference_mode(lib: Any) -> Any:
     return [*report, x, x._version]
 
 
-def test_tangents_belong_to_a_thread() -> None:
+def test_tangents_are_local_to_their_thread() -> None:
     seen = []
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(rg.ones(1), rg.ones(1))
@@ -210,8 +197,8 @@ def test_tangents_belong_to_a_thread() -> None:
     assert seen == [None]
 
 
-def test_nothing_is_kept_alive() -> None:
-    """Tensors that go take their tangents with them, without help from the garbage collector."""
+def test_tangents_are_freed_with_their_tensors() -> None:
+    """Freeing a tensor frees its tangent, without help from the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -233,7 +220,7 @@ def test_nothing_is_kept_alive() -> None:
 
 
 @parity
-def test_a_dual_tensor_is_a_view_with_the_tangent_given(lib: Any) -> Any:
+def test_make_dual_returns_a_view_with_the_given_tangent(lib: Any) -> Any:
     fw = module(lib)
     x, v = vector(lib, 1.0, 2.0), vector(lib, 1.0, 10.0)
     with fw.dual_level():
@@ -249,7 +236,7 @@ def test_a_dual_tensor_is_a_view_with_the_tangent_given(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_flow_to_both(lib: Any) -> Any:
+def test_gradients_flow_to_primal_and_tangent(lib: Any) -> Any:
     fw = module(lib)
     x, v = vector(lib, 1.0, 2.0, requires_grad=True), vector(lib, 1.0, 10.0, requires_grad=True)
     with fw.dual_level():
@@ -258,7 +245,7 @@ def test_gradients_flow_to_both(lib: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_errors_in_torchs_words() -> None:
+def test_forward_ad_errors_are_worded_as_in_torch() -> None:
     def errors(lib: Any) -> list[str]:
         fw = module(lib)
         x, ints = lib.ones(3), lib.tensor([1, 2, 3])
@@ -281,7 +268,7 @@ def test_errors_in_torchs_words() -> None:
         assert ours.startswith(theirs.replace("torch.", "retrograd.").rstrip("."))
 
 
-def test_more_misuse() -> None:
+def test_forward_ad_refuses_wrong_arguments() -> None:
     with forward_ad.dual_level():
         x = rg.ones(2)
         with pytest.raises(TypeError, match="the primal must be a Tensor, not list"):
@@ -296,14 +283,14 @@ def test_more_misuse() -> None:
             forward_ad.unpack_dual(x, level=1)
 
 
-def test_numpy_functions_carry_tangents() -> None:
+def test_numpy_functions_propagate_tangents() -> None:
     with forward_ad.dual_level():
         x = forward_ad.make_dual(rg.tensor([0.0, 1.0]), rg.tensor([1.0, 2.0]))
         np.testing.assert_allclose(tangent(rg, np.exp(x)).numpy(), np.exp([0.0, 1.0]) * [1, 2], rtol=1e-6)
         assert tangent(rg, np.concatenate([x, np.ones(1, np.float32)])).tolist() == [1, 2, 0]
 
 
-def test_large_tensors_are_worked_on_in_blocks() -> None:
+def test_tangent_of_a_large_tensor_computed_in_blocks() -> None:
     x = rg.linspace(0, 1, 1 << 20, dtype=rg.float64)
     with forward_ad.dual_level():
         moved = tangent(rg, forward_ad.make_dual(x, x.clone()).sin())
@@ -311,7 +298,7 @@ def test_large_tensors_are_worked_on_in_blocks() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_infinities_warn_no_more_than_elsewhere() -> None:
+def test_infinite_tangents_do_not_warn() -> None:
     with forward_ad.dual_level():
         x = forward_ad.make_dual(rg.tensor([0.0, 4.0]), rg.ones(2))
         assert tangent(rg, x.log()).tolist() == [np.inf, 0.25]

@@ -1,8 +1,7 @@
-"""Function.jvp: what it is given, what it must return, and what becomes of that, as in torch."""
+"""Function.jvp: its arguments, what it must return, and how that is used; compared with torch."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,19 +9,8 @@ import pytest
 import torch
 
 import retrograd as rg
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import message, parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
 
 
 def dual(lib: Any) -> Any:
@@ -30,7 +18,7 @@ def dual(lib: Any) -> Any:
 
 
 def function(lib: Any, forward: Callable[..., Any], jvp: Callable[..., Any] | None = None, **methods: Any) -> Any:
-    """A Function of these methods, called by ``function(...)(*args)``."""
+    """Return ``apply`` of a Function with these methods: call ``function(...)(*args)``."""
     if jvp is not None:
         methods["jvp"] = jvp
     members = {name: staticmethod(method) for name, method in {"forward": forward, **methods}.items()}
@@ -38,7 +26,7 @@ def function(lib: Any, forward: Callable[..., Any], jvp: Callable[..., Any] | No
 
 
 @parity
-def test_what_jvp_is_given(lib: Any) -> Any:
+def test_arguments_and_modes_that_jvp_sees(lib: Any) -> Any:
     log: list[Any] = []
 
     def forward(ctx: Any, x: Any, ints: Any, number: float, y: Any) -> Any:
@@ -59,7 +47,7 @@ def test_what_jvp_is_given(lib: Any) -> Any:
 
 
 @parity
-def test_saved_for_forward(lib: Any) -> Any:
+def test_save_for_forward(lib: Any) -> Any:
     log: list[Any] = []
 
     def forward(ctx: Any, x: Any) -> Any:
@@ -92,7 +80,7 @@ def test_saved_for_forward(lib: Any) -> Any:
 
 
 @parity
-def test_several_outputs(lib: Any) -> Any:
+def test_jvp_of_several_outputs(lib: Any) -> Any:
     def forward(ctx: Any, x: Any) -> Any:
         rounded = x.floor()
         ctx.mark_non_differentiable(rounded)
@@ -104,7 +92,7 @@ def test_several_outputs(lib: Any) -> Any:
 
 
 @parity
-def test_views(lib: Any) -> Any:
+def test_jvp_of_functions_that_return_views(lib: Any) -> Any:
     with module(lib).dual_level():
         d = dual(lib)
         kept, part = (
@@ -120,7 +108,7 @@ def test_views(lib: Any) -> Any:
 
 
 @parity
-def test_writing_to_an_input(lib: Any) -> Any:
+def test_jvp_of_a_function_that_writes_to_its_input(lib: Any) -> Any:
     def forward(ctx: Any, x: Any, y: Any) -> Any:
         ctx.mark_dirty(x)
         return x.mul_(y)
@@ -136,8 +124,8 @@ def test_writing_to_an_input(lib: Any) -> Any:
 
 
 @parity
-def test_an_input_that_was_written_to_where_nothing_is_recorded(lib: Any) -> Any:
-    """The call returns another tensor than the input then, if that requires grad."""
+def test_jvp_of_an_input_written_to_under_no_grad(lib: Any) -> Any:
+    """If the input requires grad, the call then returns a different tensor."""
 
     def forward(ctx: Any, x: Any) -> Any:
         ctx.mark_dirty(x)
@@ -155,7 +143,7 @@ def test_an_input_that_was_written_to_where_nothing_is_recorded(lib: Any) -> Any
 
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.filterwarnings("ignore:ctx.mark_dirty:UserWarning")
-def test_only_inputs_can_be_written_to(requires_grad: bool) -> None:
+def test_only_inputs_can_be_marked_dirty_in_forward_mode(requires_grad: bool) -> None:
     def forward(ctx: Any, x: Any) -> Any:
         y = x * 2
         ctx.mark_dirty(y)
@@ -169,8 +157,8 @@ def test_only_inputs_can_be_written_to(requires_grad: bool) -> None:
 
 
 @parity
-def test_tangents_of_what_a_function_saved(lib: Any) -> Any:
-    """Forward over reverse through a backward, and reverse over forward through a jvp."""
+def test_tangents_of_tensors_saved_by_a_function(lib: Any) -> Any:
+    """Forward over reverse through backward, and reverse over forward through jvp."""
 
     def forward(ctx: Any, x: Any) -> Any:
         result = x.exp()
@@ -220,14 +208,14 @@ def misused(lib: Any) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_errors_in_torchs_words() -> None:
+def test_jvp_errors_are_worded_as_in_torch() -> None:
     with module(rg).dual_level(), module(torch).dual_level():
         for ours, theirs in zip(misused(rg), misused(torch), strict=True):
             expected = message(theirs).replace(" ", "").rstrip(".")
             assert message(ours).replace(" ", "").startswith(expected)
 
 
-def test_more_misuse() -> None:
+def test_jvp_refuses_wrong_results() -> None:
     with module(rg).dual_level():
         with pytest.raises(RuntimeError, match="None at position 0, but the corresponding forward output of F"):
             function(rg, lambda ctx, x: x * 2, lambda ctx, t: None)(dual(rg))
@@ -237,8 +225,8 @@ def test_more_misuse() -> None:
             function(rg, lambda ctx, x: x * 2, lambda ctx, t: t.long())(dual(rg))
 
 
-def test_tangents_of_tangents() -> None:
-    """By all levels, where torch's are zero."""
+def test_nested_levels_differentiate_a_jvp_again() -> None:
+    """Every level counts; torch returns zero for the outer one."""
 
     def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_forward(x)

@@ -1,8 +1,7 @@
-"""Writing to dual tensors, with dual tensors, and to views of either, as in torch."""
+"""In-place writes to dual tensors, with dual tensors, and to views of either, compared with torch."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,8 @@ import pytest
 import retrograd as rg
 from retrograd.autograd.graph import allow_mutation_on_saved_tensors, saved_tensors_hooks
 from retrograd.utils.checkpoint import checkpoint
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import attempt, parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
 
 
 def dual(lib: Any) -> Any:
@@ -59,7 +47,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_writing_to_a_dual_tensor(name: str) -> None:
+def test_writes_to_a_dual_tensor(name: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         with module(lib).dual_level():
@@ -68,7 +56,7 @@ def test_writing_to_a_dual_tensor(name: str) -> None:
             before = tangent(lib, target)
             WRITES[name](target, d)
             after = tangent(lib, target)
-            # torch lays out the old tangent anew, which is a new one here
+            # torch changes the old tangent's layout; here the tangent is a new tensor
             same = name == "unsqueeze_" or after is before
             return target, after, same, tangent(lib, d), target._version
 
@@ -76,8 +64,8 @@ def test_writing_to_a_dual_tensor(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in WRITES if name not in ("unsqueeze_", "detach_")])
-def test_writing_to_a_tensor_without_a_tangent(name: str) -> None:
-    """And to a view of one: its base, and other views of that, get their parts of the tangent."""
+def test_writes_to_a_tensor_without_a_tangent(name: str) -> None:
+    """And to a view of one: the base and its other views get their parts of the tangent."""
 
     @parity
     def program(lib: Any) -> Any:
@@ -94,7 +82,7 @@ def test_writing_to_a_tensor_without_a_tangent(name: str) -> None:
 
 
 @parity
-def test_views_share_the_tangent(lib: Any) -> Any:
+def test_views_share_the_tangent_of_their_base(lib: Any) -> Any:
     fw = module(lib)
     x, v = vector(lib, 1.0, 2.0, 3.0), vector(lib, 1.0, 10.0, 100.0)
     with fw.dual_level():
@@ -112,7 +100,7 @@ def test_views_share_the_tangent(lib: Any) -> Any:
 
 
 @parity
-def test_the_unpacked_value_has_tangents_of_its_own(lib: Any) -> Any:
+def test_writes_to_an_unpacked_primal_leave_the_dual_tangent_alone(lib: Any) -> Any:
     fw = module(lib)
     with fw.dual_level():
         report = []
@@ -127,7 +115,7 @@ def test_the_unpacked_value_has_tangents_of_its_own(lib: Any) -> Any:
 
 
 @parity
-def test_refused(lib: Any) -> Any:
+def test_writes_refused_in_forward_mode(lib: Any) -> Any:
     fw = module(lib)
     leaf = vector(lib, 1.0, 2.0, 3.0, requires_grad=True)
     ints = lib.tensor([1, 2, 3])
@@ -147,7 +135,7 @@ def test_refused(lib: Any) -> Any:
 
 
 @parity
-def test_new_memory_is_refused(lib: Any) -> Any:
+def test_resize_and_set_are_refused_for_dual_tensors(lib: Any) -> Any:
     constant = vector(lib, 1.0, 2.0)
 
     def attempts() -> list[Any]:
@@ -170,7 +158,7 @@ def test_new_memory_is_refused(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_through_writes(lib: Any) -> Any:
+def test_gradients_of_tangents_through_in_place_writes(lib: Any) -> Any:
     """Reverse over forward through in-place operations, and forward over reverse through what they saved."""
     fw = module(lib)
     x, v = vector(lib, 0.3, 1.2, 0.7, requires_grad=True), vector(lib, 1.0, 10.0, 100.0, requires_grad=True)
@@ -187,14 +175,14 @@ def test_gradients_through_writes(lib: Any) -> Any:
     return [*report, lib.autograd.grad(moved.sum(), [x, v])]
 
 
-def test_writing_over_both_operands() -> None:
+def test_write_whose_operands_are_the_same_dual_tensor() -> None:
     with module(rg).dual_level():
         d = dual(rg)
         d.mul_(d)
-        assert tangent(rg, d).tolist() == [2, 40, 600]  # torch 2.13 reads the tangent after it has written to it
+        assert tangent(rg, d).tolist() == [2, 40, 600]  # torch 2.13 reads the tangent after overwriting it
 
 
-def test_a_failed_write_leaves_the_tangent() -> None:
+def test_failed_write_leaves_the_tangent_unchanged() -> None:
     with module(rg).dual_level():
         d = dual(rg)
         with pytest.raises(RuntimeError, match="shape"):
@@ -202,7 +190,7 @@ def test_a_failed_write_leaves_the_tangent() -> None:
         assert tangent(rg, d).tolist() == [1, 10, 100]
 
 
-def test_new_memory_is_refused_inside_of_nested_transforms() -> None:
+def test_resize_is_refused_inside_nested_transforms() -> None:
     def inner(y: Any, x: Any) -> Any:
         with pytest.raises(RuntimeError, match="forward grad"):
             x.resize_(2)
@@ -214,7 +202,7 @@ def test_new_memory_is_refused_inside_of_nested_transforms() -> None:
     assert rg.func.jvp(outer, (vector(rg, 3.0),), (vector(rg, 1.0),))[1].tolist() == [1.0]
 
 
-# --- what hooks pack --------------------------------------------------------------------------------------------------
+# --- tensors packed by hooks ------------------------------------------------------------------------------------------
 
 
 def _square_and_write(x: Any) -> Any:
@@ -247,7 +235,7 @@ def _inside_of(block: Any, f: Any) -> Any:
     return call
 
 
-# functions that write over what was saved, and the same without a write
+# functions that overwrite a saved tensor, each with an equivalent that does not write
 WRITING_TO_SAVED = {
     "a result": (lambda x: x.exp().neg_().add_(x), lambda x: x - x.exp()),
     "an operand": (_square_and_write, lambda x: x * x + x * 3),
@@ -262,7 +250,7 @@ PACKING = {
 
 @pytest.mark.parametrize("packing", PACKING)
 @pytest.mark.parametrize("written", WRITING_TO_SAVED)
-def test_what_hooks_packed_keeps_its_tangent_when_it_is_written_to(written: str, packing: str) -> None:
+def test_packed_tensor_keeps_its_tangent_when_overwritten(written: str, packing: str) -> None:
     writing, plain = WRITING_TO_SAVED[written]
     x, t = rg.tensor([0.3, 0.4, 0.5], dtype=rg.float64), rg.tensor([0.5, -2.0, 1.0], dtype=rg.float64)
 
@@ -281,8 +269,8 @@ def test_what_hooks_packed_keeps_its_tangent_when_it_is_written_to(written: str,
 
 
 @pytest.mark.parametrize("name", ["prod", "softmax", "amax", "cumprod", "logsumexp"])
-def test_forward_mode_shows_hooks_nothing_of_its_own(name: str) -> None:
-    """What a transposed rule saves on its way is no part of the graph; a checkpoint could not compute it again."""
+def test_forward_mode_packs_no_tensors_of_its_own(name: str) -> None:
+    """What a transposed rule saves is not part of the graph; a checkpoint could not recompute it."""
     x, packed = rg.tensor([0.3, 0.4, 0.5], dtype=rg.float64), []
     function = lambda x: getattr(x, name)(0) * x  # noqa: E731
 
@@ -296,7 +284,7 @@ def test_forward_mode_shows_hooks_nothing_of_its_own(name: str) -> None:
 
 
 @parity
-def test_one_of_several_views_follows_their_base(lib: Any) -> Any:
+def test_multi_output_views_follow_a_write_to_their_base(lib: Any) -> Any:
     with module(lib).dual_level():
         base = vector(lib, 0.0, 0.0, 0.0)
         first, second = base.split(2)

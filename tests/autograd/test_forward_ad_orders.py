@@ -1,8 +1,7 @@
-"""Forward over reverse and reverse over forward: against torch, against each other, against finite differences."""
+"""Forward over reverse and reverse over forward: against torch, each other, and finite differences."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,20 +15,8 @@ from retrograd.autograd import forward_ad
 from retrograd.core.forward import Level
 from retrograd.core.op import op
 from retrograd.core.state import local, set_dual_level
+from tests.autograd.duals import module, tangent, vector
 from tests.parity import parity
-
-
-def module(lib: Any) -> Any:
-    return importlib.import_module(f"{lib.__name__}.autograd.forward_ad")
-
-
-def vector(lib: Any, *values: float, requires_grad: bool = False) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=requires_grad)
-
-
-def tangent(lib: Any, value: Any) -> Any:
-    return module(lib).unpack_dual(value).tangent
-
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "elementwise, results saved": lambda lib, x: (x.sin() * x.exp() / (x * x).tanh()).sum(),
@@ -44,7 +31,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_forward_over_reverse(name: str, create_graph: bool) -> None:
+def test_tangents_of_gradients(name: str, create_graph: bool) -> None:
     """The tangent of a gradient is a Hessian-vector product."""
 
     @parity
@@ -63,7 +50,7 @@ def test_forward_over_reverse(name: str, create_graph: bool) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_reverse_over_forward(name: str) -> None:
+def test_gradients_of_tangents(name: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         x, v = vector(lib, 0.3, 1.2, 0.7, requires_grad=True), vector(lib, 1.0, -2.0, 0.5, requires_grad=True)
@@ -75,7 +62,7 @@ def test_reverse_over_forward(name: str) -> None:
 
 
 @parity
-def test_whether_tangents_require_grad(lib: Any) -> Any:
+def test_which_tangents_require_grad(lib: Any) -> Any:
     fw = module(lib)
     x, v = vector(lib, 0.3, 1.2, requires_grad=True), vector(lib, 1.0, -0.5, requires_grad=True)
     report = []
@@ -106,12 +93,12 @@ values = st.lists(st.floats(0.2, 2.0), min_size=3, max_size=3)
 
 @settings(max_examples=15, deadline=None)
 @given(values, values)
-def test_hessian_vector_products_agree(at: list[float], direction: list[float]) -> None:
-    """Both ways, and central differences of the gradient."""
+def test_hessian_vector_products_of_both_modes_agree(at: list[float], direction: list[float]) -> None:
+    """In both orders, and with central differences of the gradient."""
     x, v = vector(rg, *at), vector(rg, *direction)
 
     def function(x: Any) -> Any:
-        # of these torch 2.13 has no right second derivatives in mixed mode
+        # torch 2.13 gets the mixed-mode second derivatives of these wrong
         matrix = rg.outer(x, x) + rg.diag(x)
         return (x.softmax(0) * x.log()).sum() * x.norm() + rg.linalg.det(matrix) + x.logsumexp(0)
 
@@ -129,7 +116,7 @@ def test_hessian_vector_products_agree(at: list[float], direction: list[float]) 
 
 
 @parity
-def test_gradients_given_with_a_tangent(lib: Any) -> Any:
+def test_tangent_of_the_incoming_gradient_is_propagated(lib: Any) -> Any:
     fw = module(lib)
     x = vector(lib, 0.3, 1.2, requires_grad=True)
     with fw.dual_level():
@@ -142,7 +129,7 @@ def test_gradients_given_with_a_tangent(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_see_the_tangent(lib: Any) -> Any:
+def test_hooks_and_retained_gradients_have_the_tangent(lib: Any) -> Any:
     fw = module(lib)
     x = vector(lib, 0.3, 1.2, requires_grad=True)
     seen: list[Any] = []
@@ -155,7 +142,7 @@ def test_hooks_see_the_tangent(lib: Any) -> Any:
 
 
 @parity
-def test_packed_tensors_keep_the_tangent(lib: Any) -> Any:
+def test_tensors_packed_by_hooks_keep_the_tangent(lib: Any) -> Any:
     fw = module(lib)
     x = vector(lib, 0.3, 1.2, requires_grad=True)
     with fw.dual_level():
@@ -166,7 +153,7 @@ def test_packed_tensors_keep_the_tangent(lib: Any) -> Any:
         return grad, tangent(lib, grad)
 
 
-def test_a_tensor_saved_before_it_required_grad_keeps_the_tangent() -> None:
+def test_tensor_saved_before_requires_grad_keeps_its_tangent() -> None:
     x = vector(rg, 2.0, requires_grad=True)
     with forward_ad.dual_level():
         factor = forward_ad.make_dual(vector(rg, 3.0), vector(rg, 1.0)) * 1
@@ -176,7 +163,7 @@ def test_a_tensor_saved_before_it_required_grad_keeps_the_tangent() -> None:
         assert tangent(rg, grad).tolist() == [1]
 
 
-def test_accumulated_gradients_have_the_sum_of_the_tangents() -> None:
+def test_tangents_of_accumulated_gradients_add_up() -> None:
     x = vector(rg, 0.3, 1.2, requires_grad=True)
     with forward_ad.dual_level():
         for count in (1, 2):
@@ -187,15 +174,15 @@ def test_accumulated_gradients_have_the_sum_of_the_tangents() -> None:
             assert not x.grad.requires_grad
     np.testing.assert_allclose(x.grad.numpy(), 6 * np.array([0.3, 1.2]) ** 2)
     x.grad.zero_()
-    (x**3).sum().backward()  # outside the level as always
+    (x**3).sum().backward()  # outside the level, as usual
     np.testing.assert_allclose(x.grad.numpy(), 3 * np.array([0.3, 1.2]) ** 2)
 
 
 # --- cost and nesting -------------------------------------------------------------------------------------------------
 
 
-def test_a_long_recorded_chain_of_general_operations() -> None:
-    """Transposing a rule looks at the operation alone, not at all that came before it."""
+def test_forward_mode_does_not_walk_the_recorded_graph() -> None:
+    """Transposing a rule involves only the operation itself, not the graph behind it."""
     x = vector(rg, 0.3, 1.2, 0.5, requires_grad=True)
     visits = 0
     with forward_ad.dual_level():
@@ -223,8 +210,8 @@ def test_a_long_recorded_chain_of_general_operations() -> None:
     assert visits == 0
 
 
-def test_levels_nest_inside_the_engine() -> None:
-    """The second derivative as the tangent of a tangent."""
+def test_nested_levels_give_second_derivatives() -> None:
+    """The tangent of a tangent is the second derivative."""
     x = vector(rg, 0.3, 1.2)
     outer = Level()
     set_dual_level(outer)
@@ -252,7 +239,7 @@ def test_levels_nest_inside_the_engine() -> None:
     np.testing.assert_allclose(second.numpy(), 2 * np.cos(a) - a * np.sin(a) + 6 * a)
 
 
-def test_factors_must_have_rules() -> None:
+def test_factors_without_rules_are_refused() -> None:
     with pytest.raises(TypeError, match="'other'"):
 
         @op(public=False, method=False, input=lambda g, other: g * other, factors=("input", "other"))

@@ -1,8 +1,7 @@
-"""Forward mode over the whole table of operations: against torch, against reverse mode, in place, and mixed with it."""
+"""Forward mode over the whole table of operations: against torch and reverse mode, in place, and both modes mixed."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 import retrograd as rg
 from retrograd.core.registry import operations
+from tests.autograd.duals import module
 from tests.ops.harness import Bound, Make, Row, Sample, as_array, assert_same, differentiable, to_ours, to_torch
 from tests.ops.table import ROWS
 
@@ -25,16 +25,12 @@ CASES = [
     for dtype in DTYPES
     if dtype in row.dtypes
 ]
-# as_strided of overlapping memory is no function of its elements
+# with overlapping memory, as_strided is not a function of its elements
 SMOOTH = [case for case in CASES if case.values[0].second and case.values[0].name != "as_strided"]
-# where the second derivative is not symmetric: as in torch, that of pow by both is 0 at exponent 0; pinv of a matrix
-# that has not full rank is differentiated among those of its rank
+# The second derivative is not symmetric: the mixed one of pow is 0 at exponent 0, as in torch, and pinv of a matrix of
+# deficient rank is differentiated within the matrices of that rank.
 NOT_SYMMETRIC = ("pow", "linalg.pinv")
 INPLACE = [case for case in CASES if case.values[0].inplace]
-
-
-def forward_ad(library: Any) -> Any:
-    return importlib.import_module(f"{library.__name__}.autograd.forward_ad")
 
 
 def random_like(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -43,13 +39,13 @@ def random_like(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         values = values + 1j * rng.normal(size=array.shape)
     if array.ndim > 1 and array.size > 1 and array.shape[-1] == array.shape[-2]:
         transposed = np.conj(np.swapaxes(array, -1, -2))
-        if np.array_equal(array, transposed):  # torch wants them symmetric where the matrix is
+        if np.array_equal(array, transposed):  # torch wants tangents of symmetric matrices to be symmetric
             values = (values + np.conj(np.swapaxes(values, -1, -2))) / 2
     return np.asarray(values, dtype=array.dtype)
 
 
 class Dual(Bound):
-    """A sample in one library, its leaves with random tangents that are the same in both. Lives in a dual level."""
+    """A sample in one library whose leaves have random tangents, the same in both. Make it in a dual level."""
 
     def __init__(self, row: Row, sample: Sample, library: Any) -> None:
         self.library = library
@@ -64,17 +60,17 @@ class Dual(Bound):
         if isinstance(value, (list, tuple)) or len(self.leaves) == before:
             return value
         self.directions.append(random_like(as_array(value), self.rng))
-        # a tangent of its own memory: in-place operations write to it
-        return forward_ad(self.library).make_dual(value, self.make_tensor(self.directions[-1].copy()))
+        # in-place operations write to the tangent, so it gets its own memory
+        return module(self.library).make_dual(value, self.make_tensor(self.directions[-1].copy()))
 
     def tangent(self, tensor: Any) -> np.ndarray | None:
-        found = forward_ad(self.library).unpack_dual(tensor).tangent
+        found = module(self.library).unpack_dual(tensor).tangent
         return None if found is None else as_array(found)
 
 
 def run(row: Row, sample: Sample, library: Any, function: Callable[..., Any]) -> list[np.ndarray | None]:
-    """The tangents of the results of one call."""
-    with forward_ad(library).dual_level():
+    """Return the tangents of the results of one call."""
+    with module(library).dual_level():
         bound = Dual(row, sample, library)
         outputs = bound.run(function)
         outputs = row.post(outputs) if row.post is not None else outputs
@@ -90,9 +86,9 @@ def inner(a: Any, b: Any) -> float:
 
 
 def products(row: Row, sample: Sample, gradients_of: Any, tangents: list[np.ndarray | None]) -> tuple[float, float]:
-    """``<w, J t>``, with the tangents given, and ``<Jᴴ w, t>``, with the gradients of a library."""
+    """Return ``<w, J t>`` from the given tangents and ``<Jᴴ w, t>`` from one library's gradients."""
     function = row.function if gradients_of is rg else row.oracle
-    with forward_ad(gradients_of).dual_level():
+    with module(gradients_of).dual_level():
         bound = Dual(row, sample, gradients_of)
     leaves = Bound(row, sample, bound.make_tensor, gradients_of, True)
     outputs = leaves.run(function)
@@ -111,13 +107,13 @@ def products(row: Row, sample: Sample, gradients_of: Any, tangents: list[np.ndar
 
 
 def is_precise(sample: Sample, tangents: list[np.ndarray | None]) -> bool:
-    """Whether nothing is rounded to less than double precision on the way."""
+    """Whether everything is computed in double precision."""
     arrays = [*sample.args, *sample.kwargs.values(), *tangents]
     return all(array.dtype.kind not in "fc" or array.dtype in DTYPES for array in arrays if hasattr(array, "dtype"))
 
 
 def agree(a: np.ndarray | None, b: np.ndarray | None, tolerance: float) -> bool:
-    """Whether two tangents are the same where torch's, ``b``, is finite; none counts as zeros."""
+    """Whether two tangents agree where torch's, ``b``, is finite; None counts as zeros."""
     if a is None or b is None:
         rest = b if a is None else a
         return rest is None or not np.any(rest)
@@ -133,10 +129,10 @@ def check_against_torch(row: Row, dtype: str) -> None:
         try:
             expected = run(row, sample, torch, row.oracle)
         except (NotImplementedError, IndexError):
-            continue  # no forward mode in torch, or none for empty tensors
+            continue  # torch has no forward mode for this, or none for empty tensors
         assert len(got) == len(expected)
         if not all(agree(a, b, 1e-9 * row.tolerance) for a, b in zip(got, expected, strict=True)):
-            # at ties, kinks and infinities torch's modes contradict each other; forward mode follows its gradients here
+            # at ties, kinks and infinities torch's two modes disagree; our forward mode agrees with torch's gradients
             pushed, pulled = products(row, sample, torch, got)
             assert not np.isfinite(pulled) or pushed == pytest.approx(pulled, rel=1e-6, abs=1e-7), (
                 f"{row.name}{sample}: {got}, torch has {expected}"
@@ -144,13 +140,13 @@ def check_against_torch(row: Row, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_tangents_are_torchs(row: Row, dtype: str) -> None:
+def test_tangents_agree_with_torch(row: Row, dtype: str) -> None:
     check_against_torch(row, dtype)
 
 
 @pytest.mark.parametrize(("row", "dtype"), SMOOTH)
 def test_forward_mode_is_the_adjoint_of_reverse_mode(row: Row, dtype: str) -> None:
-    """``<w, J t> = <Jᴴ w, t>``, also for what torch has no forward mode of."""
+    """``<w, J t> = <Jᴴ w, t>``, even where torch has no forward mode."""
     for sample in list(row.samples(Make(dtype)))[:6]:
         tangents = run(row, sample, rg, row.function)
         pushed, pulled = products(row, sample, rg, tangents)
@@ -159,8 +155,8 @@ def test_forward_mode_is_the_adjoint_of_reverse_mode(row: Row, dtype: str) -> No
 
 
 def run_in_place(row: Row, sample: Sample, library: Any) -> list[np.ndarray | None] | None:
-    """The tangents of ``x`` and of its base after ``x.name_(...)``; None if that is refused."""
-    with forward_ad(library).dual_level(), library.no_grad():
+    """Return the tangents of ``x`` and of its base after ``x.name_(...)``, or None if that is refused."""
+    with module(library).dual_level(), library.no_grad():
         bound = Dual(row, sample, library)
         base = library.stack([bound.args[0], bound.args[0]])
         target = base[1]
@@ -172,8 +168,8 @@ def run_in_place(row: Row, sample: Sample, library: Any) -> list[np.ndarray | No
 
 
 @pytest.mark.parametrize(("row", "dtype"), INPLACE)
-def test_in_place(row: Row, dtype: str) -> None:
-    """Writing to a view of a dual tensor writes to the tangents of both."""
+def test_in_place_writes_to_a_view_update_both_tangents(row: Row, dtype: str) -> None:
+    """Writing to a view of a dual tensor updates the tangents of the view and of its base."""
     for sample in row.samples(Make(dtype)):
         got, expected = run_in_place(row, sample, rg), run_in_place(row, sample, torch)
         if got is None:
@@ -194,7 +190,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
     for sample in list(row.samples(Make(dtype)))[:2]:
         if not is_precise(sample, []):
             continue
-        with forward_ad(rg).dual_level():
+        with module(rg).dual_level():
             bound = Dual(row, sample, rg)
             outputs = bound.run(row.function)
             outputs = differentiable(row.post(outputs) if row.post is not None else outputs)
@@ -203,7 +199,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
             weights = [to_ours(weight) for weight in weights_for(outputs)]
             grads = rg.autograd.grad(outputs, bound.leaves, weights, retain_graph=True, allow_unused=True)
             over_reverse = [None if grad is None else bound.tangent(grad) for grad in grads]
-            tangents = [forward_ad(rg).unpack_dual(output).tangent for output in outputs]
+            tangents = [module(rg).unpack_dual(output).tangent for output in outputs]
         pushed = [
             (weight.conj() * tangent).real.sum() if tangent.is_complex() else (weight * tangent).sum()
             for weight, tangent in zip(weights, tangents, strict=True)
@@ -222,14 +218,14 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
 @pytest.mark.parametrize("name", ["exp", "mul", "sum", "matmul", "softmax"])
 def test_an_error_planted_in_a_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     op = operations[name]
-    node_class = op.node_class  # made with the rules that the operation has when it is first asked for
+    node_class = op.node_class  # the class is made on first access, with the rules that the operation has then
     (rule, slots), *others = op.rules
     monkeypatch.setattr(op, "rules", ((lambda g, *values: rule(g, *values) * 1.01, slots), *others))
     monkeypatch.setattr(node_class, "rules", op.rules)
-    if op.factors or op.kind == "linear":  # forward mode does not go by the rule; then reverse mode is not its adjoint
+    if op.factors or op.kind == "linear":  # forward mode does not use the rule, so the two modes disagree
         check = test_forward_mode_is_the_adjoint_of_reverse_mode
     else:
-        check = test_tangents_are_torchs
+        check = test_tangents_agree_with_torch
     row = next(row for row in ROWS if row.name == name)
     with pytest.raises(AssertionError):
         check(row, "float64")

@@ -1,4 +1,4 @@
-"""torch.autograd.functional: values, structures, strict mode and errors as in torch."""
+"""autograd.functional: values, structures, strict mode and errors, compared with torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V = RNG.normal(size=3)
 
 BOTH = (False, True)
 
-# by what they return: one tensor, several, none that depends on the input
+# functions that return one tensor, several, or none that depends on the input
 FUNCTIONS = {
     "one": lambda lib, x: lib.sin(x) * x.sum(),
     "two": lambda lib, x: (lib.sin(x), x.sum()),
@@ -29,7 +29,7 @@ FUNCTIONS = {
 
 
 def outcome(function: Any) -> Any:
-    """What a call returns with whether it has a history, or the class of its exception."""
+    """Return a call's result and whether it has a history, or the class of its exception."""
     result = attempt(function)
     return result if isinstance(result, str) else [result, _histories(result)]
 
@@ -147,14 +147,14 @@ def test_products_with_the_hessian(name: str, create_graph: bool, strict: bool) 
     parity(program)()
 
 
-def test_jacobian_of_nothing() -> None:
-    """Outputs without elements, which torch's loop over rows does not take."""
+def test_jacobian_of_empty_outputs() -> None:
+    """torch's loop over rows refuses outputs without elements."""
     for vectorize in BOTH:
         found = rg.autograd.functional.jacobian(lambda x: x[:0], rg.tensor(V), vectorize=vectorize)
         assert found.shape == (0, 3)
 
 
-def test_a_differentiable_jacobian() -> None:
+def test_jacobian_with_create_graph_is_differentiable() -> None:
     x = rg.tensor(V, requires_grad=True)
     for vectorize in BOTH:
         jacobian = rg.autograd.functional.jacobian(lambda x: x**3, x, create_graph=True, vectorize=vectorize)
@@ -162,7 +162,7 @@ def test_a_differentiable_jacobian() -> None:
         np.testing.assert_allclose(gradient.numpy(), 6 * V)
 
 
-# by what they return of the tensor ``x``: a scalar made of a derivative of its cubes
+# functions of ``x`` that return a scalar computed from a derivative of x cubed
 INSIDE = {
     "jacobian": lambda f, x, **options: f.jacobian(lambda x: x**3, x, **options).sum(),
     "jacobian, all rows": lambda f, x, **options: f.jacobian(lambda x: x**3, x, vectorize=True, **options).sum(),
@@ -183,8 +183,8 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", INSIDE)
-def test_inside_of_a_transform(name: str, transform: str) -> None:
-    """With a history the outer derivative is right; without one it would be zero, and the call raises, as in torch."""
+def test_derivatives_inside_a_transform_need_create_graph(name: str, transform: str) -> None:
+    """With create_graph the outer derivative is right; without, it would be zero, and the call raises, as in torch."""
 
     def derivative(lib: Any, **options: Any) -> Any:
         inner = lambda x: INSIDE[name](lib.autograd.functional, x, **options)  # noqa: E731
@@ -199,7 +199,7 @@ def test_inside_of_a_transform(name: str, transform: str) -> None:
         derivative(rg)
 
 
-def test_inside_of_a_transform_by_forward_mode() -> None:
+def test_forward_mode_jacobian_inside_a_transform_is_refused() -> None:
     f = rg.autograd.functional
     columns = lambda x: f.jacobian(rg.sin, x, vectorize=True, strategy="forward-mode").sum()  # noqa: E731
     for transform in TRANSFORMS.values():
@@ -207,8 +207,8 @@ def test_inside_of_a_transform_by_forward_mode() -> None:
             transform(rg, columns, rg.tensor(V))
 
 
-def test_inside_of_a_custom_function_in_a_transform() -> None:
-    """Where nothing is recorded, nothing is to be differentiated either."""
+def test_jacobian_inside_a_custom_function_in_a_transform() -> None:
+    """Nothing is recorded there, so create_graph is not needed."""
 
     class Cubes(rg.autograd.Function):
         @staticmethod
@@ -225,7 +225,7 @@ def test_inside_of_a_custom_function_in_a_transform() -> None:
 
 
 @parity
-def test_what_is_no_tensor(lib: Any) -> Any:
+def test_functional_refuses_what_is_not_a_tensor(lib: Any) -> Any:
     functional = lib.autograd.functional
     return [
         attempt(lambda: functional.jacobian(lambda x: x, [lib.tensor(V)])),
@@ -255,14 +255,14 @@ STRICT = {
 
 
 @pytest.mark.parametrize("name", STRICT)
-def test_strict_mode_speaks_as_torch_does(name: str) -> None:
+def test_strict_mode_errors_are_worded_as_in_torch(name: str) -> None:
     ours, theirs = (message(lambda lib=lib: STRICT[name](lib, lib.autograd.functional)) for lib in (rg, torch))
     assert ours.rstrip() == theirs.rstrip()
 
 
 @pytest.mark.parametrize("batched", [True, False])
-def test_grads_batched(batched: bool) -> None:
-    """All rows in one backward, and what that leaves behind."""
+def test_is_grads_batched(batched: bool) -> None:
+    """All rows in one backward, with and without a graph afterwards."""
 
     def program(lib: Any) -> Any:
         x, w = lib.tensor(V, requires_grad=True), lib.tensor(A, requires_grad=True)
@@ -278,7 +278,7 @@ def test_grads_batched(batched: bool) -> None:
     parity(program)()
 
 
-def test_grads_batched_of_several_outputs() -> None:
+def test_is_grads_batched_with_several_outputs() -> None:
     def program(lib: Any) -> Any:
         x = lib.tensor(V, requires_grad=True)
         outputs = [lib.sin(x), x.sum()]

@@ -1,4 +1,4 @@
-"""Modes that switch recording, one inside of another, compared with torch."""
+"""Nested grad modes and inference mode, compared with torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.parity import attempt, parity
 
 
 def observed(lib: Any, x: Any) -> list[Any]:
-    """What operations do in the present mode, on a tensor that nobody else uses."""
+    """Report how operations behave in the current mode."""
     y = x * 2
     part = x[1:]
     z = x.clone()
@@ -26,7 +26,7 @@ def test_nothing_is_recorded_in_inference_mode(lib: Any) -> Any:
     with lib.inference_mode():
         with lib.enable_grad():
             report.append(observed(lib, x))
-            x.mul_(2)  # not even where it would be refused
+            x.mul_(2)  # elsewhere this write would be refused
             lib.exp(x, out=x)
         with lib.inference_mode(False):
             report.append(observed(lib, x))
@@ -46,8 +46,8 @@ def test_gradients_of_gradients_are_not_recorded_in_inference_mode(lib: Any) -> 
     return [g, g.requires_grad, g.is_inference()]
 
 
-def test_grad_mode_in_inference_mode_says_what_is_the_case() -> None:
-    """torch says True, though nothing is recorded."""
+def test_is_grad_enabled_is_false_in_inference_mode() -> None:
+    """torch returns True, although nothing is recorded."""
     with rg.inference_mode(), rg.enable_grad():
         assert not rg.is_grad_enabled()
     assert rg.is_grad_enabled()
@@ -63,7 +63,7 @@ def test_set_grad_enabled_takes_a_bool(mode: Any) -> None:
 
 
 @parity
-def test_functions_in_inference_mode(lib: Any) -> Any:
+def test_inference_mode_as_a_decorator(lib: Any) -> Any:
     @lib.inference_mode
     def within(x: Any) -> Any:
         return x * 2

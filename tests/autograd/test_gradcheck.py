@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck: the same verdicts, exceptions and leading sentences as torch's."""
+"""gradcheck and gradgradcheck: the same verdicts, exceptions and opening words as torch's."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def cplx(lib: Any, values: Any = z128) -> Any:
 
 
 def verdict(case: Case, lib: Any, **options: Any) -> tuple[str, str, list[str]]:
-    """What a check gives: its answer or exception class, the first sentence, and the warnings."""
+    """Return a check's answer or exception class, the opening words of its message, and its warnings."""
     sentence = ""
-    lib.manual_seed(0)  # fast mode projects on random vectors, and in float32 the first mismatch depends on them
+    lib.manual_seed(0)  # in float32, the first mismatch that fast mode finds depends on its random vectors
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -46,12 +46,12 @@ def verdict(case: Case, lib: Any, **options: Any) -> tuple[str, str, list[str]]:
 
 
 def leading(text: str) -> str:
-    """The part of a message that both libraries have."""
+    """Return the opening words of a message, which both libraries share."""
     return re.split(r"[.,:\n(]", text)[0].strip()
 
 
 def check(function: Callable[[Any, Any], Any], *inputs: Callable[[Any], Any], **fixed: Any) -> Case:
-    """A gradcheck of ``function(lib, wrong functions)``."""
+    """Return a gradcheck of ``function(lib, wrong_functions)``."""
 
     def case(lib: Any, options: dict[str, Any]) -> Any:
         made = function(lib, wrong_functions(lib))
@@ -61,7 +61,7 @@ def check(function: Callable[[Any, Any], Any], *inputs: Callable[[Any], Any], **
 
 
 def check2(function: Callable[[Any, Any], Any], *inputs: Callable[[Any], Any], **fixed: Any) -> Case:
-    """A gradgradcheck of ``function(lib, wrong functions)``."""
+    """Return a gradgradcheck of ``function(lib, wrong_functions)``."""
 
     def case(lib: Any, options: dict[str, Any]) -> Any:
         made = function(lib, wrong_functions(lib))
@@ -202,7 +202,7 @@ WRONG: dict[str, Case] = {
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", RIGHT)
-def test_right(name: str, fast_mode: bool) -> None:
+def test_correct_derivatives_pass(name: str, fast_mode: bool) -> None:
     expected = verdict(RIGHT[name], torch, fast_mode=fast_mode)
     assert expected[0] == "True"
     assert verdict(RIGHT[name], rg, fast_mode=fast_mode) == expected
@@ -210,29 +210,29 @@ def test_right(name: str, fast_mode: bool) -> None:
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong(name: str, fast_mode: bool) -> None:
+def test_wrong_derivatives_raise_as_in_torch(name: str, fast_mode: bool) -> None:
     expected = verdict(WRONG[name], torch, fast_mode=fast_mode)
     assert expected[0] not in ("True", "False")
     assert verdict(WRONG[name], rg, fast_mode=fast_mode) == expected
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_without_exceptions(name: str) -> None:
-    """GradcheckError becomes False; what is not a wrong derivative is raised anyway."""
+def test_raise_exception_false(name: str) -> None:
+    """GradcheckError becomes False; other errors are still raised."""
     expected = verdict(WRONG[name], torch, raise_exception=False)
     assert verdict(WRONG[name], rg, raise_exception=False) == expected
 
 
-def test_tangents_that_are_missing() -> None:
-    """torch's message is the text of a tuple here."""
+def test_jvp_that_is_wrong_when_a_tangent_is_missing() -> None:
+    """torch's message is the text of a tuple."""
     case = check(lambda lib, f: f.WrongWithoutTangent.apply, real, y, check_forward_ad=True)
     assert verdict(case, torch)[0] == verdict(case, rg)[0] == "GradcheckError"
     assert verdict(case, rg)[1] == "Mismatch in tangent values for output with index"
 
 
 @parity
-def test_parameters(lib: Any) -> Any:
-    """torch's names, kinds and defaults; check_sparse_nnz is of older versions."""
+def test_gradcheck_signatures(lib: Any) -> Any:
+    """Names, kinds and defaults are torch's; check_sparse_nnz is accepted for older programs."""
     report = []
     for function in (lib.autograd.gradcheck, lib.autograd.gradgradcheck):
         parameters = inspect.signature(function).parameters.values()
@@ -246,12 +246,12 @@ def test_parameters(lib: Any) -> Any:
     return report
 
 
-def test_older_parameter() -> None:
+def test_check_sparse_nnz_is_accepted() -> None:
     assert rg.autograd.gradcheck(lambda x: x * x, real(rg), check_sparse_nnz=True)
 
 
 @parity
-def test_function_and_module(lib: Any) -> Any:
+def test_gradcheck_is_both_a_function_and_a_module(lib: Any) -> Any:
     module = sys.modules[f"{lib.__name__}.autograd.gradcheck"]
     names = ["GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "gradcheck", "gradgradcheck"]
     return [
@@ -264,7 +264,7 @@ def test_function_and_module(lib: Any) -> Any:
 
 
 def jacobian_reports(lib: Any) -> Any:
-    """The deprecated functions on real and complex inputs, on several outputs, on targets."""
+    """Call the deprecated functions with real and complex inputs, several outputs, and targets."""
     module = sys.modules[f"{lib.__name__}.autograd.gradcheck"]
     numerical, analytical = module.get_numerical_jacobian, module.get_analytical_jacobian
     a, b, z = real(lib), y(lib), cplx(lib)
@@ -281,12 +281,12 @@ def jacobian_reports(lib: Any) -> Any:
 
 
 @parity
-def test_jacobians(lib: Any) -> Any:
+def test_deprecated_jacobian_functions(lib: Any) -> Any:
     return jacobian_reports(lib)
 
 
 @parity
-def test_jacobians_refuse(lib: Any) -> Any:
+def test_deprecated_jacobian_functions_refuse_complex_outputs_and_grad_out(lib: Any) -> Any:
     module = sys.modules[f"{lib.__name__}.autograd.gradcheck"]
     a, z = real(lib), cplx(lib)
     report = []
@@ -302,7 +302,7 @@ def test_jacobians_refuse(lib: Any) -> Any:
     return report
 
 
-def test_jacobians_are_deprecated() -> None:
+def test_jacobian_functions_warn_of_their_deprecation() -> None:
     module = sys.modules["retrograd.autograd.gradcheck"]
     with pytest.warns(FutureWarning, match="get_numerical_jacobian"):
         module.get_numerical_jacobian(lambda i: i[0], (real(rg),))
@@ -310,7 +310,7 @@ def test_jacobians_are_deprecated() -> None:
         module.get_analytical_jacobian((real(rg),), real(rg) * 2)
 
 
-def test_analytical_jacobian_notices_state() -> None:
+def test_analytical_jacobian_notices_a_nondeterministic_backward() -> None:
     module = sys.modules["retrograd.autograd.gradcheck"]
     a = real(rg)
     with pytest.warns(FutureWarning):
@@ -319,11 +319,11 @@ def test_analytical_jacobian_notices_state() -> None:
         assert module.get_analytical_jacobian((a,), wrong_functions(rg).Stateful.apply(a), nondet_tol=1e-3)[1]
 
 
-# --- what inputs go through ---------------------------------------------------------------------------------------
+# --- inputs and outputs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fast_mode", [False, True])
-def test_inputs_are_left_as_they_were(fast_mode: bool) -> None:
+def test_gradcheck_leaves_inputs_unchanged(fast_mode: bool) -> None:
     a, z = real(rg), cplx(rg)
     before = a.tolist(), z.tolist()
     assert rg.autograd.gradcheck(lambda a, z: (a * z, z.abs()), (a, z), fast_mode=fast_mode)
@@ -332,7 +332,7 @@ def test_inputs_are_left_as_they_were(fast_mode: bool) -> None:
     assert a._version == z._version == 0
 
 
-def test_inputs_are_put_back_after_an_exception() -> None:
+def test_gradcheck_restores_inputs_after_an_exception() -> None:
     a = real(rg)
     before = a.tolist()
 
@@ -346,18 +346,18 @@ def test_inputs_are_put_back_after_an_exception() -> None:
     assert a.tolist() == before
 
 
-def test_func_need_not_use_its_arguments() -> None:
-    """As with a module's parameters."""
+def test_gradcheck_of_a_closure_over_its_inputs() -> None:
+    """As when the inputs are a module's parameters."""
     a, b = real(rg), y(rg)
     assert rg.autograd.gradcheck(lambda *_: a * b, (a, b))
 
 
-def test_elements_that_share_memory() -> None:
+def test_input_with_overlapping_elements_is_refused() -> None:
     with pytest.raises(RuntimeError, match="The 1th input has elements that share memory"):
         rg.autograd.gradcheck(lambda n, x: x * n, (2, real(rg, [1.0, 2.0, 3.0]).unfold(0, 2, 1)))
 
 
-def test_read_only_memory() -> None:
+def test_input_in_read_only_memory_is_refused() -> None:
     array = np.ones(2)
     array.flags.writeable = False
     with warnings.catch_warnings():
@@ -386,7 +386,7 @@ def test_outputs_must_keep_their_shape() -> None:
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 def test_outputs_must_keep_their_dtype(fast_mode: bool) -> None:
-    """Where the dtype changes, a difference would be one of rounding and look like a wrong derivative."""
+    """If the dtype changed, rounding would look like a wrong derivative."""
 
     @parity
     def checked(lib: Any) -> Any:
@@ -404,18 +404,18 @@ def test_outputs_must_keep_their_dtype(fast_mode: bool) -> None:
 
 
 @pytest.mark.parametrize("eps", [0.0, -1e-6, float("nan")])
-def test_the_step_must_be_positive(eps: float) -> None:
+def test_eps_must_be_positive(eps: float) -> None:
     with pytest.raises(ValueError, match="eps is the step"):
         rg.autograd.gradcheck(lambda x: x * 2, real(rg), eps=eps)
 
 
-def test_nothing_to_differentiate_twice() -> None:
+def test_gradgradcheck_needs_an_output_that_requires_grad() -> None:
     with pytest.raises(ValueError, match="at least one output of func to require grad"):
         rg.autograd.gradgradcheck(lambda x: x.detach(), real(rg))
 
 
 @pytest.mark.parametrize("non_contiguous", [False, True])
-def test_random_gradients_can_be_non_contiguous(non_contiguous: bool) -> None:
+def test_gen_non_contig_grad_outputs(non_contiguous: bool) -> None:
     layouts = set()
 
     class Noted(rg.autograd.Function):
@@ -434,7 +434,7 @@ def test_random_gradients_can_be_non_contiguous(non_contiguous: bool) -> None:
     assert layouts == {not non_contiguous}
 
 
-def test_warnings_point_to_the_caller() -> None:
+def test_gradcheck_warnings_point_to_the_caller() -> None:
     a = rg.ones(2, requires_grad=True)
     for function in (rg.autograd.gradcheck, rg.autograd.gradgradcheck):
         with pytest.warns(UserWarning, match="Input #") as caught:
@@ -442,11 +442,11 @@ def test_warnings_point_to_the_caller() -> None:
         assert caught[0].filename == __file__
 
 
-# --- what fast mode costs -----------------------------------------------------------------------------------------
+# --- the cost of fast mode ----------------------------------------------------------------------------------------
 
 
 class Counted:
-    """A function and its backward, with the number of times each ran."""
+    """A function that counts how often it and its backward run."""
 
     def __init__(self) -> None:
         self.forward = self.backward = 0
@@ -475,7 +475,7 @@ def cost(size: int, fast_mode: bool) -> tuple[int, int]:
     return counted.forward, counted.backward
 
 
-def test_fast_mode_costs_the_same_whatever_the_size() -> None:
+def test_fast_mode_runs_the_function_equally_often_for_any_size() -> None:
     assert cost(3, True) == cost(300, True)
     forward, backward = cost(300, True)
     assert forward == 3  # once for the graph, twice for the difference
@@ -489,8 +489,8 @@ def test_fast_mode_finds_an_error_in_a_large_jacobian() -> None:
 
 
 @parity
-def test_fast_mode_sums_the_tolerance_of_the_entries(lib: Any) -> Any:
-    """Gradients below atol: the projection may differ by as much as its entries may together."""
+def test_fast_mode_adds_up_the_tolerances_of_the_entries(lib: Any) -> Any:
+    """The projection may differ by the sum of what its entries may differ by, here less than atol each."""
     a = lib.tensor([1e-6 * k for k in range(200)], dtype=lib.float64, requires_grad=True)
     wrong = wrong_functions(lib).Factor.apply
     return [lib.autograd.gradcheck(wrong, a, raise_exception=False, fast_mode=mode) for mode in (False, True)]

@@ -1,4 +1,4 @@
-"""What gradcheck says when derivatives are wrong: where, by how much, and what it looks like."""
+"""Messages of gradcheck about wrong derivatives: where, by how much, and the likely cause."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gradcheck_report(*args: Any, **options: Any) -> str:
     return report(rg.autograd.gradcheck, *args, **options)
 
 
-def test_both_jacobians_are_shown() -> None:
+def test_report_shows_both_jacobians() -> None:
     text = gradcheck_report(lambda x: x.detach() * x, real(2.0, 3.0))
     expected = (
         "Jacobian mismatch for output 0 with respect to input 0,\n"
@@ -40,8 +40,8 @@ def test_both_jacobians_are_shown() -> None:
     assert text.startswith(expected)
 
 
-def test_positions_are_those_of_the_call() -> None:
-    """Whatever else is among the arguments and the results."""
+def test_report_numbers_inputs_and_outputs_as_in_the_call() -> None:
+    """Arguments and results that are not differentiated count, too."""
 
     def function(n: int, a: rg.Tensor, x: rg.Tensor) -> Any:
         return a > 1, a * n, x * 2, f.Factor.apply(x)
@@ -49,8 +49,8 @@ def test_positions_are_those_of_the_call() -> None:
     assert "for output 3 with respect to input 2," in gradcheck_report(function, (3, rg.ones(2), real(1.0, 2.0)))
 
 
-def test_the_largest_difference_and_its_place() -> None:
-    """One wrong entry in a matrix: its place in the Jacobian, and in input and output."""
+def test_report_locates_the_largest_difference() -> None:
+    """The wrong entry is located in the Jacobian, in the input and in the output."""
     weight = rg.tensor(np.arange(6.0).reshape(2, 3))
 
     def function(x: rg.Tensor) -> rg.Tensor:
@@ -64,8 +64,8 @@ def test_the_largest_difference_and_its_place() -> None:
     assert "1 of 12 entries differ by more than is allowed (0.00551 there, with atol=1e-05 and rtol=0.001)." in text
 
 
-def test_the_place_is_where_it_is_too_much() -> None:
-    """A larger difference within the relative tolerance is not the one to look at."""
+def test_report_ignores_larger_differences_within_tolerance() -> None:
+    """A larger difference within the relative tolerance is not the culprit."""
 
     class AlmostRight(f.Square):  # type: ignore[misc, name-defined]
         @staticmethod
@@ -77,7 +77,7 @@ def test_the_place_is_where_it_is_too_much() -> None:
     assert "Largest difference: 0.1 at [1, 1]" in text
 
 
-def test_a_place_without_dimensions() -> None:
+def test_report_locates_differences_of_scalars() -> None:
     assert "d output 0 / d input 0: numerical 4, analytical 4.2." in gradcheck_report(
         f.Factor.apply, rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
     )
@@ -95,12 +95,12 @@ def test_a_place_without_dimensions() -> None:
         (lambda x: x + rg.rand(2, dtype=rg.float64), "func is not deterministic"),
     ],
 )
-def test_what_it_looks_like(function: Any, hint: str) -> None:
+def test_report_suggests_the_likely_cause(function: Any, hint: str) -> None:
     assert hint in gradcheck_report(function, real(0.7, 1.9))
 
 
 @pytest.mark.parametrize("part", ["imaginary", "real"])
-def test_a_missing_conjugate(part: str) -> None:
+def test_report_suggests_a_missing_conjugate(part: str) -> None:
     z = rg.tensor([1 + 2j, 3 - 1j], dtype=rg.complex128, requires_grad=True)
     take = (lambda out: out) if part == "imaginary" else (lambda out: out.real)
     text = gradcheck_report(lambda z: take(f.NoConj.apply(z)), z)
@@ -108,19 +108,19 @@ def test_a_missing_conjugate(part: str) -> None:
     assert "a conj() is missing" in text
 
 
-def test_inputs_that_share_memory() -> None:
+def test_report_mentions_inputs_that_share_memory() -> None:
     base = rg.tensor([1.0, 2.0, 3.0], dtype=rg.float64)
     first, second = base[:2].requires_grad_(), base[1:].requires_grad_()
     assert "Inputs 0 and 1 share memory" in gradcheck_report(lambda a, b: a * b, (first, second))
 
 
-def test_low_precision_is_mentioned() -> None:
+def test_report_mentions_low_precision() -> None:
     with pytest.warns(UserWarning, match="Input #0"):
         text = gradcheck_report(lambda x: x * x, rg.tensor([1.0, 2.0], requires_grad=True))
     assert "Input 0 is retrograd.float32 and output 0 retrograd.float32, too coarse for eps=1e-06." in text
 
 
-def test_fast_mode_shows_the_whole_jacobian_too() -> None:
+def test_fast_mode_report_shows_the_whole_jacobian() -> None:
     text = gradcheck_report(lambda x: x.detach() * x, real(2.0, 3.0), fast_mode=True)
     assert text.startswith(gradcheck_report(lambda x: x.detach() * x, real(2.0, 3.0)))
     assert re.search(
@@ -128,8 +128,8 @@ def test_fast_mode_shows_the_whole_jacobian_too() -> None:
     )
 
 
-def test_fast_mode_says_if_slow_mode_sees_nothing() -> None:
-    """Every entry is almost too large, with the sign that adds up in the projection."""
+def test_fast_mode_report_says_if_slow_mode_would_pass() -> None:
+    """Every entry is off by almost the tolerance, with signs that add up in the projection."""
     a = rg.tensor(np.random.default_rng(1).normal(size=40), requires_grad=True)
     rng = np.random.default_rng(SEED)
     u, v = direction(rng, a), direction(rng, a)
@@ -151,13 +151,13 @@ def test_fast_mode_says_if_slow_mode_sees_nothing() -> None:
     assert "Fast gradcheck failed but element-wise differences are small" in text
 
 
-def test_second_derivatives_say_of_what() -> None:
+def test_gradgradcheck_report_explains_the_second_derivative() -> None:
     text = report(rg.autograd.gradgradcheck, lambda n, x, y: x * n + f.SecondOrder.apply(y), (2, real(1.0), real(3.0)))
     assert "for output 1 with respect to input 2," in text
     assert "output 1 is the gradient of func with respect to its input 2, input 2 is input 2 of func." in text
 
 
-def test_second_derivatives_by_the_incoming_gradient() -> None:
+def test_gradgradcheck_report_mentions_grad_outputs() -> None:
     class Detaches(f.Double):  # type: ignore[misc, name-defined]
         @staticmethod
         def backward(ctx: Any, grad: rg.Tensor) -> rg.Tensor:
@@ -167,7 +167,7 @@ def test_second_derivatives_by_the_incoming_gradient() -> None:
     assert "output 0 is the gradient of func with respect to its input 0, input 1 is grad_outputs[0]." in text
 
 
-def test_no_output_requires_grad() -> None:
+def test_report_suggests_no_grad_if_no_output_requires_grad() -> None:
     with rg.no_grad():
         text = gradcheck_report(lambda x, y: x + y, (real(1.0), real(2.0)))
     assert text.startswith("Numerical gradient for function expected to be zero\n")
@@ -184,12 +184,12 @@ def test_no_output_requires_grad() -> None:
         (f.OneUndefined, "although no gradient reached output 0."),
     ],
 )
-def test_other_reports_say_where(function: Any, words: str) -> None:
+def test_reports_about_stateful_and_undefined_gradients_say_where(function: Any, words: str) -> None:
     assert words in gradcheck_report(function.apply, real(0.5, 1.5))
 
 
-def test_wrong_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine restores dtypes, so that only an engine that does not can fail."""
+def test_report_about_wrong_gradient_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine restores dtypes, so the check can fail only with a patched engine."""
     grad = rg.autograd.grad
 
     def careless(*args: Any, **options: Any) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def test_wrong_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_wrong_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_about_wrong_batched_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     grad = rg.autograd.grad
 
     def mixes(*args: Any, is_grads_batched: bool = False, **options: Any) -> tuple[Any, ...]:
@@ -215,7 +215,7 @@ def test_wrong_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.startswith("For output 0 and input 0: batched gradients differ from those computed one at a time")
 
 
-def test_batches_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_about_batched_gradients_that_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     grad = rg.autograd.grad
 
     def refuses(*args: Any, is_grads_batched: bool = False, **options: Any) -> tuple[Any, ...]:
@@ -228,7 +228,7 @@ def test_batches_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.startswith("While computing batched gradients, got: not this one")
 
 
-def test_wrong_batches_of_tangents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_about_wrong_batched_tangents(monkeypatch: pytest.MonkeyPatch) -> None:
     import retrograd.vectorize
 
     vmap = retrograd.vectorize.vmap
@@ -242,7 +242,7 @@ def test_wrong_batches_of_tangents(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.startswith("For output 0 and input 0: batched tangents differ from those computed one at a time")
 
 
-def test_branching_on_values_cannot_be_batched() -> None:
+def test_report_about_a_jvp_that_branches_on_values() -> None:
     def branches(x: rg.Tensor) -> rg.Tensor:
         return x * 2 if x.sum() > 0 else x
 

@@ -1,4 +1,4 @@
-"""Nodes, edges, hooks on saved tensors, hooks on several gradients; compared with torch."""
+"""Nodes, edges, hooks on saved tensors, and hooks on several gradients, compared with torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: float) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
-
+from tests.parity import attempt, leaf, message, parity
 
 # --- edges and nodes --------------------------------------------------------------------------------------------------
 
@@ -30,7 +25,7 @@ def test_edges_of_leaves_results_and_views(lib: Any) -> Any:
 
 
 @parity
-def test_edge_of_a_view_after_a_write_to_its_base(lib: Any) -> Any:
+def test_edge_of_a_view_is_current_after_a_write_to_its_base(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
     view = y[:1]
@@ -40,7 +35,7 @@ def test_edge_of_a_view_after_a_write_to_its_base(lib: Any) -> Any:
 
 
 @parity
-def test_an_edge_stands_for_a_tensor(lib: Any) -> Any:
+def test_grad_takes_an_edge_for_a_tensor(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x.exp()
     z = (y * y).sum()
@@ -50,7 +45,7 @@ def test_an_edge_stands_for_a_tensor(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_are_accumulated_at_edges(lib: Any) -> Any:
+def test_backward_accumulates_at_edges(lib: Any) -> Any:
     edge_of = lib.autograd.graph.get_gradient_edge
     log: list[str] = []
     x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
@@ -66,7 +61,7 @@ def test_gradients_are_accumulated_at_edges(lib: Any) -> Any:
 
 
 @parity
-def test_there_are_no_zeros_for_an_edge(lib: Any) -> Any:
+def test_materialize_grads_makes_no_zeros_for_an_edge(lib: Any) -> Any:
     x, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0)
     edge_of = lib.autograd.graph.get_gradient_edge
     report = []
@@ -76,7 +71,7 @@ def test_there_are_no_zeros_for_an_edge(lib: Any) -> Any:
 
 
 @parity
-def test_an_edge_without_a_node_is_refused(lib: Any) -> Any:
+def test_edge_without_a_node_is_refused(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     edge = lib.autograd.graph.GradientEdge(None, 0)
     return [
@@ -85,19 +80,19 @@ def test_an_edge_without_a_node_is_refused(lib: Any) -> Any:
     ]
 
 
-def test_the_refusal_of_an_edge_says_how_one_is_made() -> None:
+def test_error_about_an_edge_mentions_get_gradient_edge() -> None:
     edge, x = rg.autograd.graph.GradientEdge(None, 0), leaf(rg, 1.0, 2.0)  # type: ignore[arg-type]
     for call in (lambda: rg.autograd.grad(edge, x), lambda: rg.autograd.grad(x.sum(), edge)):
         assert "got NoneType; get_gradient_edge(tensor) makes one" in message(call)
 
 
 @parity
-def test_no_edge_without_grad(lib: Any) -> Any:
+def test_tensor_without_grad_has_no_gradient_edge(lib: Any) -> Any:
     return [message(lambda: lib.autograd.graph.get_gradient_edge(lib.ones(2)))]
 
 
 @parity
-def test_nodes(lib: Any) -> Any:
+def test_attributes_of_nodes(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x.exp() * 2
     node = y.grad_fn
@@ -112,7 +107,7 @@ def test_nodes(lib: Any) -> Any:
 
 
 @parity
-def test_a_custom_functions_node_is_a_node(lib: Any) -> Any:
+def test_node_of_a_custom_function_is_a_node(lib: Any) -> Any:
     class Twice(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -141,7 +136,7 @@ def test_increment_version(lib: Any) -> Any:
 
 
 @parity
-def test_pack_hooks_run_without_recording_and_unpack_hooks_as_backward_does(lib: Any) -> Any:
+def test_pack_hooks_run_under_no_grad_and_unpack_hooks_in_the_mode_of_backward(lib: Any) -> Any:
     log: list[Any] = []
 
     def pack(x: Any) -> Any:
@@ -162,7 +157,7 @@ def test_pack_hooks_run_without_recording_and_unpack_hooks_as_backward_does(lib:
 
 
 @pytest.mark.parametrize("name", ["div", "pow", "atan2", "maximum", "cat", "where", "std", "matmul"])
-def test_each_saved_tensor_is_unpacked_once_per_backward(name: str) -> None:
+def test_saved_tensors_are_unpacked_once_per_backward(name: str) -> None:
     programs = {
         "div": lambda lib, x, y: x / y,
         "pow": lambda lib, x, y: x**y,
@@ -197,7 +192,7 @@ def test_each_saved_tensor_is_unpacked_once_per_backward(name: str) -> None:
 
 
 @parity
-def test_what_in_place_operations_save_is_packed_once(lib: Any) -> Any:
+def test_tensors_saved_by_in_place_operations_are_packed_once(lib: Any) -> Any:
     log: list[Any] = []
     x = leaf(lib, 0.5, 1.0)
     with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(t.detach().clone()), t.detach())[1], lambda t: t):
@@ -209,7 +204,7 @@ def test_what_in_place_operations_save_is_packed_once(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_that_cannot_be_called(lib: Any) -> Any:
+def test_saved_tensor_hooks_must_be_callable(lib: Any) -> Any:
     def enter() -> None:
         with lib.autograd.graph.saved_tensors_hooks(1, 2):
             pass
@@ -218,7 +213,7 @@ def test_hooks_that_cannot_be_called(lib: Any) -> Any:
 
 
 @parity
-def test_disabled_hooks(lib: Any) -> Any:
+def test_disable_saved_tensors_hooks(lib: Any) -> Any:
     graph = lib.autograd.graph
 
     def inner_message_counts() -> None:
@@ -293,7 +288,7 @@ def test_hooks_on_one_saved_tensor(lib: Any) -> Any:
 
 
 @parity
-def test_an_unpacked_leaf_is_a_leaf(lib: Any) -> Any:
+def test_unpacked_leaf_is_a_leaf(lib: Any) -> Any:
     seen: list[Any] = []
 
     class Square(lib.autograd.Function):
@@ -320,7 +315,7 @@ def test_an_unpacked_leaf_is_a_leaf(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_on_a_tensor_that_was_not_saved(lib: Any) -> Any:
+def test_hooks_on_a_slot_that_saved_nothing(lib: Any) -> Any:
     y = leaf(lib, 1.0) * lib.ones(1, dtype=lib.float64)
     return [attempt(lambda: y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t))]
 
@@ -329,7 +324,7 @@ def test_hooks_on_a_tensor_that_was_not_saved(lib: Any) -> Any:
 
 
 @parity
-def test_a_gradient_kept_by_a_hook_does_not_change_later(lib: Any) -> Any:
+def test_gradient_kept_by_a_hook_does_not_change_later(lib: Any) -> Any:
     kept: list[Any] = []
     with_hook, with_prehook = leaf(lib, 1.0, 2.0), leaf(lib, 1.0, 2.0)
     node = lib.autograd.graph.get_gradient_edge(with_prehook).node
@@ -340,8 +335,8 @@ def test_a_gradient_kept_by_a_hook_does_not_change_later(lib: Any) -> Any:
     return kept
 
 
-def test_a_gradient_kept_by_a_post_hook_does_not_change_later() -> None:
-    """In torch it does: it becomes the leaf's own."""
+def test_gradient_kept_by_a_post_hook_does_not_change_later() -> None:
+    """In torch it does, because it becomes the leaf's ``grad``."""
     kept: list[Any] = []
     x = leaf(rg, 1.0, 2.0)
     node = rg.autograd.graph.get_gradient_edge(x).node
@@ -355,7 +350,7 @@ def test_a_gradient_kept_by_a_post_hook_does_not_change_later() -> None:
 
 
 @parity
-def test_all_waits_for_every_gradient_that_comes(lib: Any) -> Any:
+def test_multi_grad_hook_all_waits_for_every_gradient_that_arrives(lib: Any) -> Any:
     log: list[Any] = []
     a, b = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
     c, d = a * b, a * b
@@ -370,7 +365,7 @@ def test_all_waits_for_every_gradient_that_comes(lib: Any) -> Any:
 
 
 @parity
-def test_any_takes_the_first_gradient(lib: Any) -> Any:
+def test_multi_grad_hook_any_runs_on_the_first_gradient(lib: Any) -> Any:
     log: list[Any] = []
     a, b = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
     c = a * b
@@ -391,7 +386,7 @@ def test_multi_grad_hooks_do_not_change_gradients(lib: Any) -> Any:
 
 
 @parity
-def test_the_same_tensor_twice_and_outputs_of_one_operation(lib: Any) -> Any:
+def test_multi_grad_hook_on_repeated_tensors_and_outputs_of_one_node(lib: Any) -> Any:
     log: list[Any] = []
     x = leaf(lib, 1.0, 2.0)
     first, second = (x * 2).unbind()
@@ -401,7 +396,7 @@ def test_the_same_tensor_twice_and_outputs_of_one_operation(lib: Any) -> Any:
 
 
 @parity
-def test_a_backward_inside_a_hook_counts_by_itself(lib: Any) -> Any:
+def test_multi_grad_hook_counts_a_nested_backward_separately(lib: Any) -> Any:
     log: list[Any] = []
     a, b = leaf(lib, 1.0), leaf(lib, 2.0)
     c = a * b
@@ -430,15 +425,15 @@ def test_multi_grad_hook_arguments(lib: Any) -> Any:
     ]
 
 
-def test_all_asks_for_tensors_that_require_grad() -> None:
+def test_multi_grad_hook_all_needs_tensors_that_require_grad() -> None:
     x = leaf(rg, 1.0)
     with pytest.raises(RuntimeError, match=r"tensors\[1\], of shape \[3\]"):
         rg.autograd.graph.register_multi_grad_hook([x, rg.ones(3)], print)
-    assert not x._backward_hooks  # and nothing was registered by halves
+    assert not x._backward_hooks  # no hook was left on the other tensor
 
 
-def test_leaves_that_grad_asks_for_count_too() -> None:
-    """torch raises here: it does not support that."""
+def test_multi_grad_hook_runs_for_the_inputs_of_grad() -> None:
+    """torch does not support this and raises."""
     log: list[Any] = []
     a, b = leaf(rg, 1.0, 2.0), leaf(rg, 3.0, 4.0)
     rg.autograd.graph.register_multi_grad_hook((a, b), log.append)
@@ -446,7 +441,7 @@ def test_leaves_that_grad_asks_for_count_too() -> None:
     assert [[None if grad is None else grad.tolist() for grad in grads] for grads in log] == [[[3.0, 4.0], None]]
 
 
-def test_threads_count_by_themselves() -> None:
+def test_multi_grad_hook_counts_each_thread_separately() -> None:
     log: list[int] = []
     a = leaf(rg, 1.0, 2.0)
     parts = [a * factor for factor in range(1, 9)]
@@ -474,12 +469,12 @@ def test_multi_grad_hooks_keep_no_graph_alive() -> None:
         gc.enable()
 
 
-def test_stream_warnings_are_accepted() -> None:
+def test_stream_mismatch_setting_is_accepted() -> None:
     assert rg.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True) is None
 
 
 @parity
-def test_what_is_for_compiled_and_captured_graphs(lib: Any) -> Any:
+def test_settings_for_compiled_and_captured_graphs(lib: Any) -> Any:
     budget = lib.autograd.graph.region_activation_memory_budget
     refused = [attempt(lambda value=value: budget(value)) for value in (0.5, 0, 2.0, -1, "half", True)]
     return [*refused, lib.autograd.graph.set_override_stale_capture_stream(False)]

@@ -25,7 +25,7 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_writes(write: str) -> None:
+def test_saved_tensor_may_be_overwritten(write: str) -> None:
     @parity
     def check(lib: Any) -> Any:
         with lib.autograd.graph.allow_mutation_on_saved_tensors():
@@ -40,7 +40,7 @@ def test_writes(write: str) -> None:
 
 
 @parity
-def test_writes_through_out(lib: Any) -> Any:
+def test_saved_tensor_may_be_overwritten_through_out(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         a = lib.tensor([1.0, 2.0], requires_grad=True)
         b = lib.ones(2)
@@ -52,7 +52,7 @@ def test_writes_through_out(lib: Any) -> Any:
 
 
 @parity
-def test_writes_without_recording(lib: Any) -> Any:
+def test_saved_leaf_may_be_overwritten_under_no_grad(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         a = lib.tensor([1.0, 2.0], requires_grad=True)
         y = (a * a).sum()
@@ -63,7 +63,7 @@ def test_writes_without_recording(lib: Any) -> Any:
 
 
 @parity
-def test_a_gradient_that_was_saved_is_added_to(lib: Any) -> Any:
+def test_saved_gradient_may_be_accumulated_into(lib: Any) -> Any:
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     w = lib.ones(2, requires_grad=True)
     x.grad = lib.ones(2)
@@ -75,7 +75,7 @@ def test_a_gradient_that_was_saved_is_added_to(lib: Any) -> Any:
 
 
 @parity
-def test_a_write_between_two_uses(lib: Any) -> Any:
+def test_each_use_gets_the_value_of_its_time(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         a = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
         b = a.clone()
@@ -88,7 +88,7 @@ def test_a_write_between_two_uses(lib: Any) -> Any:
 
 
 @parity
-def test_a_result_that_its_own_rule_needs(lib: Any) -> Any:
+def test_result_needed_by_its_own_rule_may_be_overwritten(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         a = lib.tensor([0.5, 1.0], dtype=lib.float64, requires_grad=True)
         y = a.exp()
@@ -98,7 +98,7 @@ def test_a_result_that_its_own_rule_needs(lib: Any) -> Any:
 
 
 @parity
-def test_a_tensor_that_is_written_to_is_an_operand_too(lib: Any) -> Any:
+def test_overwritten_tensor_may_be_an_operand_of_the_write(lib: Any) -> Any:
     report = []
     for write in (lambda z: z.mul_(z), lambda z: z.pow_(z), lambda z: z.div_(z), lambda z: z.addcmul_(z, z)):
         with lib.autograd.graph.allow_mutation_on_saved_tensors():
@@ -110,8 +110,8 @@ def test_a_tensor_that_is_written_to_is_an_operand_too(lib: Any) -> Any:
     return report
 
 
-def test_a_view_was_saved_and_its_base_is_written_to() -> None:
-    """torch looks for the address where a tensor starts, and uses the new values here without a word."""
+def test_base_of_a_saved_view_may_be_overwritten() -> None:
+    """torch compares start addresses and silently uses the new values here."""
     with rg.autograd.graph.allow_mutation_on_saved_tensors():
         a = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
         b = a.clone()
@@ -121,8 +121,8 @@ def test_a_view_was_saved_and_its_base_is_written_to() -> None:
     assert a.grad.tolist() == [0.0, 4.0, 6.0]
 
 
-def test_a_view_is_written_to_and_its_base_was_saved() -> None:
-    """As above, for torch."""
+def test_view_of_a_saved_base_may_be_overwritten() -> None:
+    """Here, too, torch silently uses the new values."""
     with rg.autograd.graph.allow_mutation_on_saved_tensors():
         a = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
         b = a.clone()
@@ -133,7 +133,7 @@ def test_a_view_is_written_to_and_its_base_was_saved() -> None:
 
 
 @parity
-def test_outside_of_the_block(lib: Any) -> Any:
+def test_backward_must_run_inside_the_same_block(lib: Any) -> Any:
     graph = lib.autograd.graph
 
     def recorded(context: Any = None) -> Any:
@@ -177,7 +177,7 @@ def _raised(function: Callable[[], None]) -> Exception:
 
 
 @parity
-def test_afterwards_writes_are_errors_again(lib: Any) -> Any:
+def test_writes_are_errors_again_after_the_block(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         pass
     a = lib.tensor([1.0, 2.0], requires_grad=True)
@@ -187,7 +187,7 @@ def test_afterwards_writes_are_errors_again(lib: Any) -> Any:
     return [attempt(out.backward)]
 
 
-def test_only_what_is_written_to_is_copied() -> None:
+def test_only_overwritten_tensors_are_copied() -> None:
     with rg.autograd.graph.allow_mutation_on_saved_tensors() as context:
         a = rg.ones(3, requires_grad=True)
         b, c = a.clone(), a.clone()
@@ -200,5 +200,5 @@ def test_only_what_is_written_to_is_copied() -> None:
         }
         del y
         gc.collect()
-        assert not context._kept  # nothing is kept for a graph that is gone
+        assert not context._kept  # nothing is kept once the graph is freed
         assert not context._storages

@@ -1,4 +1,4 @@
-"""What a profile records, beside torch's on the same program."""
+"""What a profile records, compared with torch's profile of the same program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def module_of(lib: Any) -> Any:
     return torch.autograd.profiler if lib is torch else rg.autograd.profiler
 
 
-# what torch's own functions are made of, and how it starts a backward
+# events inside torch's own functions and at the start of its backward
 _INSIDE = frozenset(("aten::ones_like", "aten::to", "detach"))
 
 
@@ -54,7 +54,7 @@ def test_names_of_operations_and_nodes(lib: Any) -> Any:
 
 
 @parity
-def test_nodes_are_within_their_evaluation(lib: Any) -> Any:
+def test_nodes_are_nested_in_their_evaluation(lib: Any) -> Any:
     x = lib.ones(3, requires_grad=True)
     y = x.exp().sum()
     with module_of(lib).profile() as prof:
@@ -67,7 +67,7 @@ def test_nodes_are_within_their_evaluation(lib: Any) -> Any:
 
 
 @parity
-def test_sequence_numbers_lead_from_operations_to_their_nodes(lib: Any) -> Any:
+def test_sequence_numbers_link_operations_to_their_nodes(lib: Any) -> Any:
     x = lib.ones(3, requires_grad=True)
     with module_of(lib).profile() as prof:
         (x.exp() * x).sin().sum().backward()
@@ -92,7 +92,7 @@ def test_operations_without_gradient_have_no_sequence_number() -> None:
 
 
 @parity
-def test_functions(lib: Any) -> Any:
+def test_events_of_a_custom_function(lib: Any) -> Any:
     class Twice(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -109,7 +109,7 @@ def test_functions(lib: Any) -> Any:
     return [(event.scope, chain) for event, chain in chains if any("Twice" in name for name in chain)]
 
 
-def test_double_backward_shows_operations_within_nodes() -> None:
+def test_double_backward_shows_operations_inside_nodes() -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp().sum()
     with profile() as prof:
@@ -132,7 +132,7 @@ def test_writing_to_a_view_is_one_event() -> None:
     assert by_name["aten::mul_"] == by_name["CopySlices"] > 0
 
 
-def test_namespaces_are_part_of_names() -> None:
+def test_event_names_include_the_namespace() -> None:
     with profile() as prof:
         rg.linalg.inv(rg.eye(2))
         rg.fft.fft(rg.ones(4))
@@ -140,7 +140,7 @@ def test_namespaces_are_part_of_names() -> None:
     assert {"aten::linalg_inv", "aten::fft_fft"} <= names
 
 
-def test_functions_made_of_operations_are_around_these() -> None:
+def test_composite_functions_contain_their_operations() -> None:
     x = rg.ones(2, 3)
     with profile() as prof:
         rg.nanmedian(x, axis=1)
@@ -148,12 +148,12 @@ def test_functions_made_of_operations_are_around_these() -> None:
     whole = next(event for event in prof.function_events if event.name == "aten::trapezoid")
     assert whole.cpu_parent is None
     assert whole.cpu_children
-    # one operation of the same name is shown once
+    # a function made of one operation of the same name is shown once
     assert sum(event.name == "aten::nanmedian" for event in prof.function_events) == 1
 
 
 @parity
-def test_shapes(lib: Any) -> Any:
+def test_record_shapes(lib: Any) -> Any:
     x, row = lib.ones(2, 3, requires_grad=True), lib.ones(3)
     with module_of(lib).profile(record_shapes=True) as prof:
         x.exp()
@@ -174,14 +174,14 @@ def test_shapes_of_lists_and_values_of_plain_arguments() -> None:
     assert event.concrete_inputs == [None, 1]
 
 
-def test_no_shapes_unless_asked_for() -> None:
+def test_no_shapes_without_record_shapes() -> None:
     with profile() as prof:
         rg.ones(3).exp()
     assert prof.function_events[0].input_shapes == []
 
 
 @parity
-def test_flops(lib: Any) -> Any:
+def test_flops_of_elementwise_operations_and_matrix_products(lib: Any) -> Any:
     a, b = lib.ones(4, 5), lib.ones(5, 6)
     with module_of(lib).profile(with_flops=True) as prof:
         lib.mm(a, b)
@@ -192,7 +192,7 @@ def test_flops(lib: Any) -> Any:
     return [(event.name, event.flops or 0) for event in events_of(prof) if event.name in names]
 
 
-def test_flops_of_batches() -> None:
+def test_flops_of_batched_products() -> None:
     with profile(with_flops=True) as prof:
         rg.ones(7, 4, 5) @ rg.ones(5, 6)
         rg.ones(4, 5) @ rg.ones(5)
@@ -214,13 +214,13 @@ def test_flops_of_batches() -> None:
     ],
     ids=["linear", "conv2d", "einsum", "tensordot", "addmm", "attention"],
 )
-def test_flops_of_products_are_those_of_torch(call: Any) -> None:
-    """However an operation is called there, and whatever it is made of."""
+def test_flops_of_products_are_torchs(call: Any) -> None:
+    """Even where torch uses other names or composes the product differently."""
 
     def total(lib: Any) -> int:
         with module_of(lib).profile(with_flops=True) as prof:
             call(lib)
-        return sum(event.flops or 0 for event in events_of(prof) if event.name != "aten::mul")  # scales of attention
+        return sum(event.flops or 0 for event in events_of(prof) if event.name != "aten::mul")  # attention's scaling
 
     assert total(rg) == total(torch) > 0
 
@@ -230,7 +230,7 @@ def test_flops_of_products_that_torch_does_not_count() -> None:
         rg.nn.functional.conv_transpose1d(rg.ones(2, 4, 8), rg.ones(4, 6, 3), stride=2)
         rg.einsum("i,j->ij", rg.ones(3), rg.ones(4))
     by_name = {event.name: event.flops for event in prof.function_events if event.flops}
-    # each element of the input meets the weights of its channel; each product is one term
+    # every element of the input is multiplied by the weights of its channel; an outer product is one term per element
     assert by_name == {"aten::convolution_input": 2 * (2 * 4 * 8) * (6 * 3), "aten::contract": 12}
 
 
@@ -255,7 +255,7 @@ def test_times_are_nested_and_add_up() -> None:
 # --- errors inside ----------------------------------------------------------------------------------------------------
 
 
-def test_an_operation_that_raises_ends() -> None:
+def test_operation_that_raises_is_closed() -> None:
     with profile() as prof:
         with pytest.raises(RuntimeError):
             rg.ones(3) @ rg.ones(4)
@@ -263,7 +263,7 @@ def test_an_operation_that_raises_ends() -> None:
     assert [event.name for event in top_level(prof)] == ["aten::matmul", "aten::exp"]
 
 
-def test_a_backward_that_raises_ends() -> None:
+def test_backward_that_raises_is_closed() -> None:
     class Fails(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -286,7 +286,7 @@ def test_a_backward_that_raises_ends() -> None:
     assert [parent.name for parent in parents(exp)] == expected
 
 
-def test_an_error_in_the_block_leaves_nothing_behind() -> None:
+def test_profiler_is_removed_when_its_block_raises() -> None:
     with pytest.raises(KeyError), profile() as prof:
         rg.ones(3).exp()
         raise KeyError
@@ -297,7 +297,7 @@ def test_an_error_in_the_block_leaves_nothing_behind() -> None:
 # --- several blocks, several threads ----------------------------------------------------------------------------------
 
 
-def test_nested_profiles_both_record() -> None:
+def test_nested_profiles_record_independently() -> None:
     x = rg.ones(3)
     with profile() as outer:
         x.exp()
@@ -309,7 +309,7 @@ def test_nested_profiles_both_record() -> None:
     assert local.observer is None
 
 
-def test_a_profile_is_about_its_own_thread() -> None:
+def test_profile_records_only_its_own_thread() -> None:
     x = rg.ones(3)
     inside: list[profile] = []
 
@@ -329,7 +329,7 @@ def test_a_profile_is_about_its_own_thread() -> None:
     assert prof.function_events[0].thread != inside[0].function_events[0].thread
 
 
-def test_leaving_in_another_thread_is_an_error() -> None:
+def test_leaving_a_profile_in_another_thread_is_an_error() -> None:
     prof = profile()
     with prof:
         texts: list[str] = []
@@ -342,14 +342,14 @@ def test_leaving_in_another_thread_is_an_error() -> None:
 
 
 @parity
-def test_a_profile_is_entered_once(lib: Any) -> Any:
+def test_profile_cannot_be_entered_twice(lib: Any) -> Any:
     prof = module_of(lib).profile()
     with prof:
         pass
     return message(prof.__enter__)
 
 
-def test_a_disabled_profile_records_nothing() -> None:
+def test_disabled_profile_records_nothing() -> None:
     with profile(enabled=False) as prof:
         assert local.observer is None
         rg.ones(3).exp()
@@ -357,7 +357,7 @@ def test_a_disabled_profile_records_nothing() -> None:
     assert prof.key_averages().table() == ""
 
 
-def test_an_unfinished_profile_says_so() -> None:
+def test_results_of_an_unfinished_profile_are_refused() -> None:
     prof = profile()
     assert repr(prof) == str(prof) == "<unfinished retrograd.autograd.profile>"
     with prof, pytest.raises(RuntimeError, match="leave its `with` block first"):
@@ -365,7 +365,7 @@ def test_an_unfinished_profile_says_so() -> None:
     assert repr(prof) == "[]"
 
 
-def test_gpu_times_are_not_promised() -> None:
+def test_asking_for_gpu_times_warns() -> None:
     with pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling"):
         profile(use_device="cuda")
     with pytest.warns(UserWarning, match="The abacus is not a valid device option."):
@@ -374,7 +374,7 @@ def test_gpu_times_are_not_promised() -> None:
         profile(use_cuda=True)
 
 
-def test_results_are_the_same_with_and_without() -> None:
+def test_profiling_does_not_change_results() -> None:
     def program() -> list[Any]:
         x = rg.tensor([[0.5, -1.0], [2.0, 0.1]], requires_grad=True)
         y = (x @ x).relu().cos()
@@ -392,7 +392,7 @@ def test_results_are_the_same_with_and_without() -> None:
 
 
 @parity
-def test_blocks_by_name(lib: Any) -> Any:
+def test_record_function_as_a_block(lib: Any) -> Any:
     profiler = module_of(lib)
     x = lib.ones(3)
     with profiler.profile(record_shapes=True) as prof, profiler.record_function("mine"):
@@ -403,7 +403,7 @@ def test_blocks_by_name(lib: Any) -> Any:
     ]
 
 
-def test_functions_by_name_also_when_they_call_themselves() -> None:
+def test_record_function_decorates_a_recursive_function() -> None:
     @record_function("countdown")
     def countdown(n: int) -> None:
         if n:
@@ -416,13 +416,13 @@ def test_functions_by_name_also_when_they_call_themselves() -> None:
     assert names == [("countdown", 0), ("aten::exp", 1), ("countdown", 1), ("aten::exp", 2), ("countdown", 2)]
 
 
-def test_a_block_has_its_argument() -> None:
+def test_record_function_records_its_argument() -> None:
     with profile(record_shapes=True) as prof, record_function("layer", "hidden=3"):
         pass
     assert prof.function_events[0].concrete_inputs == ["hidden=3"]
 
 
-def test_blocks_that_overlap_the_profile() -> None:
+def test_record_function_blocks_that_overlap_the_profile() -> None:
     before, after = record_function("before"), record_function("after")
     before.__enter__()
     with profile() as prof:
@@ -440,7 +440,7 @@ def memory_of(prof: profile) -> dict[str, int]:
     return {event.name: event.cpu_memory_usage for event in prof.function_events}
 
 
-def test_results_are_allocated_and_freed() -> None:
+def test_memory_of_results_is_counted_and_released() -> None:
     x = rg.ones(100)
     with profile(profile_memory=True) as prof:
         y = x.exp()
@@ -448,7 +448,7 @@ def test_results_are_allocated_and_freed() -> None:
     assert memory_of(prof) == {"aten::exp": 400, "[memory]": -400}
 
 
-def test_views_and_writes_in_place_allocate_nothing() -> None:
+def test_views_and_in_place_writes_allocate_nothing() -> None:
     x = rg.ones(10, 10)
     with profile(profile_memory=True) as prof:
         x.t()
@@ -458,7 +458,7 @@ def test_views_and_writes_in_place_allocate_nothing() -> None:
     assert sum(memory_of(prof).values()) == 0
 
 
-def test_what_is_left_is_the_gradient() -> None:
+def test_only_the_gradient_remains_allocated_after_backward() -> None:
     x = rg.ones(10, 10, requires_grad=True)
     with profile(profile_memory=True) as prof:
         (x.exp() @ x).sin().sum().backward()
@@ -466,7 +466,7 @@ def test_what_is_left_is_the_gradient() -> None:
     assert prof.total_average().self_cpu_memory_usage == x.grad.nbytes
 
 
-def test_memory_is_that_of_the_parts_too() -> None:
+def test_memory_of_a_block_includes_its_operations() -> None:
     x = rg.ones(100)
     with profile(profile_memory=True) as prof, record_function("block"):
         y = x.exp()
@@ -478,7 +478,7 @@ def test_memory_is_that_of_the_parts_too() -> None:
     assert z.nbytes == 400
 
 
-def test_memory_that_is_not_ours_is_not_counted() -> None:
+def test_memory_of_foreign_buffers_is_not_counted() -> None:
     buffer = bytearray(400)
     x = rg.from_numpy(np.frombuffer(buffer, np.float32))
     with profile(profile_memory=True) as prof:
@@ -494,7 +494,7 @@ def call(x: Any) -> Any:
     return x.exp()
 
 
-def test_stacks_start_at_the_call_and_backward_has_those_of_forward() -> None:
+def test_stacks_start_at_the_call_and_nodes_share_the_stack_of_their_operation() -> None:
     x = rg.ones(3, requires_grad=True)
     with profile(with_stack=True) as prof:
         y = call(x)
@@ -503,12 +503,12 @@ def test_stacks_start_at_the_call_and_backward_has_those_of_forward() -> None:
     stack = by_name["aten::exp"].stack
     line = call.__code__.co_firstlineno + 1
     assert stack[0] == f"{__file__}({line}): call"
-    assert stack[1].endswith("test_stacks_start_at_the_call_and_backward_has_those_of_forward")
+    assert stack[1].endswith("test_stacks_start_at_the_call_and_nodes_share_the_stack_of_their_operation")
     assert by_name["ExpBackward0"].stack == stack
     assert not any("retrograd/core" in place for event in prof.function_events for place in event.stack)
 
 
-def test_averages_by_stack() -> None:
+def test_averages_grouped_by_stack() -> None:
     x = rg.ones(3)
     with profile(with_stack=True) as prof:
         for _ in range(2):
@@ -520,7 +520,7 @@ def test_averages_by_stack() -> None:
     assert "Source Location" not in prof.key_averages().table()
 
 
-def test_stacks_are_exported(tmp_path: Path) -> None:
+def test_export_stacks(tmp_path: Path) -> None:
     x = rg.ones(300, 300)
     with profile(with_stack=True) as prof:
         call(x)
@@ -532,20 +532,20 @@ def test_stacks_are_exported(tmp_path: Path) -> None:
 
 
 @parity
-def test_stacks_have_to_be_recorded(lib: Any) -> Any:
+def test_export_stacks_needs_with_stack(lib: Any) -> Any:
     with module_of(lib).profile() as prof:
         lib.ones(3)
     return message(lambda: prof.export_stacks("nowhere", "self_cpu_time_total"))
 
 
-def test_the_exported_metric_is_named() -> None:
+def test_export_stacks_refuses_an_unknown_metric() -> None:
     with profile(with_stack=True) as prof:
         rg.ones(3).exp()
     with pytest.raises(ValueError, match=r"metric should be one of: .*self_cpu_time_total.*but got 'hours'"):
         prof.export_stacks("nowhere", "hours")
 
 
-def test_events_are_what_they_are_documented_to_be() -> None:
+def test_attributes_of_events() -> None:
     with profile() as prof:
         rg.ones(3).exp()
     (event,) = prof.function_events
@@ -559,14 +559,14 @@ def test_events_are_what_they_are_documented_to_be() -> None:
 
 @pytest.mark.parametrize("option", ["use_kineto", "use_cpu", "acc_events", "with_modules"])
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
-def test_options_that_change_nothing(library: str, option: str) -> None:
+def test_options_without_effect_are_accepted(library: str, option: str) -> None:
     lib = importlib.import_module(library)
     with lib.autograd.profiler.profile(**{option: True}) as prof:
         lib.ones(2) * 2
     assert "aten::mul" in [event.name for event in prof.function_events]
 
 
-def test_steps_are_counted_for_all_who_announce_them() -> None:
+def test_kineto_step_tracker_counts_as_in_torch() -> None:
     told = []
     for lib in (torch, rg):
         tracker = module_of(lib).KinetoStepTracker

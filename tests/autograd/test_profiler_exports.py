@@ -45,7 +45,7 @@ def of_phase(entries: list[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry["ph"] == phase]
 
 
-def test_complete_events_are_nested(entries: list[dict[str, Any]]) -> None:
+def test_trace_events_are_nested(entries: list[dict[str, Any]]) -> None:
     open_until: list[float] = []
     for entry in sorted(of_phase(entries, "X"), key=lambda entry: (entry["ts"], -entry["dur"])):
         while open_until and open_until[-1] <= entry["ts"]:
@@ -55,7 +55,7 @@ def test_complete_events_are_nested(entries: list[dict[str, Any]]) -> None:
         open_until.append(entry["ts"] + entry["dur"])
 
 
-def test_arrows_lead_from_operations_to_nodes(entries: list[dict[str, Any]]) -> None:
+def test_trace_arrows_lead_from_operations_to_nodes(entries: list[dict[str, Any]]) -> None:
     def named_at(flow: dict[str, Any]) -> str:
         at = [entry for entry in of_phase(entries, "X") if entry["ts"] == flow["ts"] and entry["tid"] == flow["tid"]]
         return at[-1]["name"]
@@ -69,7 +69,7 @@ def test_arrows_lead_from_operations_to_nodes(entries: list[dict[str, Any]]) -> 
     assert all(start["ts"] < end["ts"] for start, end in zip(starts, ends, strict=True))
 
 
-def test_details_are_arguments(entries: list[dict[str, Any]]) -> None:
+def test_trace_events_carry_details_as_arguments(entries: list[dict[str, Any]]) -> None:
     by_name = {entry["name"]: entry for entry in of_phase(entries, "X")}
     assert by_name['say "hi"']["cat"] == "user_annotation"
     assert by_name['say "hi"']["args"]["Concrete Inputs"] == ["there"]
@@ -81,7 +81,7 @@ def test_details_are_arguments(entries: list[dict[str, Any]]) -> None:
     assert "[memory]" not in by_name
 
 
-def test_process_and_thread_have_names(entries: list[dict[str, Any]]) -> None:
+def test_trace_names_process_and_thread(entries: list[dict[str, Any]]) -> None:
     names = {entry["name"]: entry["args"]["name"] for entry in of_phase(entries, "M")}
     assert names["process_name"] == "retrograd"
     assert names["thread_name"].endswith("(MainThread)")
@@ -91,7 +91,7 @@ def test_process_and_thread_have_names(entries: list[dict[str, Any]]) -> None:
 
 
 class FakeRanges:
-    """What was begun and ended, as an outline."""
+    """Records ranges as an outline, indented by depth."""
 
     def __init__(self) -> None:
         self.outline: list[str] = []
@@ -114,7 +114,7 @@ def nvtx(monkeypatch: pytest.MonkeyPatch) -> FakeRanges:
 
 
 def renumbered(outline: list[str]) -> list[str]:
-    """Sequence numbers counted from 1 as they appear."""
+    """Renumber the sequence numbers from 1 in order of appearance."""
     numbers: dict[str, str] = {}
     return [
         re.sub(r"seq = (\d+)", lambda match: "seq = " + numbers.setdefault(match[1], str(len(numbers) + 1)), line)
@@ -122,7 +122,7 @@ def renumbered(outline: list[str]) -> list[str]:
     ]
 
 
-def test_ranges_match_forward_and_backward_by_number(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_of_forward_and_backward_share_numbers(nvtx: FakeRanges) -> None:
     x = rg.ones(3, requires_grad=True)
     with emit_nvtx():
         with record_function("step"):
@@ -142,7 +142,7 @@ def test_ranges_match_forward_and_backward_by_number(nvtx: FakeRanges) -> None:
     assert nvtx.depth == 0
 
 
-def test_ranges_of_double_backward(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_of_double_backward(nvtx: FakeRanges) -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp().sum()
     with emit_nvtx():
@@ -153,7 +153,7 @@ def test_ranges_of_double_backward(nvtx: FakeRanges) -> None:
     assert f"MulBackward0, seq = {number}" in text
 
 
-def test_ranges_of_functions_and_without_gradient(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_of_custom_functions(nvtx: FakeRanges) -> None:
     class Twice(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -170,14 +170,14 @@ def test_ranges_of_functions_and_without_gradient(nvtx: FakeRanges) -> None:
     assert f"seq = {y.grad_fn._sequence_nr()}" in nvtx.outline[0]
 
 
-def test_ranges_with_sizes(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_with_sizes(nvtx: FakeRanges) -> None:
     with emit_nvtx(record_shapes=True), rg.no_grad():
         rg.ones(2, 3) * 2
         rg.cat([rg.ones(1), rg.ones(2)])
     assert nvtx.outline == ["aten::mul, sizes = [[2, 3], []]", "aten::cat, sizes = [[[1], [2]], []]"]
 
 
-def test_ranges_end_when_something_raises(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_end_when_an_operation_or_backward_raises(nvtx: FakeRanges) -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp()
     y.register_hook(lambda grad: 1 / 0)
@@ -190,11 +190,11 @@ def test_ranges_end_when_something_raises(nvtx: FakeRanges) -> None:
         assert nvtx.depth == 0
         with pytest.raises(ZeroDivisionError):
             y.sum().backward()
-        assert nvtx.depth > 0  # nothing ended around it yet
+        assert nvtx.depth > 0  # no enclosing range has ended yet
     assert nvtx.depth == 0
 
 
-def test_ranges_are_not_reentrant_and_may_be_off(nvtx: FakeRanges) -> None:
+def test_nvtx_ranges_can_be_disabled_but_not_reentered(nvtx: FakeRanges) -> None:
     with emit_nvtx(enabled=False):
         rg.ones(3).exp()
     assert nvtx.outline == []
@@ -206,7 +206,7 @@ def test_ranges_are_not_reentrant_and_may_be_off(nvtx: FakeRanges) -> None:
     assert [event.name for event in prof.function_events] == ["aten::exp"] and len(nvtx.outline) == 1
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_range_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, ranges in (("nvtx", emit_nvtx()), ("ittapi", emit_itt())):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(ImportError, match=f"not installed: pip install {name}"):
@@ -214,7 +214,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local.observer is None
 
 
-def test_ranges_for_vtune(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_itt_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeRanges()
     package = SimpleNamespace(
         domain=lambda name: name,
@@ -236,7 +236,7 @@ KERNEL = "_ZN2at6native6gemm32EPfS1_"
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Two ranges, one in the other, and a kernel launched in the inner one; times in nanoseconds."""
+    """Write a file with two nested ranges and a kernel launched in the inner one; times are in nanoseconds."""
     path = tmp_path / "trace.prof"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(
@@ -279,14 +279,14 @@ def test_nvprof_tables(recorded: Path) -> None:
     assert "Self CUDA time total: 2.600ms" in text
 
 
-def test_nvprof_ranges_are_those_that_torch_finds(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ExitStack() as left_open:  # torch does not close it
+def test_nvprof_ranges_agree_with_torch(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as left_open:  # torch does not close the connection
         connect = sqlite3.connect
         monkeypatch.setattr(sqlite3, "connect", lambda path: left_open.enter_context(closing(connect(path))))
         theirs = torch.autograd.profiler.load_nvprof(str(recorded))
     ours = load_nvprof(recorded)
     assert [(event.id, event.name) for event in ours] == [(event.id, event.name) for event in theirs]
-    # torch takes nanoseconds for microseconds
+    # torch reads the nanoseconds as microseconds
     assert [event.cpu_time_total for event in ours] == [event.cpu_time_total / 1000 for event in theirs]
 
 
@@ -296,7 +296,7 @@ def test_nvprof_without_gpu_work(recorded: Path) -> None:
     assert [event.kernels for event in load_nvprof(recorded)] == [[], []]
 
 
-def test_what_is_no_nvprof_file_is_named(tmp_path: Path) -> None:
+def test_load_nvprof_refuses_missing_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no nvprof file at '.*absent.prof'"):
         load_nvprof(tmp_path / "absent.prof")
     assert not (tmp_path / "absent.prof").exists()
@@ -305,7 +305,7 @@ def test_what_is_no_nvprof_file_is_named(tmp_path: Path) -> None:
         load_nvprof(tmp_path / "text.prof")
 
 
-def test_a_key_is_seen_once() -> None:
+def test_enforce_unique_refuses_duplicates() -> None:
     unique = EnforceUnique()
     unique.see(1, "a")
     unique.see(1, "b")

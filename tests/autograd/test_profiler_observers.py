@@ -1,4 +1,4 @@
-"""Observers: what they are told, alone and in company."""
+"""Observers: the calls they receive, alone and together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.core.state import RECORD, local
 
 
 class Diary(Observer):
-    """Writes down everything; a token is what began, and who wrote it."""
+    """Logs every call; its tokens say who logged what."""
 
     def __init__(self, name: str, pages: list[str]) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Fails(rg.autograd.Function):
         raise KeyError
 
 
-def test_everything_is_told(pages: list[str]) -> None:
+def test_observer_sees_operations_regions_and_nodes(pages: list[str]) -> None:
     x = rg.ones(3, requires_grad=True)
     push(Diary("A", pages))
     y = x.sin()
@@ -94,7 +94,7 @@ def test_everything_is_told(pages: list[str]) -> None:
     )
 
 
-def test_what_fails_is_told(pages: list[str]) -> None:
+def test_observer_sees_failures(pages: list[str]) -> None:
     x = rg.ones(3, requires_grad=True)
     y = Fails.apply(x).sum()
     push(Diary("A", pages))
@@ -109,7 +109,7 @@ def test_what_fails_is_told(pages: list[str]) -> None:
     assert pages[-1] == "A: KeyError from run FailsBackward"
 
 
-def test_several_are_told_and_the_last_hears_of_ends_first(pages: list[str]) -> None:
+def test_observers_nest_in_the_order_they_were_pushed(pages: list[str]) -> None:
     first, second = Diary("A", pages), Diary("B", pages)
     push(first)
     push(second)
@@ -126,7 +126,7 @@ def test_several_are_told_and_the_last_hears_of_ends_first(pages: list[str]) -> 
     assert sorted(page[3:] for page in pages if page[0] == "A") == sorted(page[3:] for page in pages if page[0] == "B")
 
 
-def test_the_first_may_leave_first(pages: list[str]) -> None:
+def test_first_observer_may_leave_first(pages: list[str]) -> None:
     first, second = Diary("A", pages), Diary("B", pages)
     push(first)
     push(second)
@@ -140,7 +140,7 @@ def test_the_first_may_leave_first(pages: list[str]) -> None:
         pop(first)
 
 
-def test_an_observed_operation_is_the_same_operation(pages: list[str]) -> None:
+def test_observing_does_not_change_operations(pages: list[str]) -> None:
     x = rg.tensor([1, 2, 3])
     out = rg.empty(3)
     push(Diary("A", pages))
@@ -154,7 +154,7 @@ def test_an_observed_operation_is_the_same_operation(pages: list[str]) -> None:
     assert local.observer is not None
 
 
-def test_saved_tensor_hooks_work_under_observation(pages: list[str]) -> None:
+def test_saved_tensor_hooks_run_while_observed(pages: list[str]) -> None:
     packed: list[Any] = []
     x = rg.ones(3, requires_grad=True)
     push(Diary("A", pages))

@@ -1,4 +1,4 @@
-"""What the page about the profiler shows is what happens."""
+"""The examples of docs/profiler.md are correct."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "profiler.md"
 
 
-def test_examples() -> None:
+def test_examples_of_the_profiler_page() -> None:
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failures, examples = doctest.testfile(str(PAGE), module_relative=False, optionflags=flags)
     assert examples > 5

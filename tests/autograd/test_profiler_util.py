@@ -1,4 +1,4 @@
-"""Lists of events, averages and tables, made of the same events here and in torch."""
+"""Event lists, averages and tables, made from the same events here and in torch."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ STACKS = [[], ["a.py(1): f"], ["a.py(1): f", "long/" * 20 + "b.py(20): g"]]
 def spans(
     draw: Any, start: int = 0, end: int = 3_000_000, depth: int = 0, unnumbered: str | None = None
 ) -> list[Fields]:
-    """Events within an interval, each with events within it in turn.
+    """Draw events within an interval, each with further events inside.
 
-    A function that forwards to its namesake takes over its sequence number here, and not in torch; so an event without
-    a number has no namesake in it.
+    Here, unlike in torch, an event takes over the sequence number of a nested event of the same name; so an event
+    without a number gets no nested event of its name.
     """
     found: list[Fields] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -51,7 +51,7 @@ def spans(
         )
         if stop - begin > 2 and depth < 2:
             found += draw(spans(begin, stop, depth + 1, name if sequence_nr < 0 else None))
-        start = max(stop, begin + 1)  # one without a duration would lie within a next one that begins with it
+        start = max(stop, begin + 1)  # an event of zero duration would lie inside the next one with the same start
         if start > end:
             break
     return found
@@ -76,7 +76,7 @@ COMPARED = ["id", "name", "cpu_time_total", "self_cpu_time_total", "cpu_memory_u
 
 @settings(deadline=None, max_examples=50)
 @given(spans())
-def test_trees(fields: list[Fields]) -> None:
+def test_nesting_of_events(fields: list[Fields]) -> None:
     mine, reference = in_both(fields)
     for name in COMPARED:
         assert [getattr(event, name) for event in mine] == [getattr(event, name) for event in reference], name
@@ -93,7 +93,7 @@ AVERAGED = ["key", "count", "cpu_time", "cpu_time_total", "self_cpu_time_total",
 
 @settings(deadline=None, max_examples=50)
 @given(spans(), st.booleans(), st.integers(0, 2))
-def test_averages(fields: list[Fields], by_shape: bool, by_stack: int) -> None:
+def test_averages_of_events(fields: list[Fields], by_shape: bool, by_stack: int) -> None:
     mine, reference = (events.key_averages(by_shape, by_stack) for events in in_both(fields))
     for name in [*AVERAGED, "input_shapes", "self_cpu_memory_usage"]:
         assert [getattr(event, name) for event in mine] == [getattr(event, name) for event in reference], name
@@ -101,7 +101,7 @@ def test_averages(fields: list[Fields], by_shape: bool, by_stack: int) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(spans())
-def test_totals(fields: list[Fields]) -> None:
+def test_totals_of_events(fields: list[Fields]) -> None:
     mine, reference = in_both(fields)
     for name in AVERAGED[:-2]:
         assert getattr(mine.total_average(), name) == getattr(reference.total_average(), name)
@@ -125,7 +125,7 @@ OPTIONS = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=50)
 @given(spans(), OPTIONS, st.booleans())
-def test_tables(fields: list[Fields], options: dict[str, Any], memory: bool) -> None:
+def test_tables_of_events(fields: list[Fields], options: dict[str, Any], memory: bool) -> None:
     mine, reference = in_both(fields, profile_memory=memory)
     assert mine.table(**options) == reference.table(**options)
     assert mine.key_averages(True, 1).table(**options) == reference.key_averages(True, 1).table(**options)
@@ -134,7 +134,7 @@ def test_tables(fields: list[Fields], options: dict[str, Any], memory: bool) -> 
 
 @settings(deadline=None, max_examples=50)
 @given(st.floats(0, 1e8), st.integers(-(2**40), 2**40))
-def test_units(time: float, size: int) -> None:
+def test_formatted_times_and_sizes(time: float, size: int) -> None:
     assert format_time(time) == theirs._format_time(time)
     assert format_memory(size) == theirs._format_memory(size)
 
@@ -147,13 +147,13 @@ def test_exported_stacks(fields: list[Fields]) -> None:
 
 
 def exported(events: Any) -> str:
-    with TemporaryDirectory() as folder:  # hypothesis would share one from a fixture among its examples
+    with TemporaryDirectory() as folder:  # hypothesis would share a fixture's folder among its examples
         path = Path(folder) / "stacks"
         events.export_stacks(str(path), "self_cpu_time_total")
         return path.read_text()
 
 
-# --- what differs -----------------------------------------------------------------------------------------------------
+# --- differences from torch -------------------------------------------------------------------------------------------
 
 
 def one_event(**fields: Any) -> ours.EventList:
@@ -161,25 +161,25 @@ def one_event(**fields: Any) -> ours.EventList:
     return ours.EventList([ours.FunctionEvent(**(defaults | fields))])
 
 
-def test_long_shapes_end_in_dots() -> None:
+def test_long_shapes_are_cut_with_dots() -> None:
     table = one_event(input_shapes=[[1234567]] * 12).table(max_shapes_column_width=20)
     assert "[[1234567], [1234..." in table
 
 
-def test_sorting_by_what_is_not_there_names_what_is() -> None:
+def test_wrong_table_options_list_the_valid_ones() -> None:
     with pytest.raises(AttributeError, match="no attribute 'hours'; sort_by is one of cpu_time, cpu_time_total"):
         one_event().table(sort_by="hours")
     with pytest.raises(ValueError, match="time_unit must be 's', 'ms', 'us' or None, but got 'h'"):
         one_event().table(time_unit="h")
 
 
-def test_kernels_make_columns_of_the_gpu() -> None:
+def test_kernels_add_gpu_columns() -> None:
     events = one_event(use_device="cuda")
     events += one_event(id=2, start_us=1.0, end_us=2.0, use_device="cuda")
     events[1].append_kernel("gemm", 0, 1500.0)
     events._build_tree()
     (average,) = events.key_averages()
-    assert (average.self_device_time_total, average.count) == (1500.0, 1)  # the namesake within is shown once
+    assert (average.self_device_time_total, average.count) == (1500.0, 1)  # nested events of one name are shown once
     table = events.table(sort_by="self_cuda_time_total")
     for text in ("Self CUDA", "CUDA time avg", "1.500ms", "Self CUDA time total: 1.500ms"):
         assert text in table
@@ -187,14 +187,14 @@ def test_kernels_make_columns_of_the_gpu() -> None:
         assert events[0].cuda_time_total == 1500.0
 
 
-def test_averages_are_of_one_key() -> None:
+def test_average_refuses_events_of_another_key() -> None:
     average = ours.FunctionEventAvg()
     average += one_event()[0]
     with pytest.raises(ValueError, match="'aten::mul' cannot take in 'aten::add'"):
         average += one_event(name="aten::add")[0]
 
 
-def test_records_between_two_times() -> None:
+def test_memory_records_in_an_interval() -> None:
     class Record:
         def __init__(self, time: int) -> None:
             self.time = time
@@ -210,5 +210,5 @@ def test_records_between_two_times() -> None:
 
 
 @pytest.mark.parametrize("name", ["_ZN2at3addERKNS_6TensorES2_", "not mangled", "t", "_Z"])
-def test_mangled_names(name: str) -> None:
+def test_string_table_demangles_names_as_torch_does(name: str) -> None:
     assert ours.StringTable()[name] == theirs.StringTable()[name]

@@ -1,4 +1,4 @@
-"""What torch refuses of tensors, gradients and transforms is refused here, too, with an exception of the same class."""
+"""Wrong arguments of tensors, gradients and transforms raise exceptions of the same class as in torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _batched(m: Any, vectors: Any) -> Any:
     return m.autograd.grad(x.sum() if vectors.ndim < 2 else x * 2, x, vectors, is_grads_batched=True)
 
 
-# the call, and words that its message must have here
+# the call, and words that our message must contain
 REFUSED: dict[str, tuple[Program, list[str]]] = {
     "the gradient of a number": (lambda m: m.autograd.grad(3.0, [_leaf(m)]), ["element 0", "float"]),
     "a complex gradient": (
@@ -79,13 +79,13 @@ REFUSED: dict[str, tuple[Program, list[str]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_both_refuse(what: str) -> None:
+def test_wrong_arguments_are_refused_as_in_torch(what: str) -> None:
     program, words = REFUSED[what]
     check_both_refuse(program)
     check_message(lambda: program(rg), words)
 
 
-def test_an_array_of_another_dtype_without_a_copy() -> None:
-    """As NumPy says; torch takes no ``copy`` and copies."""
+def test_array_of_another_dtype_without_a_copy_is_refused() -> None:
+    """As NumPy does; torch ignores ``copy`` and copies."""
     with pytest.raises(ValueError, match="convert float32 to float64, and copy=False"):
         np.array(rg.ones(2), dtype=np.float64, copy=False)

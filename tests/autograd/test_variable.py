@@ -1,4 +1,4 @@
-"""Variable and set_multithreading_enabled, compared with torch."""
+"""Variable, the multithreading setting, engine callbacks and the layout of gradients, compared with torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.parity import attempt, parity
 
 
 @parity
-def test_variable_is_an_alias(lib: Any) -> Any:
+def test_variable_is_an_alias_of_tensor(lib: Any) -> Any:
     variable = lib.autograd.Variable
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     y = variable(x * 2)
@@ -41,14 +41,14 @@ def test_variable_shares_storage_and_version(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
-def test_volatile_is_gone(library: str) -> None:
+def test_volatile_warns_that_it_has_no_effect(library: str) -> None:
     lib = __import__(library)
     with pytest.warns(UserWarning, match="volatile was removed and now has no effect"):
         lib.autograd.Variable(lib.ones(2), volatile=True)
 
 
 @parity
-def test_multithreading_setting(lib: Any) -> Any:
+def test_multithreading_setting_is_local_to_its_thread(lib: Any) -> Any:
     enabled = lib.autograd.is_multithreading_enabled
     report = [enabled()]
     with lib.autograd.set_multithreading_enabled(False):
@@ -63,8 +63,8 @@ def test_multithreading_setting(lib: Any) -> Any:
     return [*report, enabled(), attempt(lambda: lib.autograd.set_multithreading_enabled(3))]
 
 
-def test_multithreading_as_a_decorator() -> None:
-    """torch does not switch back."""
+def test_multithreading_decorator_restores_the_setting() -> None:
+    """torch does not restore it."""
 
     @rg.autograd.set_multithreading_enabled(False)
     def inside() -> bool:
@@ -75,7 +75,7 @@ def test_multithreading_as_a_decorator() -> None:
     assert rg.autograd.is_multithreading_enabled()
 
 
-# --- what is called at the end of a backward -----------------------------------------------------------------------
+# --- callbacks at the end of a backward ----------------------------------------------------------------------------
 
 
 def queue(lib: Any, callback: Any) -> None:
@@ -83,7 +83,7 @@ def queue(lib: Any, callback: Any) -> None:
 
 
 @parity
-def test_callbacks_at_the_end_of_a_backward(lib: Any) -> Any:
+def test_queued_callbacks_run_at_the_end_of_a_backward(lib: Any) -> Any:
     log: list[Any] = []
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     y = x * x
@@ -106,7 +106,7 @@ def test_callbacks_at_the_end_of_a_backward(lib: Any) -> Any:
 
 
 @parity
-def test_callbacks_belong_to_the_innermost_backward(lib: Any) -> Any:
+def test_queued_callbacks_belong_to_the_innermost_backward(lib: Any) -> Any:
     log: list[str] = []
 
     class Inner(lib.autograd.Function):
@@ -134,7 +134,7 @@ def test_callbacks_belong_to_the_innermost_backward(lib: Any) -> Any:
 
 
 @parity
-def test_callbacks_and_errors(lib: Any) -> Any:
+def test_queued_callbacks_after_errors(lib: Any) -> Any:
     log: list[Any] = []
     x = lib.tensor([1.0], requires_grad=True)
     y = x.clone()
@@ -153,11 +153,11 @@ def test_callbacks_and_errors(lib: Any) -> Any:
     y.register_hook(lambda grad: queue(lib, lambda: log.append("after an error in a hook")))
     x.register_hook(lambda grad: [][0])
     log.append(attempt(lambda: (y * 1).backward()))
-    return [*log, attempt(lambda: queue(lib, fails))]  # nor is a backward under way any longer
+    return [*log, attempt(lambda: queue(lib, fails))]  # and no backward is running any more
 
 
 @parity
-def test_gradients_lie_in_memory_as_their_leaves(lib: Any) -> Any:
+def test_gradients_have_the_layout_of_their_leaves(lib: Any) -> Any:
     report = []
     p = lib.empty(2, 3, 4).permute(2, 0, 1).requires_grad_()
     q = lib.ones(3, 4).requires_grad_()
@@ -180,7 +180,7 @@ def test_gradients_lie_in_memory_as_their_leaves(lib: Any) -> Any:
 
 
 @parity
-def test_the_gradient_of_a_leaf_with_gaps_lies_in_index_order(lib: Any) -> Any:
+def test_gradient_of_a_leaf_with_gaps_is_contiguous(lib: Any) -> Any:
     whole = lib.ones(4, 6, 2)
     leaves = [
         whole[:, :, 1].t(),
@@ -201,13 +201,13 @@ def test_the_gradient_of_a_leaf_with_gaps_lies_in_index_order(lib: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 @parity
-def test_a_gradient_with_a_history_lies_as_its_leaf_does(lib: Any) -> Any:
+def test_gradient_with_a_graph_has_the_layout_of_its_leaf(lib: Any) -> Any:
     report = []
     for leaf in (lib.ones(2, 3), lib.ones(3, 2).t(), lib.ones(2, 6)[:, ::2], lib.ones(3, 4, 2).permute(2, 0, 1)):
         x = leaf.detach().requires_grad_()
         (x.mT.contiguous() ** 3).sum().backward(create_graph=True)
         report.append([x.grad.stride(), lib.autograd.grad(x.grad.sum(), x)])
-        x.grad = None  # ends the cycle
+        x.grad = None  # breaks the reference cycle
     with lib.autograd.forward_ad.dual_level():
         x = lib.ones(2, 3, requires_grad=True)
         (lib.autograd.forward_ad.make_dual(x, lib.ones(2, 3)).mT.contiguous() ** 3).sum().backward()
@@ -216,7 +216,7 @@ def test_a_gradient_with_a_history_lies_as_its_leaf_does(lib: Any) -> Any:
 
 
 @parity
-def test_a_retained_gradient_lies_in_index_order(lib: Any) -> Any:
+def test_retained_gradient_is_contiguous(lib: Any) -> Any:
     report = []
     for create_graph in (False, True):
         y = (lib.ones(2, 3, requires_grad=True) * 1).mT
@@ -232,7 +232,7 @@ def test_a_retained_gradient_lies_in_index_order(lib: Any) -> Any:
 
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
-def test_a_leaf_whose_shape_was_changed_before_the_backward(create_graph: bool) -> None:
+def test_leaf_reshaped_before_backward_is_refused(create_graph: bool) -> None:
     for lib in (torch, rg):
         for shape in ((0,), (3, 1), (4, 4)):
             x = lib.ones(3, 3, requires_grad=True)
@@ -244,7 +244,7 @@ def test_a_leaf_whose_shape_was_changed_before_the_backward(create_graph: bool) 
                 assert f"of shape [3, 3] arrived at a leaf of shape {list(shape)}" in str(raised.value)
 
 
-def test_layout_policy_belongs_to_a_thread() -> None:
+def test_grad_layout_policy_is_local_to_its_thread() -> None:
     seen = []
     with rg.autograd.enforce_grad_layout_policy(False):
         thread = threading.Thread(target=lambda: seen.append(rg.core.state.local.grad_layout))

@@ -15,7 +15,7 @@ from tests.ops.table import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 
-# Samples at which the operation has no derivative although its neighbours have: a branch cut, overlapping memory.
+# Samples without a derivative, though their neighbours have one: at a branch cut, with overlapping memory.
 NOT_SMOOTH = {
     ("sqrt", "complex128"): (0,),
     **{(name, dtype): (3,) for name in ("as_strided", "as_strided_copy") for dtype in ("float64", "complex128")},
@@ -28,14 +28,14 @@ CASES = [
     for dtype in ("float64", "complex128")
     if dtype in row.dtypes
 ]
-# one row of scatter_reduce refuses a second derivative, as in torch
+# one row of scatter_reduce has no second derivative, as in torch
 TWICE = [case for case in CASES if case.values[0].second or case.values[0].name != "scatter_reduce"]
 
 Problem = tuple[Callable[..., Any], list[rg.Tensor]]
 
 
 def problems(row: Row, dtype: str, count: int) -> Iterator[Problem]:
-    """The first samples of a row, as functions of the tensors to differentiate."""
+    """Yield the first samples of a row as functions of the tensors to differentiate."""
     for number, sample in enumerate(row.samples(Make(dtype))):
         if number == count:
             return
@@ -66,8 +66,8 @@ def substitute(value: Any, replaced: dict[int, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_gradcheck(row: Row, dtype: str) -> None:
-    """All samples by projections; the first small one entry by entry."""
+def test_gradcheck_of_every_operation(row: Row, dtype: str) -> None:
+    """Check all samples by projections, and the first small one entry by entry."""
     small: Problem | None = None
     for function, leaves in problems(row, dtype, 30):
         assert rg.autograd.gradcheck(function, leaves, fast_mode=True)
@@ -78,19 +78,19 @@ def test_gradcheck(row: Row, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_forward_mode(row: Row, dtype: str) -> None:
+def test_gradcheck_of_forward_mode_of_every_operation(row: Row, dtype: str) -> None:
     for function, leaves in problems(row, dtype, 6):
         assert rg.autograd.gradcheck(function, leaves, fast_mode=True, check_forward_ad=True, check_backward_ad=False)
 
 
 @pytest.mark.parametrize(("row", "dtype"), TWICE)
-def test_gradgradcheck(row: Row, dtype: str) -> None:
+def test_gradgradcheck_of_every_operation(row: Row, dtype: str) -> None:
     for function, leaves in problems(row, dtype, 6):
         assert rg.autograd.gradgradcheck(function, leaves, fast_mode=True)
 
 
 @pytest.mark.parametrize(("row", "dtype"), TWICE)
-def test_forward_over_reverse(row: Row, dtype: str) -> None:
+def test_forward_over_reverse_of_every_operation(row: Row, dtype: str) -> None:
     for function, leaves in problems(row, dtype, 2):
         assert rg.autograd.gradgradcheck(
             function,
@@ -102,7 +102,7 @@ def test_forward_over_reverse(row: Row, dtype: str) -> None:
         )
 
 
-# --- rows whose samples cannot be moved entry by entry ------------------------------------------------------------
+# --- operations whose samples cannot be perturbed entry by entry --------------------------------------------------
 
 
 def hermitian(x: rg.Tensor) -> rg.Tensor:
@@ -110,13 +110,13 @@ def hermitian(x: rg.Tensor) -> rg.Tensor:
 
 
 def eigenvectors(x: rg.Tensor) -> rg.Tensor:
-    """Without their phases, which are arbitrary."""
+    """Return the squares of the eigenvectors, because their signs are arbitrary."""
     return rg.linalg.eigh(hermitian(x))[1] ** 2
 
 
 def ctc(x: rg.Tensor) -> rg.Tensor:
     lengths = rg.tensor([4]), rg.tensor([2])
-    # its gradient is that of what comes before, log_softmax included, as in torch
+    # as in torch, the gradient of ctc_loss assumes that log_softmax comes before it
     return rg.nn.functional.ctc_loss(x.reshape(4, 1, 4).log_softmax(2), rg.tensor([[1, 2]]), *lengths)
 
 
@@ -140,19 +140,19 @@ BY_HAND: dict[str, Callable[[rg.Tensor], Any]] = {
     "special.round": lambda x: rg.special.round(x),
 }
 
-# Their gradient is that of the identity on purpose, and not of what they compute; see tests/ops/test_quantizing.py.
+# Their gradient is deliberately that of the identity; see tests/ops/test_quantizing.py.
 STRAIGHT_THROUGH = {"fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"}
 
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", BY_HAND)
-def test_the_rest_by_hand(name: str, fast_mode: bool) -> None:
+def test_gradcheck_of_operations_with_constrained_inputs(name: str, fast_mode: bool) -> None:
     x = rg.tensor(np.random.default_rng(5).normal(size=(4, 4)), requires_grad=True)
     assert rg.autograd.gradcheck(BY_HAND[name], x, fast_mode=fast_mode, check_forward_ad=True)
     assert rg.autograd.gradgradcheck(BY_HAND[name], x, fast_mode=fast_mode)
 
 
-def test_the_whole_table_is_checked() -> None:
+def test_every_differentiable_row_is_gradchecked() -> None:
     checked = {row.name for row, _ in (case.values for case in CASES)}
     assert {row.name for row in ROWS if row.gradients} - checked - STRAIGHT_THROUGH == set(BY_HAND)
 
@@ -182,7 +182,7 @@ def plant(
 ) -> None:
     """Change every rule of an operation."""
     op = operations[name]
-    node_class = op.node_class  # made with the rules that the operation has when it is first asked for
+    node_class = op.node_class  # the class is made on first access, with the rules that the operation has then
     changed = tuple((change(rule), slots) for rule, slots in op.rules)
     monkeypatch.setattr(op, "rules", changed)
     monkeypatch.setattr(node_class, "rules", changed)
@@ -193,7 +193,7 @@ def wrong_value(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrong_second_order(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The right gradient, which forgets what it was computed from."""
+    """Return the right gradient without its dependence on the operands."""
 
     def changed(g: Any, *values: Any) -> Any:
         return rule(g, *(value.detach() if isinstance(value, rg.Tensor) else value for value in values))
@@ -203,7 +203,7 @@ def wrong_second_order(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_wrong_value_is_caught(name: str, fast_mode: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradcheck_catches_a_wrong_rule(name: str, fast_mode: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rg.tensor([0.6, 1.7, 2.4], dtype=rg.float64, requires_grad=True)
     assert all(check(PLANTED[name], x, fast_mode) for check in CHECKS.values())
     plant(monkeypatch, name, wrong_value)
@@ -214,14 +214,16 @@ def test_a_wrong_value_is_caught(name: str, fast_mode: bool, monkeypatch: pytest
 
 @pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", ["sin", "mul", "matmul", "linalg.inv"])
-def test_a_wrong_second_order_is_caught(name: str, fast_mode: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradgradcheck_catches_a_wrong_second_derivative(
+    name: str, fast_mode: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = rg.tensor([0.6, 1.7, 2.4], dtype=rg.float64, requires_grad=True)
     plant(monkeypatch, name, wrong_second_order)
     assert CHECKS["backward"](PLANTED[name], x, fast_mode)
     assert not CHECKS["second"](PLANTED[name], x, fast_mode)
 
 
-def test_the_report_of_a_planted_error_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradcheck_locates_an_error_planted_in_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, "sin", lambda rule: lambda g, *values: rule(g, *values) * np.array([1.0, 1.0, 0.5]))
     x = rg.tensor([0.6, 1.0, 2.4], dtype=rg.float64, requires_grad=True)
     with pytest.raises(

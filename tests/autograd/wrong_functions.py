@@ -7,7 +7,7 @@ from typing import Any
 
 
 def wrong_functions(lib: Any) -> Any:
-    """Functions whose derivatives are wrong in one way each, named after it."""
+    """Return functions whose derivatives are each wrong in one way, which is their name."""
 
     class Double(lib.autograd.Function):
         """Twice the input; the base of most of the others."""
@@ -99,7 +99,7 @@ def wrong_functions(lib: Any) -> Any:
             return grad * 2
 
     class OneUndefined(lib.autograd.Function):
-        """Two outputs; wrong if only the second one has a gradient."""
+        """Two outputs; wrong if only the second one receives a gradient."""
 
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Batched arrays: NumPy's functions on them give what they give for each sample."""
+"""Batched arrays: NumPy functions give the same results as for each sample alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTER, INNER = Level(2), Level(3)
 SQUARE = (3, 3)
 POSITIVE = 2 * np.eye(3)
 
-# Calls on one sample: the shapes of its arrays, and what is done with them.
+# Calls on one sample: the shapes of its arrays, and a function of them.
 CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
     # arithmetic and broadcasting
     "operators": (((2, 3), (3,)), lambda a, b: (a + b * 2 - 1) / (abs(b) + 1) ** 2 % 3),
@@ -158,7 +158,7 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
         (SQUARE, ()),
         lambda a, b: (np.linalg.pinv(a, 0.5), np.linalg.pinv(_whole_batch(a, b), _below(b))),
     ),
-    # what has no rule
+    # functions without a rule
     "sample by sample": (
         ((4,), (3,)),
         lambda a, b: (np.convolve(a, b), np.linalg.norm(a), np.interp(b, np.arange(4), a)),
@@ -168,27 +168,27 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
 
 
 def _whole(a: Any, n: int) -> Any:
-    """Indices below ``n`` from any numbers."""
+    """Turn any numbers into indices below ``n``."""
     return (abs(a) * 100).astype(np.int64) % n
 
 
 def _below(b: Any) -> Any:
-    """A number between 0 and 1."""
+    """Turn any number into one between 0 and 1."""
     return 1 / (1 + abs(b))
 
 
 def _whole_batch(a: Any, b: Any) -> Any:
-    """``a``, batched if ``b`` is, on levels of its own if it has any."""
+    """Return ``a``, batched if ``b`` is, in addition to its own levels."""
     return a if type(a) is BatchedArray else _with(a, b)
 
 
 def _with(a: Any, i: Any) -> Any:
-    """``a``, batched if ``i`` is: an ordinary array does not take batched indices."""
+    """Return ``a``, batched if ``i`` is, because an ordinary array does not take batched indices."""
     return a + 0 * i.sum()
 
 
 def _pd(a: Any) -> Any:
-    """A positive definite matrix."""
+    """Return a positive definite matrix."""
     return a @ a.mT + POSITIVE
 
 
@@ -207,7 +207,7 @@ def _descriptions(a: Any) -> list[bool]:
 
 
 def _written_flat(make: Any, a: Any) -> Any:
-    """What is made like columns, and written to by way of a flat view of it."""
+    """Return an array made like ``a`` and written through a flat view."""
     made = make(a.T, order="C")
     made.reshape(-1)[:2] = a[0, :2]
     return made
@@ -227,7 +227,7 @@ def flat(result: Any) -> list[Any]:
 
 
 def operands(shapes: Any, levels: Any, seed: int) -> list[Any]:
-    """Random arrays, each with the hidden axes of its levels; one of length 1 where a level is to be lifted only."""
+    """Return random arrays with the hidden axes of their levels; a lifted level has an axis of length 1."""
     rng = np.random.default_rng(seed)
     made = []
     for shape, (own, lifted) in zip(shapes, levels, strict=True):
@@ -244,7 +244,7 @@ def sample(operand: Any, at: dict[Level, int]) -> Any:
     return operand.array[(*index, ...)]
 
 
-# on which levels an array differs, and on which it is lifted
+# the levels on which an array varies, and those on which it is lifted
 LEVELS = st.sampled_from(
     [
         ((), ()),
@@ -262,7 +262,7 @@ LEVELS = st.sampled_from(
 @pytest.mark.parametrize("name", CALLS)
 @given(data=st.data(), seed=st.integers(0, 1000))
 @settings(max_examples=12, deadline=None)
-def test_every_sample_is_what_it_would_be_alone(name: str, data: Any, seed: int) -> None:
+def test_numpy_functions_on_batched_arrays(name: str, data: Any, seed: int) -> None:
     shapes, function = CALLS[name]
     arrays = operands(shapes, [data.draw(LEVELS) for _ in shapes], seed)
     result = flat(function(*arrays))
@@ -277,8 +277,8 @@ def test_every_sample_is_what_it_would_be_alone(name: str, data: Any, seed: int)
             np.testing.assert_allclose(own, wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_every_rule_is_tested() -> None:
-    """The rules that no call above reaches are those for writing, and for what is refused."""
+def test_every_batching_rule_is_tested() -> None:
+    """Only rules for writing and for refusals are not reached by the calls above."""
     reached: set[Any] = set()
     originals = dict(RULES)
     try:
@@ -335,7 +335,7 @@ def _exp_where(x: Any, v: Any) -> None:
 
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("levels", [((OUTER,), (OUTER,)), ((OUTER, INNER), (INNER,)), ((OUTER,), ())])
-def test_writing(name: str, levels: Any) -> None:
+def test_writing_to_batched_arrays(name: str, levels: Any) -> None:
     x, v = operands(((3, 4), (3, 4)), [(own, ()) for own in levels], 3)
     before = x.copy()
     WRITES[name](x, v)
@@ -346,7 +346,7 @@ def test_writing(name: str, levels: Any) -> None:
         np.testing.assert_allclose(sample(x, at), alone)
 
 
-def test_there_must_be_room_for_what_is_written() -> None:
+def test_writing_a_batch_into_an_array_without_its_axis_is_refused() -> None:
     x, v = operands(((3,), (3,)), [((), ()), ((OUTER,), ())], 0)
     for write in (
         lambda: np.add(x, v, out=x),
@@ -371,7 +371,7 @@ def test_there_must_be_room_for_what_is_written() -> None:
         lambda x: x.copy(),
     ],
 )
-def test_what_is_made_in_row_major_order_can_be_written_to_as_a_vector(make: Any) -> None:
+def test_new_row_major_arrays_can_be_written_to_as_vectors(make: Any) -> None:
     x = hide(np.ones((3, 2, 4)), 1, OUTER)
     made = make(x)
     made.reshape(-1)[5] = 7.0
@@ -382,7 +382,7 @@ def test_what_is_made_in_row_major_order_can_be_written_to_as_a_vector(make: Any
 
 
 @given(st.permutations([OUTER, INNER]), st.integers(-3, 2), st.integers(-2, 1), st.integers(-3, 2))
-def test_hiding_and_revealing(order: list[Level], first: int, second: int, back: int) -> None:
+def test_hide_and_reveal_are_inverse(order: list[Level], first: int, second: int, back: int) -> None:
     sizes = {OUTER: 2, INNER: 3}
     shape = [5]
     shape.insert(second % 2, sizes[order[1]])
@@ -409,14 +409,14 @@ def test_total_is_the_adjoint_of_lift() -> None:
     np.testing.assert_allclose(total(x, (INNER,)), 3 * x)
 
 
-def test_truth_is_what_all_samples_agree_about() -> None:
+def test_truth_value_needs_agreement_of_all_samples() -> None:
     assert BatchedArray(np.array([True, True]), (OUTER,))
     assert not BatchedArray(np.array([False, False]), (OUTER,))
     with pytest.raises(RuntimeError, match=r"samples of the batch disagree.*where\(condition, a, b\)"):
         bool(BatchedArray(np.array([True, False]), (OUTER,)))
 
 
-def test_errors_speak_of_one_sample() -> None:
+def test_errors_about_batched_arrays_describe_one_sample() -> None:
     x = BatchedArray(np.zeros((2, 3, 4)), (OUTER,))
     with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds for array of dimension 2"):
         np.sum(x, axis=2)

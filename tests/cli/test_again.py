@@ -1,4 +1,4 @@
-"""The command that a finding gives: the same program again, recorded from the right step on."""
+"""The command that a finding suggests: run the same program again, recorded from the right step on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd.cli.again import called
 from tests.test_cli import ENVIRONMENT, SOURCE, write
 from tests.test_cli import forked as python
 
-pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
+pytest.importorskip("torch", reason="torch is not installed")  # imported by the programs below
 
 SCRIPT = """\
 import random, sys
@@ -56,13 +56,15 @@ def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_finds_the_birth_in_a_program_without_seeds(tmp_path: Path) -> None:
+def test_suggested_command_finds_the_birth_in_a_program_without_seeds(tmp_path: Path) -> None:
     write(tmp_path / "train.py", SCRIPT)
     first = retrograd("run", "--report", "a b", "train.py", "--lr", "it's", cwd=tmp_path, COLUMNS="200")
     [event] = read_runs(tmp_path / "a b" / "events.jsonl")[0].events
     assert event.op == "unknown"
     assert event.rerun is not None
-    assert f"\n{event.rerun}\n" in first.stderr.replace("again     ", "again\n"), "one line, to be copied"
+    assert f"\n{event.rerun}\n" in first.stderr.replace("again     ", "again\n"), (
+        "the command should be one line that can be copied"
+    )
     assert re.search(rf" -m retrograd run --from-step {event.step} --seed \d+ --report 'a b' train.py ", event.rerun)
     second = shell(event.rerun, tmp_path)
     assert second.stdout == first.stdout
@@ -71,14 +73,14 @@ def test_the_command_finds_the_birth_in_a_program_without_seeds(tmp_path: Path) 
     assert "--from-step" not in second.stderr
 
 
-def test_a_module_is_run_again_as_one(tmp_path: Path) -> None:
+def test_suggested_command_runs_a_module_as_a_module(tmp_path: Path) -> None:
     write(tmp_path / "train.py", SCRIPT)
     retrograd("run", "--policy", "raise", "--report", "out", "-m", "train", "-x", cwd=tmp_path)
     [event] = read_runs(tmp_path / "out" / "events.jsonl")[0].events
     assert event.rerun.endswith(" --report out -m train -x")
 
 
-def test_the_command_is_called_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggested_command_uses_the_same_program_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "bin" / "retrograd"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\n")
@@ -94,14 +96,14 @@ def test_the_command_is_called_as_it_was(tmp_path: Path, monkeypatch: pytest.Mon
         assert called() == expected
 
 
-def test_processes_of_one_program_are_given_no_common_seed(tmp_path: Path) -> None:
+def test_suggested_command_has_no_seed_for_several_processes(tmp_path: Path) -> None:
     write(tmp_path / "train.py", "import torch, random; torch.manual_seed(3); random.seed(3)\n" + SCRIPT)
     retrograd("run", "--report", "out", "train.py", cwd=tmp_path, RANK="1")
     [event] = read_runs(tmp_path / "out" / "events-rank1.jsonl")[0].events
     assert "--seed" not in event.rerun
 
 
-def test_what_the_program_seeds_itself_stays_as_it_is(tmp_path: Path) -> None:
+def test_programs_own_seeds_are_kept(tmp_path: Path) -> None:
     code = "import torch, random, numpy as np\n{}\nprint(torch.rand(1).item(), random.random(), np.random.rand())"
     write(tmp_path / "seeded.py", code.format("torch.manual_seed(1); random.seed(1); np.random.seed(1)"))
     write(tmp_path / "free.py", code.format(""))
@@ -119,7 +121,7 @@ def test_what_the_program_seeds_itself_stays_as_it_is(tmp_path: Path) -> None:
         ("9", "the program ended with step 4, before step 9, where the recording was to begin"),
     ],
 )
-def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
+def test_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
     write(tmp_path / "healthy.py", HEALTHY)
     done = retrograd("run", "--from-step", step, "healthy.py", cwd=tmp_path)
     assert done.returncode == 0
@@ -127,15 +129,15 @@ def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, sai
 
 
 @pytest.mark.parametrize("step", ["2", "5"])
-def test_a_recorded_run_that_fails_without_a_finding_says_so(tmp_path: Path, step: str) -> None:
-    """The step in which it fails has no end, and has been recorded all the same."""
+def test_failing_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str) -> None:
+    """The failing step does not end, but it has been recorded."""
     write(tmp_path / "fails.py", HEALTHY + "\nraise KeyError('after step 4')")
     done = retrograd("run", "--from-step", step, "fails.py", cwd=tmp_path)
     assert done.returncode == 1
     assert f"every operation was recorded from step {step} on, and no NaN or infinity had reached" in done.stderr
 
 
-def test_retrograds_own_tensors(tmp_path: Path) -> None:
+def test_suggested_command_for_a_retrograd_program(tmp_path: Path) -> None:
     text = HEALTHY.replace("torch", "retrograd").replace("x * 2", "x * retrograd.zeros(2).log()")
     write(tmp_path / "own.py", text)
     done = retrograd("run", "--from-step", "1", "own.py", cwd=tmp_path)
@@ -143,13 +145,13 @@ def test_retrograds_own_tensors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["0", "-2", "x"])
-def test_no_number_of_a_step(tmp_path: Path, step: str) -> None:
+def test_from_step_refuses_what_is_not_a_step(tmp_path: Path, step: str) -> None:
     done = retrograd("run", "--from-step", step, "train.py", cwd=tmp_path)
     assert done.returncode == 2
     assert "--from-step" in done.stderr
 
 
-def test_the_environment_says_the_same(tmp_path: Path) -> None:
+def test_environment_variables_do_the_same_as_the_options(tmp_path: Path) -> None:
     seeds = "import retrograd, torch, random\ntorch.manual_seed(1)\nrandom.seed(1)\n"
     write(tmp_path / "train.py", seeds + SCRIPT.replace("np.random.rand()", "1"))
     first = python("train.py", "a b", cwd=tmp_path, RETROGRAD_WATCH="1")

@@ -1,4 +1,4 @@
-"""Processes that a program starts by ``multiprocessing``, run here in the process of the test."""
+"""Processes that a program starts with ``multiprocessing``, run in the process of the test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def train(index: int, start: float) -> None:
 
 
 def spawn(monkeypatch: pytest.MonkeyPatch, report: Report, *args: Any) -> Children:
-    """Start two processes, whose function is handed over and called."""
+    """Start two processes and call the function handed to them."""
 
     def start_processes(fn: Any, args: Any = (), nprocs: int = 1, *rest: Any, **more: Any) -> None:
         for index in range(nprocs):
@@ -53,12 +53,16 @@ def spawn(monkeypatch: pytest.MonkeyPatch, report: Report, *args: Any) -> Childr
     return children
 
 
-def test_healthy_ones_say_nothing(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_healthy_spawned_processes_print_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert spawn(monkeypatch, Report(), 5.0).started
     assert capfd.readouterr() == ("", "")
 
 
-def test_each_is_watched(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_spawned_process_is_watched(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with Report(tmp_path) as report, pytest.raises(AnomalyError):
         spawn(monkeypatch, report, 2.0)
     assert not report.run.entries
@@ -67,13 +71,13 @@ def test_each_is_watched(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     assert "-Inf born in log" in capfd.readouterr().err
 
 
-def test_the_command_names_no_seed() -> None:
+def test_suggested_command_of_a_spawned_process_has_no_seed() -> None:
     assert "--seed 7" in AGAIN(3).command
     assert "--seed" not in AGAIN.in_other_process()(3).command
 
 
-def test_what_is_forked_is_watched_anew(capfd: pytest.CaptureFixture[str]) -> None:
-    """What its copy of the first watch found, only the process itself would know."""
+def test_forked_process_gets_its_own_watch(capfd: pytest.CaptureFixture[str]) -> None:
+    """Findings of its copy of the first watch would be known only to the process itself."""
     report = Report()
     with Children("record", report, AGAIN, None) as children:
         watch(policy="record", recorder=report).start()
@@ -100,7 +104,7 @@ class Trainer:
 
 @pytest.fixture
 def _handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that are started are handed over, and run here."""
+    """Run started processes here."""
 
     def start(process: BaseProcess) -> None:
         context.set_spawning_popen(object())  # type: ignore[attr-defined]
@@ -126,7 +130,7 @@ OWN: dict[str, Callable[[], BaseProcess]] = {
 
 @pytest.mark.usefixtures("_handed_over")
 @pytest.mark.parametrize("kind", OWN)
-def test_one_that_runs_the_programs_own_code_is_watched(
+def test_process_that_runs_the_programs_own_code_is_watched(
     kind: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     process = OWN[kind]()
@@ -143,7 +147,7 @@ def test_one_that_runs_the_programs_own_code_is_watched(
 
 @pytest.mark.usefixtures("_handed_over")
 @pytest.mark.parametrize("target", [None, shutil.which, os.getcwd, functools.partial(shutil.which, "ls")])
-def test_others_run_as_they_are(target: Any) -> None:
+def test_other_processes_are_not_watched(target: Any) -> None:
     args = ("ls",) if target is shutil.which else ()
     with Children("raise", Report(), AGAIN, None) as children:
         multiprocessing.Process(target=target, args=args).start()
@@ -151,7 +155,7 @@ def test_others_run_as_they_are(target: Any) -> None:
 
 
 @pytest.mark.usefixtures("_handed_over")
-def test_a_watch_of_the_programs_own_goes_on_in_it() -> None:
+def test_programs_own_watch_continues_in_a_process() -> None:
     with Children("raise", Report(), AGAIN, None) as children, watch(policy="record") as own:
         multiprocessing.Process(target=train, args=(0, 2.0)).start()
     assert not children.started
@@ -160,7 +164,7 @@ def test_a_watch_of_the_programs_own_goes_on_in_it() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_one_that_is_forked_leaves_its_own_processes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_a_forked_process_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseProcess, "start", lambda process: None)
     with Children("raise", Report(), AGAIN, None) as children:
         monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -172,7 +176,7 @@ def test_one_that_is_forked_leaves_its_own_processes_alone(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("rank", "is_elsewhere"), [(0, False), (1, True)])
-def test_whose_finding_it_is_does_not_go_by_the_order_in_which_they_were_started(
+def test_finding_is_attributed_to_the_right_process_in_any_start_order(
     rank: int, is_elsewhere: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = NaNEvent(kind="divide", op="log", harmed="loss")

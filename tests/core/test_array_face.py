@@ -1,4 +1,4 @@
-"""A tensor as Python's own functions see it."""
+"""Tensors passed to Python's own functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("tensor", TENSORS)
-def test_python_functions(tensor: str, function: str) -> None:
+def test_python_functions_on_tensors(tensor: str, function: str) -> None:
     @parity
     def compare(lib: Any) -> Any:
         return [attempt(lambda: FUNCTIONS[function](TENSORS[tensor](lib)))]
@@ -54,7 +54,7 @@ def test_python_functions(tensor: str, function: str) -> None:
     compare()
 
 
-def test_names_of_layouts() -> None:
+def test_layouts_and_memory_formats_print_their_names() -> None:
     import retrograd as rg
 
     assert f"{rg.strided} {rg.strided!r} {rg.contiguous_format}" == (
@@ -63,14 +63,14 @@ def test_names_of_layouts() -> None:
 
 
 @parity
-def test_requires_grad_is_a_bool(lib: Any) -> Any:
+def test_requires_grad_attribute_takes_only_a_bool(lib: Any) -> Any:
     x = lib.ones(2)
     attempts = [attempt(functools.partial(setattr, x, "requires_grad", value)) for value in (1, None, "yes", True)]
     return attempts, x.requires_grad
 
 
 @parity
-def test_what_is_asked_of_requires_grad_is_a_bool(lib: Any) -> Any:
+def test_requires_grad_arguments_take_only_a_bool(lib: Any) -> Any:
     x = lib.ones(2)
     answers = [attempt(functools.partial(x.requires_grad_, value)) for value in (1, None, "no")]
     for create in (lib.ones, lib.tensor, lib.asarray, lib.rand):
@@ -78,7 +78,7 @@ def test_what_is_asked_of_requires_grad_is_a_bool(lib: Any) -> Any:
     return answers, x.requires_grad, lib.ones(2, requires_grad=None).requires_grad
 
 
-def test_the_class_is_where_users_find_it() -> None:
+def test_tensor_class_names_the_public_module() -> None:
     assert str(type(rg.ones(1))) == "<class 'retrograd.Tensor'>"
 
 
@@ -96,7 +96,7 @@ def test_the_class_is_where_users_find_it() -> None:
         lambda x: x[0, 0][None],
     ],
 )
-def test_steps_of_new_dimensions_are_torchs(view: Any) -> None:
+def test_strides_of_new_dimensions_are_torchs(view: Any) -> None:
     ours, theirs = view(rg.ones(2, 3)), view(torch.ones(2, 3))
     assert ours.stride() == theirs.stride()
     assert [ours.stride(dim) for dim in range(ours.ndim)] == list(theirs.stride())

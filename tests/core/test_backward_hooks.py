@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: float) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
-
+from tests.parity import attempt, leaf, message, parity
 
 RESULTS = {
     "two for one": lambda lib, grads: grads + grads,
@@ -30,7 +25,7 @@ RESULTS = {
 
 @pytest.mark.parametrize("place", ["before", "after", "after a leaf's node"])
 @pytest.mark.parametrize("name", RESULTS)
-def test_what_hooks_of_nodes_return(name: str, place: str) -> None:
+def test_return_values_of_node_hooks(name: str, place: str) -> None:
     result = RESULTS[name]
 
     @parity
@@ -41,7 +36,7 @@ def test_what_hooks_of_nodes_return(name: str, place: str) -> None:
         if place == "before":
             node.register_prehook(lambda grads: result(lib, grads))
         else:
-            node.register_hook(lambda grads, outputs: result(lib, grads or (None,) * 0))
+            node.register_hook(lambda grads, outputs: result(lib, grads))
         report = attempt(lambda: y.sum().backward())
         return ["done" if report is None else report, "no gradient" if x.grad is None else x.grad]
 
@@ -49,14 +44,14 @@ def test_what_hooks_of_nodes_return(name: str, place: str) -> None:
 
 
 @parity
-def test_a_tensor_hook_makes_no_gradient_where_none_arrived(lib: Any) -> Any:
+def test_tensor_hook_does_not_run_without_a_gradient(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     first, second = (x * 2).unbind()
     second.register_hook(lambda g: lib.ones((), dtype=lib.float64))
     return [attempt(lambda: first.backward()), x.grad is None]
 
 
-def test_messages_name_the_hook() -> None:
+def test_errors_about_hooks_name_the_hook() -> None:
     x = leaf(rg, 1.0, 2.0)
 
     def grows(g: Any) -> Any:
@@ -73,7 +68,7 @@ def test_messages_name_the_hook() -> None:
 
 
 @parity
-def test_hooks_of_roots_that_lead_to_no_input(lib: Any) -> Any:
+def test_hooks_of_roots_that_do_not_lead_to_the_inputs(lib: Any) -> Any:
     log: list[str] = []
     x, y = leaf(lib, 1.0), leaf(lib, 2.0)
     x.register_hook(lambda g: log.append("x"))
@@ -86,7 +81,7 @@ def test_hooks_of_roots_that_lead_to_no_input(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_of_a_custom_function_see_what_it_returns(lib: Any) -> Any:
+def test_post_hook_of_a_custom_function_sees_what_backward_returned(lib: Any) -> Any:
     class Product(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: Any, b: Any) -> Any:
@@ -105,7 +100,7 @@ def test_hooks_of_a_custom_function_see_what_it_returns(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_that_are_asked_for_on_the_way_to_others(lib: Any) -> Any:
+def test_grad_of_intermediate_tensors_with_hooks(lib: Any) -> Any:
     x = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
     y = x * 2
     first, second = y.unbind()
@@ -128,8 +123,8 @@ def doubling_prehook(node: Any) -> None:
 
 
 @pytest.mark.parametrize("register", [doubling_hook, doubling_prehook])
-def test_what_a_hook_returned_goes_to_several_places_as_it_is(register: Any) -> None:
-    # the sum hands the hook's tensor itself to its operands, and y gets two more gradients after it
+def test_tensor_returned_by_a_hook_is_not_accumulated_into(register: Any) -> None:
+    # add passes the hook's tensor itself to both operands, and y then gets two more gradients
     @parity
     def program(lib: Any) -> Any:
         x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
@@ -143,9 +138,9 @@ def test_what_a_hook_returned_goes_to_several_places_as_it_is(register: Any) -> 
     program()
 
 
-def test_a_tensor_that_a_hook_returned_is_not_written_to() -> None:
+def test_gradient_is_a_copy_of_the_tensor_returned_by_a_hook() -> None:
     x, y = leaf(rg, 1.0, 2.0), leaf(rg, 3.0, 4.0)
-    instead = rg.tensor([5.0, 6.0], dtype=rg.float64) * 1  # an array of its own, no view of one
+    instead = rg.tensor([5.0, 6.0], dtype=rg.float64) * 1  # owns its memory
     z = x * y + y
     z.register_hook(lambda g: instead)
     z.sum().backward()
@@ -156,7 +151,7 @@ def test_a_tensor_that_a_hook_returned_is_not_written_to() -> None:
 
 
 @parity
-def test_grad_mode_that_a_hook_or_a_custom_function_switches_is_its_own_affair(lib: Any) -> Any:
+def test_grad_mode_set_inside_a_hook_or_backward_does_not_leak(lib: Any) -> Any:
     class Double(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a backward accumulates, runs, frees and refuses, compared with torch."""
+"""What backward accumulates, runs, frees and refuses, compared with torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.core.test_views_and_inplace import leaf
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_a_gradient_with_a_graph_is_added_to_in_place(lib: Any) -> Any:
+def test_gradient_with_a_graph_is_accumulated_in_place(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     (x**3).sum().backward(create_graph=True)
     first = x.grad
@@ -23,7 +22,7 @@ def test_a_gradient_with_a_graph_is_added_to_in_place(lib: Any) -> Any:
 
 
 @parity
-def test_a_gradient_with_a_graph_is_not_what_was_passed(lib: Any) -> Any:
+def test_gradient_with_a_graph_is_not_the_tensor_passed_to_backward(lib: Any) -> Any:
     x, v = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
     x.backward(v, create_graph=True)
     report = [x.grad is v, x.grad.requires_grad]
@@ -33,18 +32,18 @@ def test_a_gradient_with_a_graph_is_not_what_was_passed(lib: Any) -> Any:
 
 
 @parity
-def test_a_leaf_frozen_since_gets_no_gradient(lib: Any) -> Any:
+def test_leaf_frozen_after_forward_gets_no_gradient(lib: Any) -> Any:
     x, w = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
     log: list[str] = []
     x.register_post_accumulate_grad_hook(lambda _: log.append("accumulated"))
     y = x * w
     x.requires_grad_(False)
     y.sum().backward()
-    return x.grad, w.grad
+    return x.grad, w.grad, log
 
 
 @parity
-def test_hooks_see_gradients_as_they_arrive(lib: Any) -> Any:
+def test_gradients_seen_by_node_hooks_with_broadcasting_and_casts(lib: Any) -> Any:
     log: list[Any] = []
     one = leaf(lib, 2.0)
     row, number = one.expand(3), lib.tensor([1 + 2j, 3 - 1j])
@@ -55,7 +54,7 @@ def test_hooks_see_gradients_as_they_arrive(lib: Any) -> Any:
 
 
 @parity
-def test_the_node_of_an_input_runs(lib: Any) -> Any:
+def test_backward_to_an_intermediate_input_runs_its_node(lib: Any) -> Any:
     log: list[str] = []
 
     class Noted(lib.autograd.Function):
@@ -74,12 +73,12 @@ def test_the_node_of_an_input_runs(lib: Any) -> Any:
     y.grad_fn.register_prehook(lambda go: log.append("pre"))
     y.grad_fn.register_hook(lambda gi, go: log.append("post"))
     (y * 3).sum().backward(inputs=[y])
-    report = [y.grad, x.grad, attempt(lambda: y.sum().backward())]  # it reads nothing that was freed
+    report = [y.grad, x.grad, attempt(lambda: y.sum().backward())]  # no freed tensor is read
     return [*report, log]
 
 
 @parity
-def test_masks_and_indices_are_freed_too(lib: Any) -> Any:
+def test_saved_masks_and_indices_are_freed_after_backward(lib: Any) -> Any:
     report = []
     index = lib.tensor([0])
     for function in (
@@ -98,7 +97,7 @@ def test_masks_and_indices_are_freed_too(lib: Any) -> Any:
     return report
 
 
-def test_which_error_comes_first() -> None:
+def test_grad_reports_outputs_before_inputs() -> None:
     x = rg.ones(2)
     assert message(lambda: rg.autograd.grad(x.sum(), x)).startswith(
         "element 0 of tensors does not require grad and does not have a grad_fn"
@@ -112,7 +111,7 @@ def test_which_error_comes_first() -> None:
 # --- Functions that write ------------------------------------------------------------------------------------------
 
 
-def written_by(lib: Any) -> Any:
+def tripling_in_place(lib: Any) -> Any:
     class Tripled(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -128,32 +127,32 @@ def written_by(lib: Any) -> Any:
 
 
 @parity
-def test_retained_gradients_follow_what_a_function_wrote_to(lib: Any) -> Any:
+def test_retained_gradient_after_a_custom_in_place_function(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 2
     y.retain_grad()
-    written_by(lib)(y)
+    tripling_in_place(lib)(y)
     (y * y).sum().backward()
     return y.grad, x.grad
 
 
 @parity
-def test_a_leaf_that_a_function_wrote_to_without_recording(lib: Any) -> Any:
+def test_custom_in_place_function_on_a_leaf_under_no_grad(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     with lib.no_grad():
-        y = written_by(lib)(x)
+        y = tripling_in_place(lib)(x)
     return x, x.requires_grad, y.requires_grad, y is x, attempt(lambda: y.mul_(2))
 
 
-def test_a_leaf_that_a_function_wrote_to() -> None:
+def test_custom_in_place_function_on_a_leaf_is_refused() -> None:
     x = leaf(rg, 1.0, 2.0)
-    assert message(lambda: written_by(rg)(x)).startswith(
+    assert message(lambda: tripling_in_place(rg)(x)).startswith(
         "a leaf Variable that requires grad has been used in an in-place operation."
     )
 
 
 @parity
-def test_the_base_of_an_input_that_was_returned(lib: Any) -> Any:
+def test_returned_input_keeps_its_base(lib: Any) -> Any:
     class Same(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -182,8 +181,8 @@ def test_the_base_of_an_input_that_was_returned(lib: Any) -> Any:
         ("rrelu", (0.2, 0.2)),
     ],
 )
-def test_second_derivatives_of_what_is_linear_between_kinks_are_zeros(name: str, arguments: tuple[float, ...]) -> None:
-    """They are not missing: a program that takes them with respect to the argument gets no error."""
+def test_second_derivatives_of_piecewise_linear_functions_are_zeros(name: str, arguments: tuple[float, ...]) -> None:
+    """They exist as zeros, so a program that computes them gets no error."""
 
     @parity
     def program(lib: Any) -> Any:
@@ -196,7 +195,7 @@ def test_second_derivatives_of_what_is_linear_between_kinks_are_zeros(name: str,
 
 
 @parity
-def test_the_second_derivative_of_a_network_with_relu(lib: Any) -> Any:
+def test_second_derivatives_of_a_network_with_relu(lib: Any) -> Any:
     w, v = lib.tensor([[1.0, -2.0]], requires_grad=True), lib.tensor([[3.0], [4.0]], requires_grad=True)
     x = lib.tensor([[0.5], [-1.5]], requires_grad=True)
     u = (lib.nn.functional.prelu((x @ w).relu() @ v, lib.tensor(0.1))).sum()

@@ -16,7 +16,7 @@ LENGTHS = [0, 1, 100, blas._SMALLEST - 1, blas._SMALLEST, blas._SMALLEST + 7, 50
 
 @pytest.fixture(params=["blas", "ufuncs"])
 def route(request, monkeypatch):
-    """With the routine of NumPy's BLAS, where there is one, and without."""
+    """Run the test with the routine of NumPy's BLAS, if there is one, and with ufuncs."""
     if request.param == "ufuncs":
         monkeypatch.setattr(blas, "_kind", lambda char, size: None)
 
@@ -24,7 +24,7 @@ def route(request, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble"])
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.9), (-1e-3, 1), (0, 0.5), (2.0, 0), (0, 0), (1, 1)])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_is_the_formula(route, dtype, a, b, length):
+def test_scale_and_add_computes_its_formula(route, dtype, a, b, length):
     rng = np.random.default_rng(length)
     x, y = rng.standard_normal((2, length)).astype(dtype)
     expected = a * x.astype("longdouble") + b * y.astype("longdouble")
@@ -35,7 +35,7 @@ def test_is_the_formula(route, dtype, a, b, length):
 
 @pytest.mark.parametrize("a", [1.0, 0.0])
 @pytest.mark.parametrize("length", LENGTHS[2:])
-def test_nan_and_inf_come_through(route, a, length):
+def test_scale_and_add_propagates_nan_and_inf(route, a, length):
     x, y = np.ones(length), np.ones(length)
     x[3], y[5] = np.nan, np.inf
     with np.errstate(invalid="ignore"):
@@ -45,8 +45,8 @@ def test_nan_and_inf_come_through(route, a, length):
     assert np.isfinite(np.delete(y, [3, 5])).all()
 
 
-def test_remembered_vectors(route):
-    """Alone and together with others, with others of their length or not, and after they are gone."""
+def test_scale_and_add_of_remembered_vectors(route):
+    """With each other and with vectors that are not remembered, whole arrays and parts, of several lengths."""
     rng = np.random.default_rng(0)
     whole = rng.standard_normal((4, 10_000)).astype(np.float32)
     vectors = [whole[0], whole[1, :5000], whole[2, 5000:], whole[3].astype(np.float64)]
@@ -63,7 +63,7 @@ def test_remembered_vectors(route):
         blas.scale_and_add(vectors[0], vectors[1], 1.0, 1.0, np.empty(10_000))
 
 
-def test_vectors_are_forgotten_with_their_array():
+def test_remembered_vectors_are_forgotten_when_freed():
     before = len(blas._known)
     vectors = [np.ones(5000) for _ in range(20)]
     for vector in vectors:
@@ -84,14 +84,14 @@ def test_read_only_vectors_are_not_remembered(route):
         blas.scale_and_add(y, np.ones(10_000), 1.0, 1.0, np.empty(10_000))
 
 
-def test_memory_around_is_left_alone(route):
+def test_scale_and_add_writes_only_to_its_vector(route):
     whole = np.zeros(40_000, np.float32)
     blas.scale_and_add(whole[10_000:20_000], np.ones(10_000, np.float32), 1.0, 1.0, np.empty(10_000, np.float32))
     assert np.flatnonzero(whole).tolist() == list(range(10_000, 20_000))
 
 
 @pytest.mark.parametrize("make", [lambda: np.ones(20_000)[::2], lambda: np.broadcast_to(np.ones(1), 10_000)])
-def test_strange_layouts(route, make):
+def test_scale_and_add_of_strided_vectors(route, make):
     x, y = make(), np.ones(10_000)
     blas.scale_and_add(y, x, 2.0, 3.0, np.empty(10_000))
     assert (y == 5).all()
@@ -100,8 +100,8 @@ def test_strange_layouts(route, make):
     assert (y == 5).all()
 
 
-def test_numpy_has_such_a_routine():
-    """In the wheels for Linux; else the tests above would compare ufuncs with themselves."""
+def test_numpy_has_the_blas_routine():
+    """On Linux it does; otherwise the tests above would compare ufuncs with themselves."""
     config = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     if "openblas" not in config or sys.platform == "win32":
         pytest.skip(f"NumPy is built with {config} on {sys.platform}")
@@ -114,17 +114,17 @@ def test_numpy_has_such_a_routine():
 
 @pytest.fixture
 def setting():
-    """The library's number of threads, set to 2 for a test."""
+    """Set BLAS to 2 threads for a test and return the setting."""
     threads = blas.threads()
     if threads is None:
-        pytest.skip("this NumPy's BLAS cannot be told its threads")
+        pytest.skip("the number of threads of this NumPy's BLAS cannot be set")
     before = threads.get()
     threads.set(2)
     yield threads
     threads.set(before)
 
 
-def test_one_thread_is_for_a_while_only(setting):
+def test_on_one_thread_restores_the_setting(setting):
     with blas.on_one_thread():
         assert setting.get() == 1
         with blas.on_one_thread():
@@ -133,13 +133,13 @@ def test_one_thread_is_for_a_while_only(setting):
     assert setting.get() == 2
 
 
-def test_the_setting_comes_back_after_an_error(setting):
+def test_on_one_thread_restores_the_setting_after_an_error(setting):
     with pytest.raises(KeyError), blas.on_one_thread():
         raise KeyError
     assert setting.get() == 2
 
 
-def test_the_last_of_several_threads_puts_it_back(setting):
+def test_on_one_thread_restores_the_setting_when_the_last_thread_leaves(setting):
     first_left, second_in = threading.Event(), threading.Event()
 
     def second():
@@ -157,14 +157,14 @@ def test_the_last_of_several_threads_puts_it_back(setting):
     assert setting.get() == 2
 
 
-def test_products_in_shared_work_stay_in_their_thread(setting):
+def test_products_in_shared_work_use_one_blas_thread(setting):
     seen = []
     blocks.share_out(lambda: seen.append(setting.get()), [()] * 4, products=True)
     assert seen == [1] * 4 if blocks.get_num_threads() > 1 else seen == [2] * 4
     assert setting.get() == 2
 
 
-def test_set_num_threads_is_about_products_too(setting, monkeypatch):
+def test_set_num_threads_sets_the_blas_threads(setting, monkeypatch):
     monkeypatch.setattr(blocks, "_threads", blocks.get_num_threads())
     rg.set_num_threads(1)
     assert setting.get() == 1

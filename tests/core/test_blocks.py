@@ -1,4 +1,4 @@
-"""Large elementwise work, cut into blocks and threads, gives what NumPy gives."""
+"""Large elementwise work, split into blocks and among threads, gives NumPy's results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.core import blas, blocks
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let small arrays count as large, so that every border is met."""
+    """Make small arrays count as large, so that all block borders are tested."""
     before = rg.get_num_threads()
     monkeypatch.setattr(blocks, "BLOCK", 64)
     yield
@@ -27,7 +27,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("size", [65, 128, 129, 1000, 1024, 4097])
-def test_ufuncs_and_compositions(threads: int, size: int) -> None:
+def test_run_blocked_of_ufuncs_and_compositions(threads: int, size: int) -> None:
     rg.set_num_threads(threads)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=size), rng.normal(size=size).astype(np.float32)
@@ -62,7 +62,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("left", LAYOUTS)
 @pytest.mark.parametrize("right", LAYOUTS)
-def test_operands_in_any_layout(left: str, right: str, threads: int) -> None:
+def test_run_blocked_of_operands_in_any_layout(left: str, right: str, threads: int) -> None:
     rg.set_num_threads(threads)
     rng = np.random.default_rng(0)
     operands = [LAYOUTS[left](rng.normal(size=(30, 30))), LAYOUTS[right](rng.normal(size=(30, 30)))]
@@ -72,7 +72,7 @@ def test_operands_in_any_layout(left: str, right: str, threads: int) -> None:
         assert got.strides == expected.strides
 
 
-def test_rows_and_columns_are_cut_with_the_matrix() -> None:
+def test_rows_and_columns_are_split_along_with_the_matrix() -> None:
     rng = np.random.default_rng(0)
     calls = []
 
@@ -90,7 +90,7 @@ def test_rows_and_columns_are_cut_with_the_matrix() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_results_that_are_put_somewhere(threads: int) -> None:
+def test_run_blocked_with_out(threads: int) -> None:
     rg.set_num_threads(threads)
     rng = np.random.default_rng(0)
     for shape, other_shape in [((1000,), (1000,)), ((1000,), ()), ((40, 25), (25,)), ((40, 25), (40, 1))]:
@@ -102,7 +102,7 @@ def test_results_that_are_put_somewhere(threads: int) -> None:
 
 
 @pytest.mark.parametrize("shift", [1, 500, 999])
-def test_what_is_read_elsewhere_in_the_same_memory_is_read_first(shift: int) -> None:
+def test_run_blocked_with_out_that_overlaps_an_operand(shift: int) -> None:
     rg.set_num_threads(3)
     memory = np.random.default_rng(0).normal(size=2000)
     expected = memory.copy()
@@ -112,14 +112,14 @@ def test_what_is_read_elsewhere_in_the_same_memory_is_read_first(shift: int) -> 
     np.testing.assert_array_equal(memory, expected)
 
 
-def test_an_out_that_does_not_fit_is_refused() -> None:
+def test_run_blocked_refuses_an_out_of_the_wrong_shape() -> None:
     rg.set_num_threads(2)
     with pytest.raises(ValueError, match="non-broadcastable output"):
         blocks.run_blocked(np.add, np.ones((30, 30)), np.ones((30, 30)), out=np.ones((1, 30)))
 
 
 @pytest.mark.parametrize("kind", ["warn", "raise"])
-def test_complaints_come_after_everything_is_written(kind: Any) -> None:
+def test_floating_point_errors_are_raised_after_all_blocks_are_written(kind: Any) -> None:
     rg.set_num_threads(3)
     x = np.full(1000, 3.0)
     y = np.where(np.arange(1000) % 300 == 0, 0.0, 2.0)
@@ -130,7 +130,7 @@ def test_complaints_come_after_everything_is_written(kind: Any) -> None:
     np.testing.assert_array_equal(x, np.where(y == 0, np.inf, 1.5))
 
 
-def test_large_tensors_in_place() -> None:
+def test_in_place_operations_on_large_tensors() -> None:
     n = blocks.LARGE + 1000
     data = np.random.default_rng(0).normal(size=n).astype(np.float32)
     x, y = rg.tensor(data), rg.tensor(data)
@@ -142,7 +142,7 @@ def test_large_tensors_in_place() -> None:
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_large_gradients_add_up() -> None:
+def test_large_gradients_are_accumulated() -> None:
     n = blocks.LARGE + 1000
     data = np.random.default_rng(0).normal(size=n).astype(np.float32)
     x = rg.tensor(data, requires_grad=True)
@@ -151,7 +151,7 @@ def test_large_gradients_add_up() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 2 * (2 * data + 3 + np.exp(data)), rtol=1e-5, atol=1e-5)
 
 
-def test_expanded_operands_count_as_numbers() -> None:
+def test_operand_expanded_from_a_number_is_passed_as_a_number() -> None:
     rng = np.random.default_rng(0)
     whole = rng.normal(size=(30, 30))
     ones = np.broadcast_to(np.float64(1), whole.shape)
@@ -165,16 +165,16 @@ def test_expanded_operands_count_as_numbers() -> None:
         rg.set_num_threads(threads)
         result = blocks.run_blocked(function, ones, whole)
         np.testing.assert_array_equal(result, np.cos(whole))
-        assert len(calls) > 10, "not cut"
+        assert len(calls) > 10, "the work was not split"
         assert {shape for shape, _ in calls} == {()}
-        assert result.base is None, "not an array of its own, which a leaf may keep"
+        assert result.base is None, "the result is a view, so a leaf could not keep it"
         calls.clear()
 
 
 @pytest.mark.parametrize("left", [(900,), (1, 900), (30, 30), (1, 30, 30)])
 @pytest.mark.parametrize("right", [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1), (900,), (3, 900)])
 @pytest.mark.parametrize("swap", [False, True])
-def test_shapes_are_those_of_numpy(left: tuple[int, ...], right: tuple[int, ...], swap: bool) -> None:
+def test_run_blocked_broadcasts_as_numpy_does(left: tuple[int, ...], right: tuple[int, ...], swap: bool) -> None:
     operands = [np.arange(900.0).reshape(left), np.broadcast_to(np.float64(2), right)]
     fit = left in ((900,), (1, 900)) or right != (3, 900)
     fit = fit and (right != (900,) or 30 not in left)
@@ -188,7 +188,7 @@ def test_shapes_are_those_of_numpy(left: tuple[int, ...], right: tuple[int, ...]
         np.testing.assert_array_equal(got, expected)
 
 
-def test_the_real_size_on_tensors() -> None:
+def test_gradient_of_a_large_tensor() -> None:
     n = blocks.LARGE + 1000
     rng = np.random.default_rng(0)
     data = rng.normal(size=n).astype(np.float32)
@@ -199,7 +199,7 @@ def test_the_real_size_on_tensors() -> None:
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_error_states_reach_the_threads() -> None:
+def test_errstate_applies_in_the_threads() -> None:
     rg.set_num_threads(2)
     data = np.ones(1000)
     data[-1] = -1
@@ -209,7 +209,7 @@ def test_error_states_reach_the_threads() -> None:
     assert seen == ["invalid value"]
 
 
-def test_an_error_in_a_thread_is_raised() -> None:
+def test_error_in_a_thread_is_raised_in_the_caller() -> None:
     rg.set_num_threads(2)
     begun = threading.Event()
 
@@ -217,14 +217,14 @@ def test_an_error_in_a_thread_is_raised() -> None:
         if threading.current_thread() is not threading.main_thread():
             begun.set()
             raise KeyError("from the thread")
-        assert begun.wait(10)  # so that the other one gets a task, too
+        assert begun.wait(10)  # until the helper thread has got a task
 
     with pytest.raises(KeyError, match="from the thread"):
         blocks.share_out(work, [(task,) for task in range(10)])
 
 
-def test_after_an_error_nobody_goes_on() -> None:
-    """What failed in the caller's thread is not written to any more when the caller hears of it."""
+def test_helpers_stop_after_an_error_in_the_caller() -> None:
+    """Once the caller sees the error, nothing is written any more."""
     rg.set_num_threads(2)
     begun, failing = threading.Event(), threading.Event()
     done: list[int] = []
@@ -236,7 +236,7 @@ def test_after_an_error_nobody_goes_on() -> None:
             raise ValueError("from the caller")
         begun.set()
         assert failing.wait(10)
-        threading.Event().wait(0.05)  # the caller is on its way out by then
+        threading.Event().wait(0.05)  # meanwhile the caller is leaving
         done.append(task)
 
     with pytest.raises(ValueError, match="from the caller"):
@@ -244,8 +244,8 @@ def test_after_an_error_nobody_goes_on() -> None:
     assert len(done) == 1
 
 
-def test_every_helper_has_a_context_of_its_own() -> None:
-    """What one changes there, such as NumPy's error handling, is the caller's at the beginning and its own after."""
+def test_every_helper_has_its_own_context() -> None:
+    """Settings such as NumPy's error handling start as the caller's, and changes to them stay in the thread."""
     rg.set_num_threads(3)
     meeting = threading.Barrier(3, timeout=10)
     before, after = [], []
@@ -263,7 +263,7 @@ def test_every_helper_has_a_context_of_its_own() -> None:
     assert sorted(after) == ["ignore", "print", "warn"]
 
 
-def test_threads_end_when_there_are_to_be_fewer() -> None:
+def test_surplus_threads_end_when_the_number_is_lowered() -> None:
     def helpers() -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name.startswith("retrograd_")]
 
@@ -277,8 +277,8 @@ def test_threads_end_when_there_are_to_be_fewer() -> None:
     assert len(helpers()) == 1
 
 
-def test_threads_may_be_counted_anew_meanwhile() -> None:
-    """Nobody waits for a thread that was sent away."""
+def test_number_of_threads_can_change_while_work_is_shared() -> None:
+    """No caller waits for a thread that has ended."""
     changing = threading.Event()
 
     def change() -> None:
@@ -296,7 +296,7 @@ def test_threads_may_be_counted_anew_meanwhile() -> None:
     assert sorted(done) == sorted([0, 1, 2, 3] * 200)
 
 
-def test_number_of_threads() -> None:
+def test_set_num_threads_refuses_wrong_numbers() -> None:
     rg.set_num_threads(3)
     assert rg.get_num_threads() == 3
     for wrong, error in ((0, RuntimeError), (-1, RuntimeError), (1.5, TypeError), ("2", TypeError)):
@@ -307,7 +307,7 @@ def test_number_of_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_forked_child_makes_its_own_threads() -> None:
+def test_forked_child_starts_its_own_threads() -> None:
     rg.set_num_threads(2)
     data = np.ones(1000)
     blocks.run_blocked(np.sqrt, data)  # the parent's pool
@@ -319,7 +319,7 @@ def test_a_forked_child_makes_its_own_threads() -> None:
 
 
 @pytest.mark.parametrize("given", [0, 1])
-def test_the_work_is_done_with_the_threads_that_the_system_gives(given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_done_when_threads_cannot_be_started(given: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rg.set_num_threads(4)
     left = given
     start = threading.Thread.start
@@ -337,8 +337,8 @@ def test_the_work_is_done_with_the_threads_that_the_system_gives(given: int, mon
         np.testing.assert_array_equal(blocks.run_blocked(np.sqrt, data), np.sqrt(data))
 
 
-def test_objects_that_outlive_the_threads_of_the_pool_compute() -> None:
-    """While the interpreter ends, its threads stand still, and nobody waits for them."""
+def test_finalizers_can_compute_at_interpreter_exit() -> None:
+    """At exit the pool's threads no longer run, so nothing may wait for them."""
     program = """
 import builtins
 import retrograd as rg
@@ -358,8 +358,8 @@ builtins.last = Last()
     assert (run.stdout, run.stderr) == ("2000000\n", "")
 
 
-def test_a_handler_of_a_signal_may_compute_whatever_it_has_interrupted() -> None:
-    """As in the middle of handing work out, or of telling BLAS how many threads to use."""
+def test_signal_handlers_can_compute_whatever_they_interrupt() -> None:
+    """Such as code that holds a lock while it shares out work or sets the number of BLAS threads."""
     rg.set_num_threads(2)
     x, w = rg.rand(4 * blocks.LARGE), rg.rand(600, 600)
     setting = blas.threads()
@@ -377,7 +377,7 @@ def test_a_handler_of_a_signal_may_compute_whatever_it_has_interrupted() -> None
             with lock:
                 handler()
 
-    thread = threading.Thread(target=interrupted, daemon=True)  # a test in the main thread could not fail, only hang
+    thread = threading.Thread(target=interrupted, daemon=True)  # in the main thread, the test could only hang, not fail
     thread.start()
     thread.join(60)
     assert len(results) == 3

@@ -1,4 +1,4 @@
-"""What the function of an operation returns for its rules only."""
+"""Byproducts: what the function of an operation returns for its rules only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _nothing_seen() -> None:
     SEEN.clear()
 
 
-def test_rules_get_them_as_arrays() -> None:
+def test_rules_get_byproducts_as_arrays() -> None:
     x = rg.tensor([0.0, 1.0], requires_grad=True)
     y = exp_with_byproduct(x)
     assert isinstance(y, rg.Tensor)
@@ -54,7 +54,7 @@ def test_rules_get_them_as_arrays() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.exp([0.0, 1.0]), rtol=1e-6)
 
 
-def test_where_gradients_have_a_history_they_are_none() -> None:
+def test_byproducts_are_none_with_create_graph() -> None:
     x = rg.tensor([0.0, 1.0], requires_grad=True)
     (first,) = rg.autograd.grad(exp_with_byproduct(x).sum(), x, create_graph=True)
     (second,) = rg.autograd.grad(first.sum(), x)
@@ -62,7 +62,7 @@ def test_where_gradients_have_a_history_they_are_none() -> None:
     np.testing.assert_allclose(second.numpy(), np.exp([0.0, 1.0]), rtol=1e-6)
 
 
-def test_operations_of_several_arguments_have_them() -> None:
+def test_byproducts_of_an_operation_with_two_operands() -> None:
     x, y = (rg.tensor(values, requires_grad=True) for values in ([1.0, 2.0], [3.0, 4.0]))
     squared_product(x, y).sum().backward()
     assert x.grad.tolist() == [18.0, 64.0]
@@ -70,14 +70,14 @@ def test_operations_of_several_arguments_have_them() -> None:
     assert rg.autograd.gradgradcheck(squared_product, (x.detach().double().requires_grad_(), y.double().detach()))
 
 
-def test_forward_mode_needs_none() -> None:
+def test_forward_mode_works_without_byproducts() -> None:
     with rg.autograd.forward_ad.dual_level():
         x = rg.autograd.forward_ad.make_dual(rg.tensor([0.0, 1.0]), rg.ones(2))
         tangent = rg.autograd.forward_ad.unpack_dual(exp_with_byproduct(x)).tangent
     np.testing.assert_allclose(tangent.numpy(), np.exp([0.0, 1.0]), rtol=1e-6)
 
 
-def test_hooks_pack_them_away() -> None:
+def test_saved_tensor_hooks_pack_byproducts() -> None:
     x = rg.tensor([0.0, 1.0], requires_grad=True)
     packed: list[rg.Tensor] = []
 
@@ -92,13 +92,13 @@ def test_hooks_pack_them_away() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([0.0, 1.0]), rtol=1e-6)
 
 
-def test_nothing_is_kept_without_recording() -> None:
+def test_byproducts_are_dropped_under_no_grad() -> None:
     with rg.no_grad():
         y = exp_with_byproduct(rg.tensor([0.0], requires_grad=True))
     assert y.grad_fn is None
 
 
-def test_a_rule_names_what_there_is() -> None:
+def test_rule_with_an_unknown_byproduct_is_refused() -> None:
     with pytest.raises(TypeError, match="names 'exponent'"):
         op(public=False, method=False, byproducts=("exponential",), input=lambda g, exponent: g)(
             exp_with_byproduct.op.function

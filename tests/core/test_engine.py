@@ -21,15 +21,11 @@ import retrograd as rg
 from retrograd.core import engine, observer, state
 from retrograd.core.monitor import Monitor
 from retrograd.core.tensor import leaf_lock
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_third_order_by_the_same_rules(lib: Any) -> Any:
+def test_derivatives_of_order_four(lib: Any) -> Any:
     x = leaf(lib, 0.3, 1.2, -0.7)
     y = (lib.sin(x) * lib.exp(x) + x * x * x / (x + 5) - lib.tanh(x)).sum()
     report = [y]
@@ -45,34 +41,34 @@ def test_powers_have_as_many_derivatives_as_in_torch(lib: Any) -> Any:
     for power in (lambda x: x**0, lambda x: x**1, lambda x: x**2, lambda x: x**3.0, lambda x: x.square()):
         x = leaf(lib, 2.0, -3.0)
         y = power(x).sum()
-        while y.requires_grad:  # the last derivative is a constant
+        while y.requires_grad:  # until the derivative is a constant
             (y,) = lib.autograd.grad(y.sum(), x, create_graph=True)
             report.append(y)
     return report
 
 
-def test_long_chain_is_built_differentiated_and_freed_without_the_collector() -> None:
+def test_long_chain_is_differentiated_and_freed_without_the_collector() -> None:
     gc.collect()
     gc.disable()
     try:
         x = leaf(rg, 1.0)
         y = x
-        for _ in range(200_000):
+        for _ in range(100_000):
             y = y + x
         node = weakref.ref(y.grad_fn)
         y.backward()
         assert x.grad is not None
-        assert x.grad.item() == 200_001
+        assert x.grad.item() == 100_001
         del y
         assert node() is None, "the chain is kept alive by a cycle"
     finally:
         gc.enable()
 
 
-def test_long_chain_that_saves() -> None:
+def test_long_chain_of_operations_that_save_tensors() -> None:
     x = leaf(rg, 1.0)
     y = x
-    for _ in range(50_000):
+    for _ in range(20_000):
         y = (y * 1.00001).sin()
     y.backward(retain_graph=True)
     assert np.isfinite(x.grad.item())
@@ -81,7 +77,7 @@ def test_long_chain_that_saves() -> None:
     del y, g
 
 
-def test_threads_share_leaves() -> None:
+def test_threads_can_accumulate_into_one_leaf() -> None:
     x = rg.ones(1000, requires_grad=True)
     errors: list[BaseException] = []
 
@@ -103,7 +99,7 @@ def test_threads_share_leaves() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_forked_child_differentiates_while_its_parent_does() -> None:
+def test_forked_child_can_run_backward_while_the_parent_holds_the_lock() -> None:
     holding, ended = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -125,8 +121,8 @@ def test_a_forked_child_differentiates_while_its_parent_does() -> None:
     assert code == 0
 
 
-def test_an_interrupt_at_the_beginning_leaves_the_modes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a backward, and of an operation that a profiler observes; where exactly, the interpreter decides."""
+def test_interrupt_at_the_start_of_backward_or_profiling_restores_the_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A KeyboardInterrupt may come at any point, so one is raised where the modes are switched."""
 
     def interrupted(module: Any) -> None:
         refresh = module.refresh
@@ -152,7 +148,7 @@ def test_an_interrupt_at_the_beginning_leaves_the_modes_alone(monkeypatch: pytes
     assert [event.name for event in profile.function_events] == ["aten::sin", "aten::cos"]
 
 
-def test_modes_belong_to_a_thread() -> None:
+def test_grad_mode_is_local_to_its_thread() -> None:
     seen: list[bool] = []
     with rg.no_grad():
         thread = threading.Thread(target=lambda: seen.append(rg.is_grad_enabled()))
@@ -161,8 +157,8 @@ def test_modes_belong_to_a_thread() -> None:
     assert seen == [True]
 
 
-def test_an_interrupt_before_the_first_node_runs_leaves_the_modes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a large graph it takes a while until the gradients are counted that each node has to wait for."""
+def test_interrupt_before_the_first_node_restores_the_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large graph, counting the dependencies of all nodes takes a while before the first node runs."""
 
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
@@ -178,7 +174,7 @@ def test_an_interrupt_before_the_first_node_runs_leaves_the_modes_alone(monkeypa
 
 
 @parity
-def test_hook_order(lib: Any) -> Any:
+def test_order_of_all_kinds_of_hooks(lib: Any) -> Any:
     log: list[Any] = []
     x = leaf(lib, 1.0, 2.0)
     y = x * 2
@@ -205,7 +201,7 @@ def test_hook_order(lib: Any) -> Any:
 
 
 @parity
-def test_hook_handles(lib: Any) -> Any:
+def test_removed_hooks_do_not_run(lib: Any) -> Any:
     log: list[str] = []
     x = leaf(lib, 1.0)
     handles = [x.register_hook(lambda g, k=k: log.append(f"hook {k}")) for k in range(3)]
@@ -219,7 +215,7 @@ def test_hook_handles(lib: Any) -> Any:
 
 
 @parity
-def test_bad_hooks(lib: Any) -> Any:
+def test_hooks_with_wrong_results_or_on_wrong_tensors_are_refused(lib: Any) -> Any:
     report = []
     for result in (lib.ones(3, dtype=lib.float64), lib.ones(2, dtype=lib.float32), 3):
         x = leaf(lib, 1.0, 2.0)
@@ -239,7 +235,7 @@ def test_bad_hooks(lib: Any) -> Any:
 
 
 @parity
-def test_a_hook_after_accumulation_may_return_its_tensor(lib: Any) -> Any:
+def test_post_accumulate_hook_may_update_and_return_its_tensor(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     x.register_post_accumulate_grad_hook(lambda p: p.add_(p.grad, alpha=-0.1))
     for _ in range(2):
@@ -263,7 +259,7 @@ def test_order_of_nodes_and_leaves(lib: Any) -> Any:
 
 
 @parity
-def test_accumulation(lib: Any) -> Any:
+def test_accumulation_reuses_the_first_gradient(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     (x * 3).sum().backward()
     first = x.grad
@@ -291,8 +287,8 @@ def test_first_gradient_is_never_shared() -> None:
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_retained_gradients_are_copies(create_graph: bool) -> None:
-    """A write to one of them changes no other gradient, nor what a hook has kept, nor what was passed to backward."""
+def test_retained_gradients_share_no_memory(create_graph: bool) -> None:
+    """Writing to one changes neither the other gradients, nor tensors kept by hooks, nor the one passed to backward."""
 
     @parity
     def report(lib: Any) -> Any:
@@ -322,16 +318,16 @@ def test_expanded_gradient_is_made_writable() -> None:
 
 
 @parity
-def test_a_gradient_that_cannot_be_written_to(lib: Any) -> Any:
+def test_grad_with_overlapping_memory_cannot_be_accumulated_into(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
-    x.grad = lib.zeros(1, dtype=lib.float64).expand(2)  # both elements are one
+    x.grad = lib.zeros(1, dtype=lib.float64).expand(2)  # both elements share one place in memory
     report = [attempt((x * 2).sum().backward), x.grad]
     x.grad = lib.ones(2, dtype=lib.float64).as_strided((2,), (1,))
     (x * 2).sum().backward()
     return [*report, x.grad]
 
 
-def test_it_is_said_why_a_gradient_cannot_be_written_to() -> None:
+def test_error_says_why_grad_cannot_be_accumulated_into() -> None:
     x = leaf(rg, 1.0, 2.0)
     x.grad = rg.zeros(1, dtype=rg.float64).expand(2)
     with pytest.raises(RuntimeError, match="single memory location"):
@@ -339,7 +335,7 @@ def test_it_is_said_why_a_gradient_cannot_be_written_to() -> None:
 
 
 @parity
-def test_a_leaf_whose_shape_was_changed(lib: Any) -> Any:
+def test_backward_to_a_leaf_reshaped_after_its_gradient(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     (x * 2).sum().backward()
     x.data = lib.ones(3, dtype=lib.float64)
@@ -350,7 +346,7 @@ def test_a_leaf_whose_shape_was_changed(lib: Any) -> Any:
 
 
 @parity
-def test_grad_function(lib: Any) -> Any:
+def test_arguments_and_results_of_grad(lib: Any) -> Any:
     x, w, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0), leaf(lib, 5.0)
     y = x * w
     z = y.exp().sum()
@@ -372,8 +368,8 @@ def test_grad_function(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_for_all_leaves_or_for_some(lib: Any) -> Any:
-    """What hooks hear, and what is returned or accumulated, by the leaves that there are beside those asked for."""
+def test_hooks_and_gradients_for_chosen_inputs(lib: Any) -> Any:
+    """Which hooks run and which gradients result, for each choice of inputs among the tensors of a graph."""
     report = []
     for names, accumulate, create_graph in itertools.product(
         ["x", "y", "xy", "yx", "xx", "xz", "zx", "xyb", "bx", "o", "ox", "xyo"], [False, True], [False, True]
@@ -432,7 +428,7 @@ def test_backward_arguments(lib: Any) -> Any:
 
 
 @parity
-def test_same_tensor_twice_and_diamond(lib: Any) -> Any:
+def test_backward_from_repeated_roots_of_a_diamond(lib: Any) -> Any:
     x = leaf(lib, 2.0, 3.0)
     a = x * x
     b = a.sin() + a.cos()
@@ -460,7 +456,7 @@ def test_broadcasting_and_dtypes_of_gradients(lib: Any) -> Any:
 
 
 @parity
-def test_grad_attribute(lib: Any) -> Any:
+def test_assigning_grad(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     return [
         attempt(lambda: setattr(x, "grad", lib.ones(3, dtype=lib.float64))),
@@ -472,7 +468,7 @@ def test_grad_attribute(lib: Any) -> Any:
 
 
 @parity
-def test_nodes(lib: Any) -> Any:
+def test_attributes_of_nodes(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = (x * 2).exp()
     node = y.grad_fn
@@ -484,7 +480,7 @@ def test_nodes(lib: Any) -> Any:
         type(node).__name__,
         producer.name(),
         nr,
-        accumulate.name().split("::")[-1],  # torch gives some C++ names in full
+        accumulate.name().split("::")[-1],  # torch qualifies some C++ names
         accumulate.variable is x,
         node.metadata,
         node._sequence_nr() > producer._sequence_nr(),
@@ -494,8 +490,8 @@ def test_nodes(lib: Any) -> Any:
 
 
 @parity
-def test_a_node_by_itself(lib: Any) -> Any:
-    """Neither hooks run nor anything is freed, and the result has a history where recording is on."""
+def test_calling_a_node(lib: Any) -> Any:
+    """No hooks run, nothing is freed, and the result has a history if grad mode is on."""
     x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
     product, parts = x * y, x.exp().unbind()
     product.register_hook(lambda g: g * 100)
@@ -511,7 +507,7 @@ def test_a_node_by_itself(lib: Any) -> Any:
 
 
 @parity
-def test_arguments_that_are_no_tensors(lib: Any) -> Any:
+def test_backward_and_grad_refuse_what_is_not_a_tensor(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     return [
         attempt(lambda: (x * 2).backward([1.0, 1.0])),
@@ -527,7 +523,7 @@ def test_arguments_that_are_no_tensors(lib: Any) -> Any:
 
 
 @parity
-def test_a_dict_of_inputs_gives_a_dict_of_gradients(lib: Any) -> Any:
+def test_grad_of_a_dict_of_inputs_is_a_dict(lib: Any) -> Any:
     x, w, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0), leaf(lib, 5.0)
     grad = lib.autograd.grad
 
@@ -549,7 +545,7 @@ def test_a_dict_of_inputs_gives_a_dict_of_gradients(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_on_nodes_that_get_nothing(lib: Any) -> Any:
+def test_hooks_of_outputs_without_a_gradient_do_not_run(lib: Any) -> Any:
     log: list[str] = []
     x = leaf(lib, 1.0, 2.0)
     a, b = x.split(1)
@@ -581,7 +577,7 @@ def test_reentrant_backward(lib: Any) -> Any:
 
 
 @parity
-def test_grad_mode_forms(lib: Any) -> Any:
+def test_grad_modes_as_context_managers_decorators_and_functions(lib: Any) -> Any:
     x = leaf(lib, 1.0)
     report: list[Any] = []
 
@@ -624,7 +620,7 @@ def test_grad_mode_forms(lib: Any) -> Any:
     return report
 
 
-def test_message_for_a_wrong_shape_names_the_shapes() -> None:
+def test_error_about_a_gradient_of_the_wrong_shape_names_both_shapes() -> None:
     x = leaf(rg, 1.0, 2.0)
     text = message(lambda: (x * 1).backward(rg.ones(3, dtype=rg.float64)))
     assert "Mismatch in shape" in text
@@ -632,7 +628,7 @@ def test_message_for_a_wrong_shape_names_the_shapes() -> None:
     assert "[2]" in text
 
 
-def test_a_rule_with_an_unknown_name_is_an_import_error() -> None:
+def test_rule_with_an_unknown_name_is_refused_at_definition() -> None:
     from retrograd.core.op import elementwise
 
     with pytest.raises(TypeError, match="names 'outher'"):
@@ -649,7 +645,7 @@ def test_a_rule_with_an_unknown_name_is_an_import_error() -> None:
 
 
 def nested(depth: int) -> float:
-    """A gradient by a backward inside of a backward, and so on."""
+    """Return a gradient computed by backward calls nested ``depth`` levels deep."""
 
     class Nested(rg.autograd.Function):
         @staticmethod
@@ -672,7 +668,7 @@ def nested(depth: int) -> float:
     return x.grad.item()
 
 
-def test_backward_inside_of_backward_is_as_deep_as_pythons_stack() -> None:
+def test_nested_backward_is_limited_by_the_recursion_limit() -> None:
     assert nested(20) == 1
     with pytest.raises(RecursionError) as caught:
         nested(10_000)
@@ -686,7 +682,7 @@ def test_backward_inside_of_backward_is_as_deep_as_pythons_stack() -> None:
         sys.setrecursionlimit(limit)
 
 
-def test_a_monitor_that_overrides_nothing_changes_nothing() -> None:
+def test_monitor_that_overrides_nothing_has_no_effect() -> None:
     def gradients() -> list[Any]:
         x = rg.tensor([0.0, 4.0], requires_grad=True)
         optimizer = rg.optim.SGD([x], lr=0.5)

@@ -1,4 +1,4 @@
-"""Writing to a part of an expanded tensor in which no element occurs twice."""
+"""Writes to expanded tensors: to parts without repeated elements, and of one value to everything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_values_and_gradients(name: str) -> None:
+def test_writes_to_parts_of_an_expanded_tensor(name: str) -> None:
     @parity
     def program(m: Any) -> list[Any]:
         leaf = m.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
@@ -37,8 +37,8 @@ def test_values_and_gradients(name: str) -> None:
 
 
 @parity
-def test_one_value_may_be_written_to_all_of_it(m: Any) -> list[Any]:
-    """Unless the write is recorded: torch refuses that in backward."""
+def test_one_value_can_fill_an_expanded_tensor(m: Any) -> list[Any]:
+    """Unless the write is recorded: torch then refuses it in backward."""
     base = m.ones(3, 1)
     report: list[Any] = [base.expand(3, 4).zero_(), base, base._version]
     report += [base.expand(3, 4)[1:].fill_(2.5), base, base._version]
@@ -54,14 +54,14 @@ def test_one_value_may_be_written_to_all_of_it(m: Any) -> list[Any]:
 
 
 @parity
-def test_a_gradient_is_zeroed_that_has_one_element_for_all(m: Any) -> list[Any]:
+def test_zero_grad_of_an_expanded_gradient(m: Any) -> list[Any]:
     weight = m.ones(3, requires_grad=True)
     weight.grad = m.ones(1).expand(3)
     m.optim.SGD([weight], lr=0.1).zero_grad(set_to_none=False)
     return [weight.grad, weight.grad.stride()]
 
 
-def test_memory_that_was_read_only_stays_so() -> None:
+def test_expanding_read_only_memory_does_not_make_it_writable() -> None:
     array = np.zeros((3, 1))
     array.flags.writeable = False
     tensor = rg.from_numpy(array)

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, parity
 
 
 @parity
@@ -71,7 +67,7 @@ def test_setup_context(lib: Any) -> Any:
 
 
 @parity
-def test_errors(lib: Any) -> Any:
+def test_wrong_results_of_backward_are_refused(lib: Any) -> Any:
     def function(returned: Any) -> Any:
         class Broken(lib.autograd.Function):
             @staticmethod
@@ -120,7 +116,7 @@ def test_errors(lib: Any) -> Any:
 
 
 @parity
-def test_returning_an_input(lib: Any) -> Any:
+def test_forward_that_returns_its_input(lib: Any) -> Any:
     class Same(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: Any) -> Any:
@@ -175,7 +171,7 @@ def test_mark_dirty(lib: Any) -> Any:
 
 
 @parity
-def test_no_outputs(lib: Any) -> Any:
+def test_forward_that_returns_an_empty_tuple(lib: Any) -> Any:
     class Nothing(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -186,7 +182,7 @@ def test_no_outputs(lib: Any) -> Any:
 
 
 @parity
-def test_views_of_constants_keep_their_history_or_say_that_they_lost_it(lib: Any) -> Any:
+def test_view_of_a_constant_input_after_a_write_to_its_base(lib: Any) -> Any:
     class Through(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, constant: Any, x: Any, view: bool) -> Any:
@@ -206,7 +202,7 @@ def test_views_of_constants_keep_their_history_or_say_that_they_lost_it(lib: Any
     return report
 
 
-def test_backward_and_vjp_are_one_thing() -> None:
+def test_function_with_both_backward_and_vjp_is_refused() -> None:
     with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
 
         class Both(rg.autograd.Function):
@@ -220,7 +216,7 @@ def test_backward_and_vjp_are_one_thing() -> None:
 
 
 @pytest.mark.parametrize("separate", [False, True], ids=["with ctx", "setup_context"])
-def test_arguments_by_keyword_and_those_left_out(separate: bool) -> None:
+def test_keyword_and_default_arguments_of_apply(separate: bool) -> None:
     def program(lib: Any) -> Any:
         log: list[Any] = []
 
@@ -264,7 +260,7 @@ def test_arguments_by_keyword_and_those_left_out(separate: bool) -> None:
 
 
 @parity
-def test_marks_are_for_tensors(lib: Any) -> Any:
+def test_marks_take_only_tensors(lib: Any) -> Any:
     def marking(mark: Any) -> Any:
         class Marks(lib.autograd.Function):
             @staticmethod
@@ -286,7 +282,7 @@ def test_marks_are_for_tensors(lib: Any) -> Any:
     ]
 
 
-def test_what_is_marked_dirty_is_an_input() -> None:
+def test_marking_a_tensor_dirty_that_is_not_an_input_warns() -> None:
     class Marks(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -296,13 +292,13 @@ def test_what_is_marked_dirty_is_an_input() -> None:
 
     with pytest.warns(UserWarning, match="received a tensor that was not an input"):
         Marks.apply(leaf(rg, 1.0))
-    Marks.apply(leaf(rg, 1.0).detach())  # nothing is recorded: it does not matter
+    Marks.apply(leaf(rg, 1.0).detach())  # harmless, as nothing is recorded
     with rg.no_grad():
         Marks.apply(leaf(rg, 1.0))
 
 
 @parity
-def test_a_view_marked_dirty_that_is_not_an_input(lib: Any) -> Any:
+def test_marking_a_view_dirty_that_is_not_an_input(lib: Any) -> Any:
     def marking(make: Any) -> Any:
         class Marks(lib.autograd.Function):
             @staticmethod
@@ -322,7 +318,7 @@ def test_a_view_marked_dirty_that_is_not_an_input(lib: Any) -> Any:
 
 
 @parity
-def test_writing_to_views_of_a_base_without_a_gradient(lib: Any) -> Any:
+def test_custom_in_place_function_on_views_of_a_constant_base(lib: Any) -> Any:
     class Add(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, y: Any) -> Any:
@@ -349,7 +345,7 @@ def test_writing_to_views_of_a_base_without_a_gradient(lib: Any) -> Any:
 
 
 @parity
-def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
+def test_node_of_a_custom_function_can_be_applied(lib: Any) -> Any:
     class Product(lib.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, x: Any, y: Any) -> Any:
@@ -363,12 +359,12 @@ def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
 
     x, y = (lib.tensor([value], requires_grad=True) for value in (2.0, 3.0))
     node = Product.apply(x, y).grad_fn
-    again = node.apply(lib.tensor([10.0]))  # nothing is freed by it
+    again = node.apply(lib.tensor([10.0]))  # frees nothing
     return [*again, *node.apply(lib.tensor([1.0])), attempt(lambda: x.exp().grad_fn.apply)]
 
 
 @parity
-def test_what_is_kept_on_the_node_is_found_on_ctx(lib: Any) -> Any:
+def test_attributes_set_on_the_node_are_found_on_ctx(lib: Any) -> Any:
     seen: list[Any] = []
 
     class Scaled(lib.autograd.Function):
@@ -399,8 +395,8 @@ class InNumpy(rg.autograd.Function):
         return g * 2, None
 
 
-def test_a_result_without_a_tensor_warns() -> None:
-    """Written in NumPy, and the tensor forgotten: torch lets the gradient end there in silence."""
+def test_forward_that_returns_an_array_warns() -> None:
+    """The author forgot to make a tensor of it; in torch the gradient ends there silently."""
     x = leaf(rg, 1.0, 2.0)
     for what in (None, lambda x: x.numpy().sum(), lambda x: (x.numpy(), "text")):
         with pytest.warns(UserWarning, match=r"InNumpy\.forward returned (ndarray|float64) .*as_tensor") as caught:
@@ -413,6 +409,6 @@ def test_a_result_without_a_tensor_warns() -> None:
         InNumpy.apply(x)
 
 
-def test_wrong_arguments_are_told_in_the_name_of_the_function() -> None:
+def test_error_about_wrong_arguments_names_the_function() -> None:
     with pytest.raises(TypeError, match=r"^InNumpy\.apply\(\): .*'x'"):
         InNumpy.apply(y=leaf(rg, 1.0))

@@ -1,4 +1,4 @@
-"""What the backward of an autograd.Function is given and returns, compared with torch."""
+"""What the backward of an autograd.Function receives and returns, compared with torch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_several_outputs_and_materialized_gradients(lib: Any) -> Any:
+def test_materialized_gradients_of_several_outputs(lib: Any) -> Any:
     log: list[Any] = []
 
     class Two(lib.autograd.Function):
@@ -71,7 +67,7 @@ def test_once_differentiable(lib: Any) -> Any:
     return report
 
 
-def test_once_differentiable_with_a_list_of_gradients() -> None:  # which torch's backward may not return
+def test_once_differentiable_with_a_list_of_gradients() -> None:  # torch's backward may not return a list
     class Square(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: Any) -> Any:
@@ -109,7 +105,7 @@ def test_dtype_and_shape_of_returned_gradients(lib: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("returned", ["float64", "complex64", "complex128"])
-def test_real_and_complex_gradients(dtype: str, returned: str) -> None:
+def test_backward_that_returns_a_real_or_complex_gradient(dtype: str, returned: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         class Odd(lib.autograd.Function):
@@ -132,7 +128,7 @@ def test_real_and_complex_gradients(dtype: str, returned: str) -> None:
     program()
 
 
-def test_the_message_about_a_complex_gradient_says_what_to_return() -> None:
+def test_error_about_a_complex_gradient_says_what_to_return() -> None:
     class Odd(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -173,7 +169,7 @@ def test_complex_gradients_of_real_inputs(lib: Any) -> Any:
 
 
 @parity
-def test_gradients_come_as_a_tuple(lib: Any) -> Any:
+def test_backward_must_return_a_tensor_or_a_tuple(lib: Any) -> Any:
     def function(returned: Any) -> Any:
         class Double(lib.autograd.Function):
             @staticmethod
@@ -206,7 +202,7 @@ def test_gradients_come_as_a_tuple(lib: Any) -> Any:
     return report
 
 
-def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
+def test_error_about_a_list_of_gradients_suggests_a_tuple() -> None:
     class Listed(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -223,7 +219,7 @@ def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
 
 
 @parity
-def test_gradients_in_a_list_that_backward_may_empty(lib: Any) -> Any:
+def test_boxed_grads_call(lib: Any) -> Any:
     seen: list[Any] = []
 
     class Both(lib.autograd.Function):
@@ -260,8 +256,8 @@ def test_gradients_in_a_list_that_backward_may_empty(lib: Any) -> Any:
 
 
 @parity
-def test_a_backward_that_fails_keeps_what_was_saved(lib: Any) -> Any:
-    """So that it raises the same error again, and can be run when the reason is gone."""
+def test_failed_backward_keeps_the_saved_tensors(lib: Any) -> Any:
+    """So it raises the same error again, and succeeds once the cause is removed."""
     right = False
 
     class Sum(lib.autograd.Function):

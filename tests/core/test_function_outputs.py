@@ -1,4 +1,4 @@
-"""What the outputs of a custom Function are, by what its forward returns, marks and saves; compared with torch."""
+"""The outputs of a custom Function for everything that forward may return, mark and save; compared with torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.parity import attempt, parity
 
-# what forward may return, given an input
+# what forward may make of its input
 RETURNED: dict[str, Callable[[Any], Any]] = {
     "the input": lambda x: x,
     "the input, written to": lambda x: x,
@@ -29,7 +29,7 @@ WHERE: dict[str, Callable[[Any], Any]] = {
 
 
 def _function(lib: Any, returned: tuple[str, ...], separate: bool, saves: bool, constant: int | None) -> Any:
-    """A Function that returns what is in ``returned``, that with the number ``constant`` as not differentiable."""
+    """Return a Function with the outputs named in ``returned``; number ``constant`` is marked non-differentiable."""
 
     def outputs(x: Any) -> Any:
         if "the input, written to" in returned:
@@ -68,13 +68,13 @@ def _state(x: Any) -> Any:
 
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("returned", list(itertools.product(RETURNED, repeat=2)), ids=", ".join)
-def test_outputs(returned: tuple[str, str], where: str) -> None:
+def test_outputs_of_custom_functions(returned: tuple[str, str], where: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         report: list[Any] = []
         for separate, saves, constant in itertools.product((False, True), (False, True), (None, 0, 1)):
             if constant is not None and "view" in returned[constant]:
-                continue  # which torch makes a leaf that requires grad, and that nobody has
+                continue  # torch makes it a leaf that requires grad and is out of reach
             leaf = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64, requires_grad=True)
             x = WHERE[where](leaf)
             function = _function(lib, returned, separate, saves, constant)
@@ -92,7 +92,7 @@ def test_outputs(returned: tuple[str, str], where: str) -> None:
 
 
 @parity
-def test_a_saved_output_that_was_returned_twice_is_the_last_of_the_two(lib: Any) -> Any:
+def test_saved_output_that_is_returned_twice(lib: Any) -> Any:
     arrived: list[list[bool]] = []
 
     class Twice(lib.autograd.Function):

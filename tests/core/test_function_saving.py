@@ -10,15 +10,11 @@ import pytest
 
 import retrograd as rg
 from retrograd.utils.checkpoint import checkpoint
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_saved_tensors_are_checked(lib: Any) -> Any:
+def test_overwriting_a_saved_tensor_is_noticed(lib: Any) -> Any:
     class Square(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, a: Any) -> Any:
@@ -38,7 +34,7 @@ def test_saved_tensors_are_checked(lib: Any) -> Any:
     return [attempt(lambda: z.sum().backward())]
 
 
-def test_the_old_name_of_saved_tensors_warns() -> None:
+def test_saved_variables_is_deprecated() -> None:
     class Square(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -56,7 +52,7 @@ def test_the_old_name_of_saved_tensors_warns() -> None:
     assert x.grad.tolist() == [2, 6]
 
 
-def test_saving_an_output_makes_no_cycle() -> None:
+def test_saving_an_output_makes_no_reference_cycle() -> None:
     class Exp(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -81,7 +77,7 @@ def test_saving_an_output_makes_no_cycle() -> None:
 
 
 def _product_with_itself(lib: Any, returns: str, separate: bool) -> Any:
-    """A Function of two tensors that returns its input as it is, or a view of it, and saves the input."""
+    """Return a Function that saves its input and returns it, or a view of it."""
 
     def result(x: Any) -> Any:
         return x if returns == "the input" else x.view_as(x)
@@ -102,7 +98,7 @@ def _product_with_itself(lib: Any, returns: str, separate: bool) -> Any:
     return type("Itself", (lib.autograd.Function,), members)
 
 
-def test_an_output_whose_saving_fails_is_freed_without_the_collector() -> None:
+def test_output_is_freed_without_the_collector_when_saving_it_fails() -> None:
     outputs: list[weakref.ref[Any]] = []
 
     class Copy(rg.autograd.Function):
@@ -126,14 +122,14 @@ def test_an_output_whose_saving_fails_is_freed_without_the_collector() -> None:
     try:
         with rg.autograd.graph.saved_tensors_hooks(full, lambda x: x):
             assert "disk" in message(lambda: Copy.apply(x))
-        checkpoint(Copy.apply, x, use_reentrant=False).sum().backward()  # which stops recomputing once all is saved
+        checkpoint(Copy.apply, x, use_reentrant=False).sum().backward()  # recomputation stops once everything is saved
         assert [output() for output in outputs] == [None, None, None]
     finally:
         gc.enable()
 
 
 @parity
-def test_an_input_that_is_saved_and_returned_as_it_is(lib: Any) -> Any:
+def test_input_that_is_both_saved_and_returned(lib: Any) -> Any:
     report = []
     for returns in ("the input", "a view"):
         for separate in (False, True):
@@ -152,7 +148,7 @@ NAMES = ["shape", "dtype", "outputs", "next", "seq", "extras", "code", "plain", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_users_call_what_they_keep_as_they_like(name: str) -> None:
+def test_attributes_of_ctx_may_have_any_name(name: str) -> None:
     @parity
     def test(lib: Any) -> Any:
         seen = []
@@ -178,7 +174,7 @@ def test_users_call_what_they_keep_as_they_like(name: str) -> None:
 
 
 @parity
-def test_the_node_shows_what_its_ctx_keeps(lib: Any) -> Any:
+def test_attributes_of_ctx_are_found_on_the_node(lib: Any) -> Any:
     class Half(lib.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -195,7 +191,7 @@ def test_the_node_shows_what_its_ctx_keeps(lib: Any) -> Any:
 
 
 @parity
-def test_saved_tensors_that_can_be_read_once(lib: Any) -> Any:
+def test_clear_saved_tensors_on_access(lib: Any) -> Any:
     counts: list[int] = []
 
     class Square(lib.autograd.Function):
@@ -234,7 +230,7 @@ def test_saved_tensors_that_can_be_read_once(lib: Any) -> Any:
     return counts, x.grad, again, z.grad_fn.saved_tensors[0], attempt(lambda: z.sum().backward())
 
 
-def test_what_was_read_once_is_freed_with_its_last_name() -> None:
+def test_cleared_saved_tensor_is_freed_with_its_last_reference() -> None:
     freed = []
 
     class Square(rg.autograd.Function):
@@ -256,6 +252,6 @@ def test_what_was_read_once_is_freed_with_its_last_name() -> None:
     Square.apply(leaf(rg, 1.0, 2.0) * 1).sum().backward()
     assert freed == [True]
     z = Square.apply(leaf(rg, 1.0, 2.0) * 1)
-    z.grad_fn._raw_saved_tensors[0].register_hooks(lambda t: t, lambda t: t)  # is no access
+    z.grad_fn._raw_saved_tensors[0].register_hooks(lambda t: t, lambda t: t)  # does not count as access
     z.sum().backward()
     assert "only be accessed once" in message(lambda: z.sum().backward())

@@ -1,4 +1,4 @@
-"""What one step frees is there for the next one."""
+"""Memory freed by one step is reused by the next."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ print(getrusage(RUSAGE_SELF).ru_minflt - before)
 pytestmark = [
     pytest.mark.skipif(
         platform.libc_ver()[0] != "glibc" or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 1 << 32,
-        reason="about glibc on machines with some memory",
+        reason="needs glibc and 4 GiB of memory",
     ),
     pytest.mark.skipif(
-        bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="without a GIL, Python has an allocator of its own"
+        bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="without a GIL, Python uses another allocator"
     ),
 ]
 
 
 def faults(imported: str, **settings: str) -> int:
-    """Page faults of ten steps, at least a few for each of them where memory comes anew."""
+    """Return the page faults of ten steps: some for each step unless memory is reused."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run(
         [sys.executable, "-c", STEPS.format(imported=imported)],
@@ -53,10 +53,10 @@ def faults(imported: str, **settings: str) -> int:
     return int(done.stdout)
 
 
-def test_a_step_takes_no_new_memory() -> None:
-    assert faults("math") > 100, "what this is about"
+def test_steps_reuse_memory_once_retrograd_is_imported() -> None:
+    assert faults("math") > 100, "without retrograd, memory should not be reused"
     assert faults("retrograd") < 20
 
 
-def test_what_the_environment_says_stays() -> None:
+def test_malloc_settings_of_the_environment_are_kept() -> None:
     assert faults("retrograd", MALLOC_TRIM_THRESHOLD_=str(1 << 26), MALLOC_MMAP_THRESHOLD_=str(1 << 25)) > 100

@@ -1,4 +1,4 @@
-"""An interrupt leaves the modes of a thread as they were, wherever it comes."""
+"""A KeyboardInterrupt at any point leaves the modes of the thread unchanged."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def modes() -> dict[str, Any]:
 @pytest.mark.parametrize(
     "run", [plain_backward, double_backward, function, view_written_to, forward_mode, batched, packed, blocks]
 )
-def test_modes_are_as_before(run: Callable[[], None]) -> None:
+def test_interrupts_leave_the_modes_unchanged(run: Callable[[], None]) -> None:
     hooks = rg.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x)
     with hooks if run is packed else rg.enable_grad():
         run()
@@ -91,6 +91,6 @@ def test_modes_are_as_before(run: Callable[[], None]) -> None:
             run, 60, ("run", "pack", "_apply", "_entered", "mapping", "set_grad_enabled", "refresh")
         ):
             interrupted(run, place)
-            # a mode that says too much only costs time
+            # a mode with too many flags set only costs time
             assert modes() == before | {"mode": modes()["mode"]}, name_of(place)
             assert (leaf() * 2).requires_grad, name_of(place)

@@ -1,7 +1,7 @@
-"""Writes to views that depend on how their base lies in memory, and gradients and tangents that lie otherwise.
+"""Writes to views that depend on the layout of their base, with gradients and tangents in another layout.
 
-A reshape is a view of a tensor in one order in memory and a copy of one in another. A gradient is taken apart as its
-base was, so it has to lie as that does.
+Whether a reshape is a view or a copy depends on the layout. The gradient goes through the same steps as the base did,
+so it must have the same layout.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def start(lib: Any) -> Any:
 
 
 @cases
-def test_gradients(write: str, base: str, use: str) -> None:
+def test_gradients_through_writes_to_views_in_any_layout(write: str, base: str, use: str) -> None:
     @parity
     def compare(lib: Any) -> Any:
         f = function(lib, write, base, use)
@@ -72,7 +72,7 @@ def test_gradients(write: str, base: str, use: str) -> None:
 
 
 @cases
-def test_tangents(write: str, base: str, use: str) -> None:
+def test_tangents_through_writes_to_views_in_any_layout(write: str, base: str, use: str) -> None:
     @parity
     def compare(lib: Any) -> Any:
         f, x = function(lib, write, base, use), start(lib)
@@ -83,7 +83,7 @@ def test_tangents(write: str, base: str, use: str) -> None:
 
 
 @cases
-def test_second_derivatives(write: str, base: str, use: str) -> None:
+def test_second_derivatives_through_writes_to_views_in_any_layout(write: str, base: str, use: str) -> None:
     def hessian(outer: str, inner: str) -> Any:
         f = function(rg, write, base, use)
         return getattr(rg.func, outer)(getattr(rg.func, inner)(lambda x: f(x).sin().sum()))(start(rg))
@@ -96,8 +96,8 @@ def test_second_derivatives(write: str, base: str, use: str) -> None:
 
 @pytest.mark.parametrize("in_dims", [0, 1, 2])
 @cases
-def test_samples(write: str, base: str, use: str, in_dims: int) -> None:
-    """Whichever dimension they lie along, the results are those of one after the other."""
+def test_vmap_of_writes_to_views_in_any_layout(write: str, base: str, use: str, in_dims: int) -> None:
+    """Along whichever dimension the samples lie, results are those of a loop over them."""
     f = function(rg, write, base, use)
     both = [f, rg.func.grad(lambda x: f(x).sin().sum()), rg.func.jacfwd(f)]
     samples = [start(rg), -start(rg), start(rg) + 0.1, start(rg) ** 2]

@@ -1,4 +1,4 @@
-"""Saved tensors: hooks that pack them, edges, versions; compared with torch."""
+"""Saved tensors: pack hooks, edges and versions, compared with torch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_hooks_see_and_replace_what_is_saved(lib: Any) -> Any:
+def test_hooks_see_and_replace_saved_tensors(lib: Any) -> Any:
     log: list[Any] = []
 
     def pack(x: Any) -> Any:
@@ -38,7 +34,7 @@ def test_hooks_see_and_replace_what_is_saved(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_nest_and_end(lib: Any) -> Any:
+def test_innermost_saved_tensor_hooks_apply(lib: Any) -> Any:
     log: list[str] = []
 
     def hooks(name: str) -> Any:
@@ -55,7 +51,7 @@ def test_hooks_nest_and_end(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_in_double_backward(lib: Any) -> Any:
+def test_saved_tensor_hooks_in_double_backward(lib: Any) -> Any:
     x = leaf(lib, 0.5, 1.0)
     with lib.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
         y = (x.sin() * x).sum()
@@ -65,7 +61,7 @@ def test_hooks_in_double_backward(lib: Any) -> Any:
 
 
 @parity
-def test_bad_hooks(lib: Any) -> Any:
+def test_wrong_saved_tensor_hooks_are_refused(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
 
     def writes() -> Any:
@@ -88,7 +84,7 @@ def test_bad_hooks(lib: Any) -> Any:
 
 
 @parity
-def test_written_to_after_packing(lib: Any) -> Any:
+def test_write_after_packing_a_copy(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 1
     with lib.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
@@ -98,7 +94,7 @@ def test_written_to_after_packing(lib: Any) -> Any:
 
 
 @parity
-def test_function_saves_through_hooks(lib: Any) -> Any:
+def test_custom_function_saves_through_hooks(lib: Any) -> Any:
     log: list[Any] = []
 
     class Square(lib.autograd.Function):
@@ -122,7 +118,7 @@ def test_function_saves_through_hooks(lib: Any) -> Any:
 
 
 @parity
-def test_gradient_edges(lib: Any) -> Any:
+def test_gradient_edges_as_inputs_and_roots(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
     z = (y * y).sum()
@@ -136,7 +132,7 @@ def test_gradient_edges(lib: Any) -> Any:
 
 
 @parity
-def test_increment_version(lib: Any) -> Any:
+def test_increment_version_invalidates_saved_tensors(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 1
     z = y.exp()
@@ -145,7 +141,7 @@ def test_increment_version(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_that_a_hook_enters_or_leaves_end_with_the_backward(lib: Any) -> Any:
+def test_hooks_entered_or_left_during_backward_end_with_it(lib: Any) -> Any:
     def packed(function: Any) -> list[str]:
         log: list[str] = []
 
@@ -189,7 +185,7 @@ def _called(layer: Any, input: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_what_a_hook_raises_inside_of_a_layer_is_not_about_its_input(name: str) -> None:
+def test_error_of_a_pack_hook_inside_a_layer_is_not_reworded(name: str) -> None:
     class DiskFullError(RuntimeError):
         pass
 
@@ -210,14 +206,14 @@ def test_what_a_hook_raises_inside_of_a_layer_is_not_about_its_input(name: str) 
 
 
 @pytest.mark.parametrize("name", sorted(LAYERS.keys() - {"MaxPool1d"}))
-def test_an_inference_tensor_is_not_a_wrong_input_of_a_layer(name: str) -> None:
+def test_error_about_an_inference_tensor_inside_a_layer_is_not_reworded(name: str) -> None:
     layer, shape = LAYERS[name](rg)
     with rg.inference_mode():
         input = rg.ones(shape)
     assert message(lambda: _called(layer, input)).startswith("Inference tensors cannot be saved for backward")
 
 
-# --- SavedTensor: what a node has saved, by itself --------------------------------------------------------------------
+# --- SavedTensor: one tensor saved by a node --------------------------------------------------------------------------
 
 
 def square(lib: Any) -> Any:
@@ -237,13 +233,13 @@ def square(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_on_what_a_custom_function_saved(lib: Any) -> Any:
+def test_hooks_on_tensors_saved_by_a_custom_function(lib: Any) -> Any:
     log: list[Any] = []
     x = leaf(lib, 1.0, 2.0)
     y = square(lib)(x)
 
     def register(position: int, pack: Any, unpack: Any) -> Any:
-        # asked for anew each time: torch does not survive one that is kept until the graph is freed
+        # fetched anew each time: torch crashes if one is kept until the graph is freed
         return attempt(lambda: y.grad_fn._raw_saved_tensors[position].register_hooks(pack, unpack))
 
     accepted = [
@@ -261,7 +257,7 @@ def test_hooks_on_what_a_custom_function_saved(lib: Any) -> Any:
 
 
 @parity
-def test_a_custom_function_that_saved_nothing(lib: Any) -> Any:
+def test_saved_tensors_of_a_custom_function_that_saved_none(lib: Any) -> Any:
     class Same(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -276,14 +272,14 @@ def test_a_custom_function_that_saved_nothing(lib: Any) -> Any:
 
 
 @parity
-def test_hooks_that_cannot_be_called(lib: Any) -> Any:
+def test_hooks_of_a_saved_tensor_must_be_callable(lib: Any) -> Any:
     def attempts(saved: Any) -> list[Any]:
         return [
             attempt(lambda: saved().register_hooks(1, 2)),
             attempt(lambda: saved().register_hooks(lambda t: t, 1)),
             attempt(lambda: saved().register_hooks(lambda t: t, None)),
             attempt(lambda: saved().register_hooks(lambda t: t)),
-            saved().register_hooks(lambda t: t, lambda t: t),  # nothing was registered before
+            saved().register_hooks(lambda t: t, lambda t: t),  # the refused hooks were not registered
         ]
 
     x = leaf(lib, 1.0)
@@ -292,7 +288,7 @@ def test_hooks_that_cannot_be_called(lib: Any) -> Any:
 
 
 @parity
-def test_no_saved_tensor_without_a_node(lib: Any) -> Any:
+def test_saved_tensor_cannot_be_constructed(lib: Any) -> Any:
     return attempt(lib.autograd.SavedTensor)
 
 
@@ -308,7 +304,7 @@ def test_no_saved_tensor_without_a_node(lib: Any) -> Any:
     ],
     ids=["the same", "detached", "detached later", "a copy", "no hooks"],
 )
-def test_a_write_to_what_was_unpacked_is_noticed(hooks: Any, leaf_itself: bool) -> None:
+def test_write_to_an_unpacked_tensor_is_noticed(hooks: Any, leaf_itself: bool) -> None:
     def program(lib: Any) -> Any:
         class Sine(lib.autograd.Function):
             @staticmethod
@@ -335,7 +331,7 @@ def test_a_write_to_what_was_unpacked_is_noticed(hooks: Any, leaf_itself: bool) 
 
 
 @parity
-def test_a_constant_that_is_unpacked_is_the_tensor_that_the_hook_returned(lib: Any) -> Any:
+def test_unpacked_constant_is_the_tensor_the_hook_returned(lib: Any) -> Any:
     report: list[Any] = []
 
     class Scale(lib.autograd.Function):
@@ -390,7 +386,7 @@ def test_saved_indices_masks_and_weights_are_tensors(lib: Any) -> Any:
 
 
 @parity
-def test_saved_indices_that_hooks_have_packed(lib: Any) -> Any:
+def test_saved_indices_packed_by_hooks(lib: Any) -> Any:
     x, index = lib.ones(2, 3, requires_grad=True), lib.tensor([[0, 2], [1, 1]])
     with lib.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), lib.tensor):
         node = x.gather(1, index).grad_fn
@@ -398,7 +394,7 @@ def test_saved_indices_that_hooks_have_packed(lib: Any) -> Any:
 
 
 @parity
-def test_a_leaf_is_what_it_has_become_since_it_was_saved(lib: Any) -> Any:
+def test_saved_leaf_has_its_current_requires_grad(lib: Any) -> Any:
     class Times(lib.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Intermediate results of a thread: where they lie, and how many places are remembered."""
+"""Scratch memory for the intermediate results of a thread: its reuse and its limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from retrograd.core import blas, scratch
 
 
-def test_vectors_of_one_length_are_the_same_again_and_apart() -> None:
+def test_scratch_vectors_are_reused_and_do_not_overlap() -> None:
     like = np.ones(100, np.float32)
     first, second = scratch.scratch_vectors(2, like)
     assert not np.may_share_memory(first, second)
@@ -16,7 +16,7 @@ def test_vectors_of_one_length_are_the_same_again_and_apart() -> None:
     assert scratch.scratch_vectors(2, like)[0] is first
 
 
-def test_no_more_places_are_remembered_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_keeps_at_most_a_fixed_number_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "MOST", 5)
     scratch._scratch.beginnings.clear()
     known = len(blas._known)

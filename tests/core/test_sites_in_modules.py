@@ -1,4 +1,4 @@
-"""Where operations inside of modules were called: the short way that modules take note of agrees with the frames."""
+"""Call sites of operations inside modules: the notes that modules make agree with the stack frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd import nn
 from retrograd.core import sites, state
 from retrograd.nn import functional as F
 
-_alive: list[nn.Module] = []  # nodes know their modules only as long as these live
+_alive: list[nn.Module] = []  # nodes hold their modules by weak references
 
 
 def kept(module: nn.Module) -> Any:
@@ -23,7 +23,7 @@ def kept(module: nn.Module) -> Any:
 
 
 def noted(program: Callable[[], rg.Tensor]) -> list[tuple[Any, ...]]:
-    """Of every node in the graph of a program's result: its name, its line and columns, and its module's class."""
+    """Return the name, call site and module class of every node in the graph of a program's result."""
 
     def nodes(root: Any) -> Iterator[Any]:
         seen, stack = set(), [root]
@@ -45,18 +45,18 @@ def noted(program: Callable[[], rg.Tensor]) -> list[tuple[Any, ...]]:
 
 
 def entered_without_notes(module: Any) -> Any:
-    """As ``enter_module``, but whatever is asked later goes through the frames."""
+    """Replace ``enter_module`` so that every later question is answered from the frames."""
     outer = state.local.within
     state.local.within = sites.Within(sites.Trace(None, None, weakref.ref(module)))
     return outer
 
 
 def by_hand(x: rg.Tensor) -> rg.Tensor:
-    return F.softplus(x) + F.normalize(x, dim=-1)  # made of several operations
+    return F.softplus(x) + F.normalize(x, dim=-1)  # composed of several operations
 
 
 class Mixed(nn.Module):
-    """Layers, functions and operations, one of its layers in two places."""
+    """Uses layers, functions and operations, and one layer twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Mixed(nn.Module):
 
 
 class Own(nn.Linear):
-    """A layer of ours with a user's forward around it."""
+    """A layer of the library with a user's forward around it."""
 
     def forward(self, input: rg.Tensor) -> rg.Tensor:
         return super().forward(input.sin()).cos()
@@ -129,7 +129,7 @@ PROGRAMS: dict[str, Callable[[], rg.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_short_way_agrees_with_the_frames(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sites_noted_by_modules_agree_with_the_frames(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice() -> rg.Tensor:
         return PROGRAMS[name]().sum() + PROGRAMS[name]().sum()
 
@@ -143,7 +143,7 @@ def test_the_short_way_agrees_with_the_frames(name: str, monkeypatch: pytest.Mon
     assert found == expected
 
 
-def test_nothing_is_left_behind() -> None:
+def test_notes_of_a_module_are_dropped_with_it() -> None:
     net = Mixed()
     with rg.anomaly.watch():
         net(rg.ones(3, 4)).sum().backward()
@@ -155,7 +155,7 @@ def test_nothing_is_left_behind() -> None:
     assert not identities & set(sites._latest)
 
 
-def test_one_module_in_several_threads() -> None:
+def test_sites_of_one_module_called_in_several_threads() -> None:
     layer = nn.Linear(4, 4)
     lines: dict[int, set[Any]] = {}
 

@@ -1,4 +1,4 @@
-"""What follows for a view when its storage is written to, and what may not be written to; compared with torch."""
+"""What writes mean for the views of a storage, and which writes are forbidden; compared with torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from tests.core.test_views_and_inplace import leaf
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, leaf, message, parity
 
 
 def matrix(lib: Any) -> Any:
@@ -42,7 +41,7 @@ LOST = {
 
 @pytest.mark.parametrize("make", LOST.values(), ids=LOST)
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_view_that_cannot_be_regenerated_is_not_used_after_a_write(make: Any, recorded: bool) -> None:
+def test_multi_output_and_custom_views_are_unusable_after_a_write_to_their_base(make: Any, recorded: bool) -> None:
     @parity
     def program(lib: Any) -> Any:
         x = leaf(lib, 1.0, 2.0, 3.0)
@@ -58,7 +57,7 @@ def test_a_view_that_cannot_be_regenerated_is_not_used_after_a_write(make: Any, 
     program()
 
 
-def test_the_message_of_a_lost_view_is_torchs() -> None:
+def test_error_about_an_unusable_view_is_worded_as_in_torch() -> None:
     y = leaf(rg, 1.0, 2.0) * 2
     view = y.unbind(0)[1]
     y.mul_(3)
@@ -77,7 +76,7 @@ def test_the_message_of_a_lost_view_is_torchs() -> None:
 
 
 @parity
-def test_a_stale_view_keeps_its_history_when_it_is_first_used_without_recording(lib: Any) -> Any:
+def test_stale_view_first_used_under_no_grad_keeps_its_history(lib: Any) -> Any:
     x = matrix(lib)
     view = x.view(3, 2)
     with lib.no_grad():
@@ -88,7 +87,7 @@ def test_a_stale_view_keeps_its_history_when_it_is_first_used_without_recording(
 
 
 @parity
-def test_augmented_assignment_to_a_part_of_a_view_without_recording(lib: Any) -> Any:
+def test_augmented_assignment_to_a_part_of_a_view_under_no_grad(lib: Any) -> Any:
     x = matrix(lib)
     view = x.view(3, 2)
     with lib.no_grad():
@@ -98,7 +97,7 @@ def test_augmented_assignment_to_a_part_of_a_view_without_recording(lib: Any) ->
 
 
 @parity
-def test_retained_gradients_follow_views(lib: Any) -> Any:
+def test_retained_gradient_of_a_view_after_writes(lib: Any) -> Any:
     report = []
     for write in (lambda y, v: y.mul_(3), lambda y, v: v.mul_(3), lambda y, v: y[1:].exp_()):
         x = matrix(lib)
@@ -113,11 +112,11 @@ def test_retained_gradients_follow_views(lib: Any) -> Any:
     return report
 
 
-# --- parts that are no views --------------------------------------------------------------------------------------
+# --- parts that are not views -------------------------------------------------------------------------------------
 
 
 @parity
-def test_parts_that_may_be_written_to(lib: Any) -> Any:
+def test_parts_made_by_unsafe_split_can_be_overwritten(lib: Any) -> Any:
     report = []
     for cut in (
         lambda y: y.unsafe_chunk(2),
@@ -141,7 +140,7 @@ def test_parts_that_may_be_written_to(lib: Any) -> Any:
 
 
 @parity
-def test_views_of_a_base_whose_dimensions_change(lib: Any) -> Any:
+def test_views_after_their_base_is_transposed_or_unsqueezed_in_place(lib: Any) -> Any:
     report = []
     weights = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64)
     for change in (lambda y: y.t_(), lambda y: y.unsqueeze_(0), lambda y: y.t_().unsqueeze_(1).transpose_(0, 2)):
@@ -158,15 +157,15 @@ def test_views_of_a_base_whose_dimensions_change(lib: Any) -> Any:
 
 
 @parity
-def test_views_of_a_base_whose_strides_change(lib: Any) -> Any:
+def test_views_after_as_strided_on_their_base(lib: Any) -> Any:
     report = []
     weights = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64)
     writes = (lambda y, v: None, lambda y, v: y.t().mul_(2), lambda y, v: v.mul_(weights), lambda y, v: v.exp_())
     for size, stride, offset, several in (
         ((2, 3), (3, 1), None, writes),
         ((3, 2), (1, 3), 0, writes),
-        ((2, 2), (2, 1), 0, writes[:2]),  # without all elements of its views: a write to those has no derivative
-        ((2, 2), (1, 1), 0, writes[:1]),  # with one element at two places
+        ((2, 2), (2, 1), 0, writes[:2]),  # misses elements of the views, so a write to those has no derivative
+        ((2, 2), (1, 1), 0, writes[:1]),  # one element appears twice
     ):
         for write in several:
             x = matrix(lib)
@@ -181,8 +180,8 @@ def test_views_of_a_base_whose_strides_change(lib: Any) -> Any:
 
 
 @parity
-def test_elements_that_share_their_memory(lib: Any) -> Any:
-    """What arrives at a place in the storage is shared out, also in the second derivative."""
+def test_gradients_of_overlapping_as_strided_views(lib: Any) -> Any:
+    """The gradient of a place in memory is divided among the elements there, also in the second derivative."""
     report = []
     for size, stride in (((2, 2), (1, 1)), ((2, 2, 2), (2, 1, 1)), ((3, 2), (0, 1)), ((4,), (0,))):
         x = (lib.arange(6, dtype=lib.float64) + 1).requires_grad_()
@@ -196,7 +195,7 @@ def test_elements_that_share_their_memory(lib: Any) -> Any:
 
 
 @parity
-def test_strides_of_views_change(lib: Any) -> Any:
+def test_as_strided_in_place_on_a_view(lib: Any) -> Any:
     x = matrix(lib)
     y = x * 1
     view = y.t()
@@ -208,7 +207,7 @@ def test_strides_of_views_change(lib: Any) -> Any:
 
 
 @parity
-def test_strides_cannot_be_changed(lib: Any) -> Any:
+def test_as_strided_in_place_refuses_wrong_arguments(lib: Any) -> Any:
     x = lib.ones(6)
     return [
         attempt(lambda: matrix(lib).as_strided_((2,), (1,))),
@@ -222,8 +221,8 @@ def test_strides_cannot_be_changed(lib: Any) -> Any:
     ]
 
 
-def test_strides_of_every_sample() -> None:
-    """torch has no rule for it, and returns the samples as they were."""
+def test_vmap_of_as_strided_in_place() -> None:
+    """torch has no rule for it and returns the samples unchanged."""
     x = rg.arange(6.0).view(2, 3)
     assert rg.vmap(lambda x: x.clone().as_strided_((2,), (2,)))(x).tolist() == [[0.0, 2.0], [3.0, 5.0]]
     got = rg.vmap(rg.func.grad(lambda x: (x**2).as_strided_((2, 2), (1, 1)).prod()))(x + 1)
@@ -232,7 +231,7 @@ def test_strides_of_every_sample() -> None:
 
 
 @parity
-def test_dimensions_of_views_change(lib: Any) -> Any:
+def test_dimensions_of_a_view_changed_in_place(lib: Any) -> Any:
     x = matrix(lib)
     y = x * 1
     view = y.t()
@@ -247,7 +246,7 @@ def test_dimensions_of_views_change(lib: Any) -> Any:
 
 
 @parity
-def test_dimensions_of_expanded_tensors_change(lib: Any) -> Any:
+def test_dimensions_of_an_expanded_tensor_changed_in_place(lib: Any) -> Any:
     x = lib.ones(3).expand(2, 3)
     return [attempt(lambda: tuple(x.t_().shape)), attempt(lambda: tuple(x.unsqueeze_(0).shape)), attempt(x.exp_)]
 
@@ -256,7 +255,7 @@ def test_dimensions_of_expanded_tensors_change(lib: Any) -> Any:
 
 
 @parity
-def test_strided_view_of_a_base_that_does_not_lie_row_by_row(lib: Any) -> Any:
+def test_writes_to_as_strided_of_a_transposed_base(lib: Any) -> Any:
     report = []
     for transposed in (False, True):
         x = matrix(lib)
@@ -273,7 +272,7 @@ def test_strided_view_of_a_base_that_does_not_lie_row_by_row(lib: Any) -> Any:
 
 
 @parity
-def test_strided_views_of_other_dtypes_and_their_place(lib: Any) -> Any:
+def test_as_strided_of_views_with_another_dtype_or_offset(lib: Any) -> Any:
     z = lib.tensor([1 + 2j, 3 + 4j])
     x = lib.arange(6.0)
     part = x.as_strided((2, 2), (2, 1), 1)
@@ -288,7 +287,7 @@ def test_strided_views_of_other_dtypes_and_their_place(lib: Any) -> Any:
 
 
 @parity
-def test_a_view_of_a_scalar_is_written_to(lib: Any) -> Any:
+def test_write_to_a_view_of_a_scalar(lib: Any) -> Any:
     x = lib.tensor(3.0, requires_grad=True)
     y = x * 2
     y.view(-1).mul_(3)
@@ -297,7 +296,7 @@ def test_a_view_of_a_scalar_is_written_to(lib: Any) -> Any:
 
 
 @parity
-def test_another_dtype_is_no_view_but_shares_versions(lib: Any) -> Any:
+def test_view_as_another_dtype_is_not_differentiable_but_shares_versions(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     bits = x.view(lib.int64)
     report = [bits._is_view(), bits.requires_grad]
@@ -310,7 +309,7 @@ def test_another_dtype_is_no_view_but_shares_versions(lib: Any) -> Any:
 
 
 @parity
-def test_views_of_leaves(lib: Any) -> Any:
+def test_writes_to_views_of_leaves_are_refused(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0, 3.0)
     base = lib.ones(4, dtype=lib.float64)
     view = base[:2]
@@ -328,7 +327,7 @@ def test_views_of_leaves(lib: Any) -> Any:
     ]
 
 
-def test_which_rule_forbids_a_write() -> None:
+def test_error_says_which_rule_forbids_a_write() -> None:
     x = leaf(rg, 1.0, 2.0, 3.0)
     with rg.no_grad():
         quiet = x[0:2]
@@ -350,7 +349,7 @@ def test_which_rule_forbids_a_write() -> None:
 
 
 @parity
-def test_integers_get_no_history(lib: Any) -> Any:
+def test_differentiable_writes_to_integers_get_no_history(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     counts = lib.zeros(2, dtype=lib.int64)
     counts[0] = x[1]
@@ -359,7 +358,7 @@ def test_integers_get_no_history(lib: Any) -> Any:
 
 
 @parity
-def test_numbers_that_do_not_fit(lib: Any) -> Any:
+def test_assigning_numbers_that_do_not_fit_the_dtype(lib: Any) -> Any:
     report = []
     for dtype, value in (
         ("int8", 300), ("int8", float("nan")), ("uint8", -1), ("uint8", 256), ("float32", 1e60), ("float32", 1j),

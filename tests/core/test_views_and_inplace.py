@@ -11,15 +11,11 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
-
-
-def leaf(lib: Any, *values: Any) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+from tests.parity import attempt, leaf, message, parity
 
 
 @parity
-def test_write_to_view_reaches_base_gradient(lib: Any) -> Any:
+def test_write_to_a_view_reaches_the_gradient_of_its_base(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0, 3.0)
     base = x * 1
     base[0].mul_(5)
@@ -28,7 +24,7 @@ def test_write_to_view_reaches_base_gradient(lib: Any) -> Any:
 
 
 @parity
-def test_write_to_base_reaches_earlier_view(lib: Any) -> Any:
+def test_write_to_the_base_reaches_an_earlier_view(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0, 3.0)
     base = x * 1
     view = base[1:]
@@ -49,7 +45,7 @@ def test_stale_sibling_view_is_regenerated(lib: Any) -> Any:
 
 
 @parity
-def test_view_of_view(lib: Any) -> Any:
+def test_writes_to_a_view_of_a_view(lib: Any) -> Any:
     x = lib.ones(3, 4, dtype=lib.float64, requires_grad=True)
     base = x * 2
     view = base.t()[1:3].reshape(2, 3)
@@ -60,7 +56,7 @@ def test_view_of_view(lib: Any) -> Any:
 
 
 @parity
-def test_chain_of_writes(lib: Any) -> Any:
+def test_chain_of_indexed_writes(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0, 3.0, 4.0)
     y = x.clone()
     y[0] = y[1].clone() * x[2]
@@ -72,7 +68,7 @@ def test_chain_of_writes(lib: Any) -> Any:
 
 
 @parity
-def test_view_of_a_base_that_needs_no_gradient(lib: Any) -> Any:
+def test_differentiable_writes_to_a_constant_base(lib: Any) -> Any:
     w = leaf(lib, 2.0, 3.0)
     base = lib.zeros(4, dtype=lib.float64)
     before = base.requires_grad
@@ -83,7 +79,7 @@ def test_view_of_a_base_that_needs_no_gradient(lib: Any) -> Any:
 
 
 @parity
-def test_double_backward_through_write(lib: Any) -> Any:
+def test_double_backward_through_a_write_to_a_view(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0, 3.0)
     base = x * x
     base[1:].mul_(x[:2])
@@ -136,7 +132,7 @@ def test_double_backward_through_a_write_that_saves_its_result(lib: Any) -> Any:
 
 
 @parity
-def test_versions(lib: Any) -> Any:
+def test_which_writes_increase_the_version(lib: Any) -> Any:
     x = lib.ones(4)
     report = [x._version]
     view = x[1:]
@@ -156,7 +152,7 @@ def test_versions(lib: Any) -> Any:
 
 
 @parity
-def test_saved_tensor_written_to(lib: Any) -> Any:
+def test_writing_to_a_saved_result_is_noticed(lib: Any) -> Any:
     report = []
     for write in (lambda y: y.add_(1), lambda y: y[0].fill_(3), lambda y: y.detach().add_(1), lambda y: y.data.add_(1)):
         x = leaf(lib, 1.0, 2.0)
@@ -169,7 +165,7 @@ def test_saved_tensor_written_to(lib: Any) -> Any:
 
 
 @parity
-def test_mul_saves_only_what_it_needs(lib: Any) -> Any:
+def test_mul_saves_only_the_operands_it_needs(lib: Any) -> Any:
     report = []
     for which in range(2):
         x = leaf(lib, 1.0, 2.0)
@@ -182,7 +178,7 @@ def test_mul_saves_only_what_it_needs(lib: Any) -> Any:
 
 
 @parity
-def test_results_that_may_be_written_to(lib: Any) -> Any:
+def test_results_that_their_rule_does_not_need_may_be_overwritten(lib: Any) -> Any:
     report = []
     for function in (
         lambda x: lib.nn.functional.relu6(x),
@@ -201,7 +197,7 @@ def test_results_that_may_be_written_to(lib: Any) -> Any:
 
 
 @parity
-def test_inplace_forms_keep_what_their_rule_needs(lib: Any) -> Any:
+def test_in_place_forms_keep_the_values_their_rule_needs(lib: Any) -> Any:
     report = []
     for name in ("sin_", "exp_", "sqrt_", "tanh_", "reciprocal_", "neg_", "square_", "abs_"):
         x = leaf(lib, 0.5, 2.0)
@@ -261,7 +257,7 @@ def test_forbidden_writes(lib: Any) -> Any:
     ]
 
 
-def test_messages_are_torchs() -> None:
+def test_errors_about_writes_are_worded_as_in_torch() -> None:
     x = leaf(rg, 1.0, 2.0)
     assert message(lambda: x.mul_(2)).startswith(
         "a leaf Variable that requires grad is being used in an in-place operation."
@@ -279,7 +275,7 @@ def test_messages_are_torchs() -> None:
 
 
 @parity
-def test_second_backward_where_nothing_was_saved(lib: Any) -> Any:
+def test_second_backward_works_if_nothing_was_saved(lib: Any) -> Any:
     report = []
     for function in (
         lambda x: x + 1,
@@ -302,7 +298,7 @@ def test_second_backward_where_nothing_was_saved(lib: Any) -> Any:
 
 
 @parity
-def test_retains_grad_follows_the_tensor(lib: Any) -> Any:
+def test_retain_grad_follows_the_tensor_through_a_write(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
     y.retain_grad()
@@ -312,7 +308,7 @@ def test_retains_grad_follows_the_tensor(lib: Any) -> Any:
 
 
 @parity
-def test_a_view_follows_its_base_that_was_made_a_leaf_and_written_to(lib: Any) -> Any:
+def test_views_of_a_base_made_a_leaf_and_then_overwritten(lib: Any) -> Any:
     w = lib.zeros(4, dtype=lib.float64)
     first, rest = w[:1], w[1:].view(3, 1)
     w.requires_grad_()
@@ -329,18 +325,18 @@ def test_a_view_follows_its_base_that_was_made_a_leaf_and_written_to(lib: Any) -
 
 
 @parity
-def test_a_view_follows_its_base_that_was_written_to_and_then_made_a_leaf(lib: Any) -> Any:
+def test_views_of_a_base_overwritten_and_then_made_a_leaf(lib: Any) -> Any:
     w = lib.zeros(4, dtype=lib.float64)
     first, rest = w[:1], w[1:]
     w.fill_(3)
-    report = [first.requires_grad]  # a look in between changes nothing
+    report = [first.requires_grad]  # reading it here changes nothing
     w.requires_grad_()
     (first * rest.sum()).sum().backward()
     return [*report, first.requires_grad, rest.requires_grad, w.grad]
 
 
 @parity
-def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any:
+def test_reading_grad_of_a_non_leaf_warns(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
     retained = y.view(2, 1)
@@ -354,7 +350,7 @@ def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any
 
 
 @parity
-def test_hook_stays_with_the_value_it_was_set_on(lib: Any) -> Any:
+def test_hook_stays_with_the_value_it_was_registered_on(lib: Any) -> Any:
     seen: list[Any] = []
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
@@ -366,7 +362,7 @@ def test_hook_stays_with_the_value_it_was_set_on(lib: Any) -> Any:
 
 
 @parity
-def test_leaf_becomes_non_leaf(lib: Any) -> Any:
+def test_leaf_becomes_a_non_leaf_by_a_differentiable_write(lib: Any) -> Any:
     w = leaf(lib, 2.0, 3.0)
     y = lib.ones(2, dtype=lib.float64)
     y.mul_(w)
@@ -376,7 +372,7 @@ def test_leaf_becomes_non_leaf(lib: Any) -> Any:
 
 
 @parity
-def test_detach_and_data(lib: Any) -> Any:
+def test_detach_and_assigning_data(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 2
     d = y.detach()
@@ -389,7 +385,7 @@ def test_detach_and_data(lib: Any) -> Any:
 
 
 @parity
-def test_requires_grad_view_of_no_grad_base(lib: Any) -> Any:
+def test_view_of_a_constant_base_can_become_a_leaf(lib: Any) -> Any:
     base = lib.ones(4, dtype=lib.float64)
     view = base[:2]
     view.requires_grad_()
@@ -398,7 +394,7 @@ def test_requires_grad_view_of_no_grad_base(lib: Any) -> Any:
 
 
 @parity
-def test_inference_mode(lib: Any) -> Any:
+def test_tensors_made_in_inference_mode(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     with lib.inference_mode():
         y = x * 2
@@ -416,7 +412,7 @@ def test_inference_mode(lib: Any) -> Any:
     ]
 
 
-def test_a_node_does_not_keep_its_result_alive() -> None:
+def test_node_does_not_keep_its_result_alive() -> None:
     gc.collect()
     gc.disable()
     try:
@@ -434,7 +430,7 @@ def test_a_node_does_not_keep_its_result_alive() -> None:
         gc.enable()
 
 
-def test_views_and_writes_leave_no_cycles() -> None:
+def test_views_and_writes_make_no_reference_cycles() -> None:
     gc.collect()
     gc.disable()
     try:
@@ -462,14 +458,14 @@ def test_failed_write_changes_nothing() -> None:
 
 
 @parity
-def test_an_operand_is_not_resized_as_out(lib: Any) -> Any:
+def test_operand_used_as_out_is_not_resized(lib: Any) -> Any:
     x, column = lib.ones(3), lib.ones(3, 1)
     report = [attempt(lambda: lib.mul(x, column, out=x)), attempt(lambda: lib.add(x, column, out=column)), x, column]
     return [*report, lib.mul(x, 2, out=x), x._version]
 
 
 @parity
-def test_flag_of_a_view_that_lost_its_history(lib: Any) -> Any:
+def test_requires_grad_of_an_unusable_view(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     part = x.unbind()[0]
     with lib.no_grad():
@@ -477,8 +473,8 @@ def test_flag_of_a_view_that_lost_its_history(lib: Any) -> Any:
     return [part.requires_grad_().requires_grad, attempt(lambda: part.requires_grad_(False)), part.requires_grad]
 
 
-def test_a_step_that_is_written_beside_the_one_it_was_computed_from() -> None:
-    """The loop of an integrator: the advice is about the part, and it helps."""
+def test_error_about_overwriting_a_part_suggests_clone() -> None:
+    """In the loop of an integrator, which writes each step beside the previous one; the advice works."""
 
     def integrated(read: Callable[[Any], Any]) -> tuple[Any, Any]:
         rate = rg.tensor(0.5, requires_grad=True)
@@ -501,7 +497,7 @@ def test_a_step_that_is_written_beside_the_one_it_was_computed_from() -> None:
 
 
 @parity
-def test_comparisons_in_place_pass_no_gradient_on(library: Any) -> Any:
+def test_in_place_comparisons_block_the_gradient(library: Any) -> Any:
     report = []
     for part in (slice(None), slice(1)):
         for create_graph in (False, True):

@@ -1,4 +1,4 @@
-"""Transforms of transforms of functions that pick and place: the gradient of what vmap makes of gradients."""
+"""Gradients of vmapped gradients, for functions that gather, scatter and otherwise move elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, W, V = (rg.tensor(RNG.normal(size=shape)) for shape in ((3, 4), (4, 4), (4, 4
 ROW = rg.tensor([[0, 1, 2, 0]])
 CLASSES = rg.tensor([1, 0, 3])
 
-# functions of a square matrix, by way of a product, whose gradient may lie in columns
+# functions of a square matrix through a product, whose gradient may be in column-major order
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "scatter_add": lambda w: X.scatter_add(0, ROW, (X @ w)[:1]),
     "scatter": lambda w: X.scatter(0, ROW, (X @ w)[:1]),
@@ -46,8 +46,8 @@ def gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_of_batches_of_gradients(name: str, dim: int) -> None:
-    """They are the gradients of the same gradients made one by one."""
+def test_gradient_of_vmapped_gradients(name: str, dim: int) -> None:
+    """It equals the gradient through gradients computed one by one."""
     one = gradient(FUNCTIONS[name])
 
     def batched(w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tangents of tangents, differentiated by the directions they go in: what reverse mode alone gives."""
+"""Nested tangents differentiated with respect to their directions, compared with reverse mode alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = rg.tensor([1.0, 0.5, -2.0], dtype=rg.float64)
 W = rg.tensor([0.4, 1.0, 0.25], dtype=rg.float64)
 EYE = rg.eye(3, dtype=rg.float64)
 
-# most of them have tangents that come from a rule transposed in a backward of its own
+# the tangents of most of these come from transposing a rule in a nested backward
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "prod": lambda x: x * x.prod(),
     "cumprod": lambda x: x.cumprod(0),
@@ -52,7 +52,7 @@ def square(tensor: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_they_can_be_differentiated_by_their_directions(name: str) -> None:
+def test_nested_tangents_are_differentiable_in_their_direction(name: str) -> None:
     function = FUNCTIONS[name]
 
     def by_reverse_mode(v: Any) -> Any:
@@ -67,6 +67,6 @@ def test_they_can_be_differentiated_by_their_directions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_no_history_is_left_where_nobody_asked_for_one(name: str) -> None:
+def test_nested_tangents_leave_no_history(name: str) -> None:
     for function in FUNCTIONS.values():
         assert not NESTED[name](function, V).requires_grad

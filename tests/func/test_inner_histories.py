@@ -1,4 +1,4 @@
-"""What a transform inside of forward mode hands out: its tangents lead no further than its values do."""
+"""Transforms inside forward mode: which values and tangents they return require grad."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cube(x: Any) -> Any:
     return x**3
 
 
-# what a function that is differentiated in forward mode gets from a transform inside of it
+# functions, to be differentiated in forward mode, that use a transform
 INNER: dict[str, Callable[[Any, Any], Any]] = {
     "grad_and_value": lambda lib, x: lib.func.grad_and_value(lambda x: cube(x).sum())(x),
     "grad, aux": lambda lib, x: lib.func.grad(lambda x: (cube(x).sum(), x.exp()), has_aux=True)(x),
@@ -36,7 +36,7 @@ def requires(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", INNER)
-def test_values_and_tangents_have_a_history_only_if_something_outside_asked_for_one(name: str) -> None:
+def test_values_and_tangents_require_grad_only_if_an_outer_tensor_does(name: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         found = []
@@ -50,7 +50,7 @@ def test_values_and_tangents_have_a_history_only_if_something_outside_asked_for_
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_no_history_is_left_at_any_depth(name: str) -> None:
+def test_nested_forward_mode_leaves_no_history(name: str) -> None:
     x, v = rg.tensor(X), rg.tensor(V)
 
     def inner(x: Any) -> Any:
@@ -77,8 +77,8 @@ DIRECTED: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", DIRECTED)
-def test_the_tangent_of_a_gradient_can_be_differentiated_by_its_direction(name: str) -> None:
-    # with the gradient itself there is nothing to be differentiated outside
+def test_tangent_of_a_gradient_is_differentiable_in_its_direction(name: str) -> None:
+    # the gradient itself is not differentiated further
     @parity
     def program(lib: Any) -> Any:
         x, v, batch = lib.tensor(X), lib.tensor(V), lib.tensor([V, X])
@@ -97,7 +97,7 @@ def test_the_tangent_of_a_gradient_can_be_differentiated_by_its_direction(name: 
     program()
 
 
-def test_a_tangent_leads_to_what_the_direction_was_made_of() -> None:
+def test_tangent_is_differentiable_in_the_tensors_behind_its_direction() -> None:
     v = rg.tensor(V, requires_grad=True)
     x = rg.tensor(X)
     _, tangent = rg.func.jvp(lambda x: rg.func.vjp(cube, x)[0], (x,), (v * 2,))

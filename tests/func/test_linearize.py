@@ -1,4 +1,4 @@
-"""The linear function that linearize returns: for every tangent what jvp gives, which runs the function each time."""
+"""The linear function that linearize returns gives what jvp gives, without running the function again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def written(lib: Any, x: Any) -> Any:
 
 def of_a_function(lib: Any, x: Any) -> Any:
     class Sine(lib.autograd.Function):  # type: ignore[misc]
-        """Its tangents are not what its gradients say, so that it is seen which of them are asked for."""
+        """Its backward contradicts its jvp, so that it shows which one is used."""
 
         @staticmethod
         def forward(x: Any) -> Any:
@@ -80,7 +80,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_it_is_what_jvp_gives(name: str) -> None:
+def test_linearize_gives_what_jvp_gives(name: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         x, f = lib.tensor(X, dtype=lib.float64), lambda x: FUNCTIONS[name](lib, x)
@@ -93,7 +93,7 @@ def test_it_is_what_jvp_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_it_is_linear_in_the_tangent_for_vmap_and_derivatives(name: str) -> None:
+def test_linearized_function_under_vmap_jvp_and_grad(name: str) -> None:
     x, directions = rg.tensor(X, dtype=rg.float64), rg.tensor(U, dtype=rg.float64)
     _, push = rg.func.linearize(lambda x: FUNCTIONS[name](rg, x), x)
     whole = rg.vmap(push)(directions)
@@ -110,7 +110,7 @@ def total(tree: Any) -> Any:
     return sum(total(part) for part in (tree.values() if isinstance(tree, dict) else tree))
 
 
-def test_it_can_be_differentiated_by_the_primal() -> None:
+def test_linearize_is_differentiable_in_the_primal() -> None:
     x, v = rg.tensor(X, dtype=rg.float64, requires_grad=True), rg.tensor(V, dtype=rg.float64)
     output, push = rg.func.linearize(lambda x: x**3, x)
     assert output.requires_grad
@@ -120,7 +120,7 @@ def test_it_can_be_differentiated_by_the_primal() -> None:
     rg.testing.assert_close(inner, found)
 
 
-def test_writing_to_an_argument_writes_to_the_primal_as_jvp_does() -> None:
+def test_linearize_of_a_function_that_writes_to_its_argument() -> None:
     def doubled(x: Any) -> Any:
         return x.mul_(2)
 

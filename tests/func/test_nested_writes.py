@@ -1,4 +1,4 @@
-"""Writes in place inside of transforms: to arguments, and to tensors whose tangents are the same for all samples."""
+"""In-place writes inside transforms: to arguments, and to tensors whose tangents all samples share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ WRITES = {
 
 @pytest.mark.parametrize("transform", ["grad", "vjp", "jacrev"])
 @pytest.mark.parametrize("name", WRITES)
-def test_an_argument_to_differentiate_by_cannot_be_written_to(name: str, transform: str) -> None:
-    """Else the gradient would be that of the new value, and the caller's tensor a different one."""
+def test_writing_to_a_differentiated_argument_is_refused(name: str, transform: str) -> None:
+    """Otherwise the gradient would be at the new value, and the caller's tensor would change."""
 
     def program(lib: Any) -> Any:
         x = lib.tensor(M)
@@ -44,7 +44,7 @@ def test_an_argument_to_differentiate_by_cannot_be_written_to(name: str, transfo
 
 
 @parity
-def test_an_argument_may_be_written_to_where_nothing_is_recorded(lib: Any) -> Any:
+def test_differentiated_argument_can_be_overwritten_under_no_grad(lib: Any) -> Any:
     x = lib.tensor(M)
 
     def f(x: Any) -> Any:
@@ -56,7 +56,7 @@ def test_an_argument_may_be_written_to_where_nothing_is_recorded(lib: Any) -> An
 
 
 @parity
-def test_copies_and_other_arguments_may_be_written_to(lib: Any) -> Any:
+def test_copies_and_other_arguments_can_be_overwritten(lib: Any) -> Any:
     def f(x: Any, y: Any) -> Any:
         y[0].mul_(x[0])
         return (x.clone().mul_(y) ** 2).sum()
@@ -66,12 +66,12 @@ def test_copies_and_other_arguments_may_be_written_to(lib: Any) -> Any:
 
 
 @parity
-def test_forward_mode_writes_to_arguments(lib: Any) -> Any:
+def test_jvp_of_a_function_that_writes_to_its_argument(lib: Any) -> Any:
     x = lib.tensor(M)
     return [lib.func.jvp(lambda x: x.mul_(3) ** 2, (x,), (lib.ones_like(x),)), x]
 
 
-# --- tangents without room for every sample ---------------------------------------------------------------------------
+# --- tangents shared by all samples -----------------------------------------------------------------------------------
 
 
 def to_view(lib: Any, x: Any, y: Any) -> Any:
@@ -99,8 +99,8 @@ FUNCTIONS = [to_view, to_view_seen_before, to_new_tensor]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_writing_what_differs_to_a_tensor_whose_tangents_do_not(function: Any) -> None:
-    """All columns of a Jacobian are one batch, the samples of ``y`` another, of which the tangents know nothing."""
+def test_write_that_differs_by_sample_to_a_tensor_with_shared_tangents(function: Any) -> None:
+    """The columns of a Jacobian are one batch; the samples of ``y`` are another, which the tangents lack."""
 
     def program(lib: Any) -> Any:
         x = lib.tensor(M)
@@ -109,8 +109,8 @@ def test_writing_what_differs_to_a_tensor_whose_tangents_do_not(function: Any) -
     parity(program)()
 
 
-def test_what_torch_refuses_to_write_is_right_too() -> None:
-    """The tangent of a sum is that of ``x`` itself, which is the same for all samples."""
+def test_write_to_a_tensor_with_shared_tangents_that_torch_refuses() -> None:
+    """The tangent of the sum is that of ``x``, which all samples share."""
 
     def f(x: Any, y: Any) -> Any:
         total = x + y
@@ -124,7 +124,7 @@ def test_what_torch_refuses_to_write_is_right_too() -> None:
 
 
 @parity
-def test_writing_to_the_argument_in_nested_forward_mode(lib: Any) -> Any:
+def test_write_to_the_argument_in_nested_forward_mode(lib: Any) -> Any:
     def f(x: Any) -> Any:
         x **= 2
         return x.sum()
@@ -132,7 +132,7 @@ def test_writing_to_the_argument_in_nested_forward_mode(lib: Any) -> Any:
     return lib.func.jacfwd(lib.func.jacfwd(f))(lib.tensor(M))
 
 
-def test_writing_to_parts_in_nested_forward_mode() -> None:
+def test_writes_to_parts_in_nested_forward_mode() -> None:
     def f(x: Any) -> Any:
         x = x * 1
         x **= 2
@@ -148,7 +148,7 @@ def test_writing_to_parts_in_nested_forward_mode() -> None:
 
 
 @parity
-def test_assigning_to_elements_that_an_index_picks(lib: Any) -> Any:
+def test_vmap_of_assignment_by_an_index_tensor(lib: Any) -> Any:
     def f(x: Any) -> Any:
         negative = -x
         negative[lib.tensor([1])] = x[:1] * 2
@@ -157,5 +157,5 @@ def test_assigning_to_elements_that_an_index_picks(lib: Any) -> Any:
     return [lib.vmap(f)(lib.tensor(A)), lib.vmap(f)(lib.tensor(A[:1]))]
 
 
-def test_the_message_says_what_to_do() -> None:
+def test_error_about_writing_to_an_argument_suggests_clone() -> None:
     assert "clone()" in message(lambda: rg.func.grad(lambda x: x.mul_(2).sum())(rg.tensor(M)))

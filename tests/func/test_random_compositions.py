@@ -1,8 +1,8 @@
-"""Random functions, with views and writes to them: whichever way a derivative is taken, it is torch's.
+"""Second derivatives of random functions with views and in-place writes, computed in many ways, agree with torch.
 
-A function is a list of Python statements about its arguments ``x`` and ``y``, matrices of two rows and three columns,
-and what came of those. Left out is what has no second derivative to compare: torch 2.13 has wrong ones of ``sinc``,
-``logcumsumexp``, ``layer_norm`` and ``linalg.det``.
+A function is a list of Python statements on its arguments ``x`` and ``y``, matrices of two rows and three columns, and
+on earlier results. ``sinc``, ``logcumsumexp``, ``layer_norm`` and ``linalg.det`` are left out, because their second
+derivatives are wrong in torch 2.13.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KINDS = [(choices(ELEMENTWISE), 4), (choices(MIXING), 3), (choices(WRITES), 3)]
 
 
 def random_function(choose: random.Random, length: int) -> str:
-    """The source of a function ``f(x, y)`` of the library ``lib`` whose result is a number."""
+    """Return the source of a scalar function ``f(x, y)`` that uses the library ``lib``."""
     lines, values, written = [], ["x", "y"], []
     for number in range(length):
         (kind,) = choose.choices([kind for kind, _ in KINDS], [weight for _, weight in KINDS])
@@ -74,7 +74,7 @@ def random_function(choose: random.Random, length: int) -> str:
 
 
 def second_derivative_of_torch(f: Any, x: Any, y: Any, u: Any) -> Any:
-    """The Hessian in ``x`` times ``u``, by reverse mode over reverse mode."""
+    """Return the Hessian in ``x`` times ``u``, by reverse over reverse mode."""
     x = x.clone().requires_grad_()
     (grad,) = torch.autograd.grad(f(x, y), x, create_graph=True)
     return torch.autograd.grad((grad * u).sum(), x)[0]
@@ -114,13 +114,13 @@ def check(choose: random.Random, length: int) -> None:
     try:
         expected = second_derivative_of_torch(functions[torch], *map(torch.tensor, arrays)).numpy()
     except RuntimeError as error:
-        if "refer to a single memory location" in str(error):  # operands that overlap: torch refuses them
+        if "refer to a single memory location" in str(error):  # torch refuses overlapping operands
             return
         assert "modified by an inplace operation" in str(error)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             WAYS["jacrev of jacrev"](functions[rg], *map(rg.tensor, arrays))
         return
-    if not np.abs(expected).max() < 1e4:  # of steep functions too few digits are left
+    if not np.abs(expected).max() < 1e4:  # steep functions lose too many digits
         return
     tolerance = 1e-8 * max(1, np.abs(expected).max())
     for name, way in WAYS.items():
@@ -130,8 +130,8 @@ def check(choose: random.Random, length: int) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.randoms(use_true_random=False), st.integers(2, 6))
-def test_second_derivatives(choose: random.Random, length: int) -> None:
-    """The same functions every time; ``check(random.Random(seed), 6)`` runs others."""
+def test_second_derivatives_of_random_functions(choose: random.Random, length: int) -> None:
+    """The functions are the same in every run; ``check(random.Random(seed), 6)`` tries others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(choose, length)

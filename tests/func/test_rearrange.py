@@ -1,4 +1,4 @@
-"""``rearrange``: patterns as torch reads them, and derivatives of what it makes."""
+"""``rearrange``: its patterns, compared with torch, and its derivatives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("pattern", "lengths"), PATTERNS)
-def test_values(pattern: str, lengths: dict[str, int]) -> None:
+def test_rearranged_values(pattern: str, lengths: dict[str, int]) -> None:
     def program(lib: Any) -> Any:
         y = lib.func.rearrange(lib.tensor(X), pattern, **lengths)
         return y, y.shape, y.is_contiguous()
@@ -44,7 +44,7 @@ def test_values(pattern: str, lengths: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "lengths"), [case for case in PATTERNS if "...)" not in case[0]])
-def test_there_and_back(pattern: str, lengths: dict[str, int]) -> None:
+def test_rearranging_back_gives_the_input(pattern: str, lengths: dict[str, int]) -> None:
     left, right = pattern.split("->")
     names = {"a": 2, "b": 3, "c": 4} | lengths
     if "d" in pattern:
@@ -60,7 +60,7 @@ def test_there_and_back(pattern: str, lengths: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("lib", [torch, rg])
-def test_several_tensors_and_dimensions_of_length_1(lib: Any) -> None:
+def test_rearranging_lists_of_tensors_and_dimensions_of_length_1(lib: Any) -> None:
     x = lib.tensor(X)
     assert lib.equal(lib.func.rearrange([x, x + 1], "n a b c -> a (b n) c"), lib.stack([x, x + 1], 2).reshape(2, 6, 4))
     assert lib.equal(lib.func.rearrange(x[:, :1], "a () c -> c a"), x[:, 0].T)
@@ -92,7 +92,7 @@ def test_several_tensors_and_dimensions_of_length_1(lib: Any) -> None:
         ("a b c -> a b c", {"a": 2.0}, "a must be int"),
     ],
 )
-def test_patterns_that_are_refused(pattern: str, lengths: Any, words: str) -> None:
+def test_wrong_patterns_are_refused(pattern: str, lengths: Any, words: str) -> None:
     check_both_refuse(lambda lib: lib.func.rearrange(lib.tensor(X), pattern, **lengths))
     assert words in message(lambda: rg.func.rearrange(rg.tensor(X), pattern, **lengths))
 
@@ -105,28 +105,28 @@ def test_patterns_that_are_refused(pattern: str, lengths: Any, words: str) -> No
         ("a b (c d) -> a b c d", {"c": 0}, "dimension 2, of 4, is no 0 x d"),
         ("a b (c d) -> a b c d", {"c": 2, "d": 3}, "dimension 2, of 4, is no 2 x 3"),
         ("a b c -> a b c", {"a": 3}, "dimension 0, of 2, is no 3"),
-        ("1 b c -> b c", {}, "dimension 0, of 2, is no 1"),  # torch leaves out half of the tensor
+        ("1 b c -> b c", {}, "dimension 0, of 2, is no 1"),  # torch silently drops half of the tensor
     ],
 )
-def test_lengths_that_are_refused(pattern: str, lengths: Any, words: str) -> None:
+def test_wrong_lengths_are_refused(pattern: str, lengths: Any, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         rg.func.rearrange(rg.tensor(X), pattern, **lengths)
     assert words in str(caught.value)
 
 
-def test_it_takes_tensors() -> None:
+def test_rearrange_takes_only_tensors() -> None:
     for wrong in (X, "x", [X], None):
         with pytest.raises(TypeError, match="expected a tensor"):
             rg.func.rearrange(wrong, "a b c -> c b a")  # type: ignore[arg-type]
 
 
-def test_a_view_where_that_can_be() -> None:
+def test_rearrange_returns_a_view_if_possible() -> None:
     x = rg.zeros(2, 3, 4)
     rg.func.rearrange(x, "a b (c d) -> d (a b) c", c=2)[1, 0, 0] = 1.0
     assert x.nonzero().tolist() == [[0, 0, 1]]
 
 
-def test_derivatives() -> None:
+def test_derivatives_of_rearrange() -> None:
     x = rg.tensor(X, requires_grad=True)
 
     def f(x: rg.Tensor) -> rg.Tensor:
@@ -136,7 +136,7 @@ def test_derivatives() -> None:
     assert rg.autograd.gradgradcheck(f, x)
 
 
-def test_samples() -> None:
+def test_vmap_of_rearrange() -> None:
     x = rg.tensor(X)
     each = rg.func.vmap(lambda x: rg.func.rearrange(x, "b (c d) -> d (b c)", d=2), in_dims=1)(x)
     assert rg.equal(each, rg.func.rearrange(x, "a b (c d) -> b d (a c)", d=2))

@@ -33,7 +33,7 @@ def test_functional_call(lib: Any) -> Any:
 
 
 @parity
-def test_several_dicts_and_errors(lib: Any) -> Any:
+def test_functional_call_with_several_dicts_and_strict(lib: Any) -> Any:
     model = net(lib)
     x = lib.ones(1, 3)
     call = lib.func.functional_call
@@ -49,7 +49,7 @@ def test_several_dicts_and_errors(lib: Any) -> Any:
 
 
 @parity
-def test_what_a_module_assigns_to_a_buffer_is_in_the_dict_afterwards(lib: Any) -> Any:
+def test_functional_call_updates_the_dict_with_reassigned_buffers(lib: Any) -> Any:
     class Counting(lib.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -73,14 +73,16 @@ def test_what_a_module_assigns_to_a_buffer_is_in_the_dict_afterwards(lib: Any) -
     return [*report, call(module, several, x), several, dict(module.named_buffers())]
 
 
-def test_a_mapping_that_cannot_be_written_to_is_only_read() -> None:
+def test_functional_call_accepts_a_read_only_mapping() -> None:
     norm = rg.nn.BatchNorm1d(2)
     state = MappingProxyType({"running_mean": rg.ones(2)})
-    rg.func.functional_call(norm, state, rg.ones(3, 2))
+    assert rg.func.functional_call(norm, state, rg.zeros(3, 2)).tolist() == [[0.0, 0.0]] * 3
+    assert state["running_mean"].tolist() == pytest.approx([0.9, 0.9])
+    assert norm.running_mean.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("lib", [torch, rg], ids=["torch", "retrograd"])
-def test_tied_weights(lib: Any) -> None:
+def test_functional_call_with_tied_weights(lib: Any) -> None:
     model = lib.nn.Sequential(lib.nn.Linear(2, 2, bias=False), lib.nn.Linear(2, 2, bias=False))
     model[1].weight = model[0].weight
     x, twos = lib.ones(1, 2), lib.full((2, 2), 2.0)
@@ -91,7 +93,7 @@ def test_tied_weights(lib: Any) -> None:
     assert untied.tolist() == [[32.0, 32.0]]
 
 
-def test_the_module_has_its_own_tensors_again_after_an_error() -> None:
+def test_functional_call_restores_the_module_after_an_error() -> None:
     model = net(rg)
     before = [id(each) for each in model.parameters()]
     with pytest.raises(RuntimeError):
@@ -99,8 +101,8 @@ def test_the_module_has_its_own_tensors_again_after_an_error() -> None:
     assert [id(each) for each in model.parameters()] == before
 
 
-def test_a_parametrized_tensor_is_not_given_itself() -> None:
-    """In torch it is assigned through ``right_inverse``, which writes to what is learned, and has no gradient."""
+def test_functional_call_refuses_a_parametrized_tensor() -> None:
+    """torch assigns it through ``right_inverse``, which overwrites the learned originals and has no gradient."""
     model = net(rg)
     rg.nn.utils.parametrizations.weight_norm(model[2])
     before = model(rg.ones(1, 3)).detach()
@@ -110,7 +112,7 @@ def test_a_parametrized_tensor_is_not_given_itself() -> None:
     assert rg.equal(model(rg.ones(1, 3)), before)
 
 
-def test_a_property_is_not_given() -> None:
+def test_functional_call_refuses_a_property() -> None:
     class Doubled(rg.nn.Linear):
         @property
         def double(self) -> rg.Tensor:
@@ -121,7 +123,7 @@ def test_a_property_is_not_given() -> None:
     assert "what it is computed from" in text
 
 
-def test_an_ensemble_in_one_call() -> None:
+def test_vmap_over_an_ensemble_of_modules() -> None:
     models = [net(rg) for _ in range(3)]
     for number, model in enumerate(models):
         model[0].weight.data = model[0].weight.data + number
@@ -134,7 +136,7 @@ def test_an_ensemble_in_one_call() -> None:
 
 
 @parity
-def test_what_cannot_be_stacked(lib: Any) -> Any:
+def test_stack_module_state_refuses_unlike_modules(lib: Any) -> Any:
     stacked = lib.func.stack_module_state
     model = net(lib)
     frozen = net(lib).requires_grad_(False)
@@ -147,7 +149,7 @@ def test_what_cannot_be_stacked(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_batch_normalisation_without_running_statistics(training: bool) -> None:
+def test_replace_all_batch_norm_modules(training: bool) -> None:
     def program(lib: Any) -> Any:
         model = lib.nn.Sequential(lib.nn.BatchNorm1d(3), lib.nn.Sequential(lib.nn.BatchNorm1d(3), lib.nn.Tanh()))
         model.append(lib.nn.InstanceNorm1d(3, track_running_stats=True))
@@ -167,7 +169,7 @@ def test_batch_normalisation_without_running_statistics(training: bool) -> None:
 
 
 @parity
-def test_what_is_no_dictionary(m: Any) -> Any:
+def test_functional_call_takes_only_dictionaries(m: Any) -> Any:
     layer = m.nn.Linear(2, 2)
     wrong = [3, None, [3], [{"weight": m.ones(2, 2)}, m.ones(2)], m.ones(2, 2)]
     return [attempt(lambda given=given: m.func.functional_call(layer, given, m.ones(2))) for given in wrong]

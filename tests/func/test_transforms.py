@@ -1,4 +1,4 @@
-"""torch.func's transforms, alone and composed, on the same programs as torch."""
+"""The transforms of func, alone and composed, compared with torch's on the same programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layer(lib: Any, w: Any, x: Any) -> Any:
 
 
 @parity
-def test_grad_of_several_and_nested_arguments(lib: Any) -> Any:
+def test_grad_in_several_and_nested_arguments(lib: Any) -> Any:
     def f(x: Any, tree: Any) -> Any:
         return (x * tree["a"] * tree["b"][0]).sum() + (tree["b"][1] ** 2).sum()
 
@@ -38,8 +38,8 @@ def test_grad_of_several_and_nested_arguments(lib: Any) -> Any:
     return [lib.func.grad(f, argnums=argnums)(x, tree) for argnums in (0, 1, -1, (0, 1), (1, 0), (-1, 0))]
 
 
-def test_numpys_scalars_count_as_arrays_without_dimensions() -> None:
-    """They are what NumPy makes of those: ``np.array(0.3) * 2`` and ``v[0]`` are scalars."""
+def test_transforms_take_numpy_scalars() -> None:
+    """NumPy turns zero-dimensional arrays into scalars: ``np.array(0.3) * 2`` and ``v[0]`` are scalars."""
     x, v = np.float64(0.3), np.float32(2.0)
     slope = rg.func.grad(np.sin)(x)
     assert slope.dtype is rg.float64
@@ -63,7 +63,7 @@ def test_numpys_scalars_count_as_arrays_without_dimensions() -> None:
 
 
 @parity
-def test_value_and_aux(lib: Any) -> Any:
+def test_grad_and_value_with_aux(lib: Any) -> Any:
     def f(x: Any) -> Any:
         return (x**2).sum(), {"twice": x * 2}
 
@@ -71,14 +71,14 @@ def test_value_and_aux(lib: Any) -> Any:
     return [lib.func.grad(f, has_aux=True)(x), lib.func.grad_and_value(f, has_aux=True)(x)]
 
 
-def test_value_and_grad_is_grad_and_value_the_other_way_round() -> None:
+def test_value_and_grad_swaps_the_results_of_grad_and_value() -> None:
     value, gradient = rg.func.value_and_grad(lambda x: (x**2).sum())(rg.tensor(V))
     assert float(value) == pytest.approx(float((V**2).sum()))
     np.testing.assert_allclose(gradient.numpy(), 2 * V)
 
 
 @parity
-def test_an_unused_argument_has_a_zero_gradient(lib: Any) -> Any:
+def test_unused_argument_has_a_zero_gradient(lib: Any) -> Any:
     return lib.func.grad(lambda x, y: (x * x).sum(), argnums=(0, 1))(lib.tensor(V), lib.tensor(A))
 
 
@@ -122,7 +122,7 @@ def test_linearize_runs_the_function_once() -> None:
 
 
 @pytest.mark.parametrize("transform", ["jacrev", "jacfwd"])
-def test_jacobians_are_nested_by_outputs_and_then_by_arguments(transform: str) -> None:
+def test_jacobians_nest_outputs_outside_arguments(transform: str) -> None:
     @parity
     def program(lib: Any) -> Any:
         jac = getattr(lib.func, transform)
@@ -144,7 +144,7 @@ def test_jacobians_are_nested_by_outputs_and_then_by_arguments(transform: str) -
 
 @pytest.mark.parametrize("size", [1, 2, 100])
 @pytest.mark.parametrize("transform", [rg.func.jacrev, rg.func.jacfwd])
-def test_chunks_change_nothing(transform: Any, size: int) -> None:
+def test_chunk_size_does_not_change_a_jacobian(transform: Any, size: int) -> None:
     def f(x: Any) -> Any:
         return layer(rg, rg.tensor(W), x)
 
@@ -153,8 +153,8 @@ def test_chunks_change_nothing(transform: Any, size: int) -> None:
 
 
 @parity
-def test_rows_one_at_a_time_need_no_batch(lib: Any) -> Any:
-    """What ``vmap`` cannot do may be in the backward then."""
+def test_jacrev_with_chunk_size_1_needs_no_vmap(lib: Any) -> Any:
+    """The backward may then use operations that ``vmap`` does not support."""
 
     class Counted(lib.autograd.Function):
         @staticmethod
@@ -176,8 +176,8 @@ def test_rows_one_at_a_time_need_no_batch(lib: Any) -> Any:
 
 
 @parity
-def test_tangents_that_a_function_returns_as_they_are(lib: Any) -> Any:
-    """Where it returns its input, or a view of it; within a dual level both libraries want a view of the tangent."""
+def test_jvp_that_returns_its_tangent(lib: Any) -> Any:
+    """For a Function that returns its input or a view of it. In a dual level both libraries demand a view."""
 
     def function(forward: Any, jvp: Any) -> Any:
         class Same(lib.autograd.Function):
@@ -212,7 +212,7 @@ def test_tangents_that_a_function_returns_as_they_are(lib: Any) -> Any:
 
 
 @parity
-def test_second_derivatives_of_the_running_sum_of_a_number(lib: Any) -> Any:
+def test_second_derivatives_of_cumsum_of_a_scalar(lib: Any) -> Any:
     x = lib.tensor([0.5, 2.0], dtype=lib.float64)
     return lib.func.jacrev(lib.func.jacrev(lambda x: (x[0] * x[1]).cumsum(0) ** 2))(x)
 
@@ -305,15 +305,15 @@ COMPOSED = {
 
 
 @pytest.mark.parametrize("name", COMPOSED)
-def test_composition(name: str) -> None:
+def test_composed_transforms(name: str) -> None:
     parity(lambda lib: COMPOSED[name](lib, lib.func))()
 
 
-# --- what has a history -----------------------------------------------------------------------------------------------
+# --- which results have a history -------------------------------------------------------------------------------------
 
 
 @parity
-def test_results_have_a_history_only_if_something_outside_asked_for_one(lib: Any) -> Any:
+def test_results_require_grad_only_if_an_outer_tensor_does(lib: Any) -> Any:
     plain, wanted = lib.tensor(V), lib.tensor(V, requires_grad=True)
     cube = lib.func.grad(lambda x: (x**3).sum())
     captured = lib.func.grad(lambda x: (x * wanted**2).sum())
@@ -323,7 +323,7 @@ def test_results_have_a_history_only_if_something_outside_asked_for_one(lib: Any
 
 
 @parity
-def test_gradients_flow_out_to_arguments_and_captured_tensors(lib: Any) -> Any:
+def test_gradients_flow_to_arguments_and_captured_tensors(lib: Any) -> Any:
     x, w = lib.tensor(V, requires_grad=True), lib.tensor(V * 2, requires_grad=True)
     gradient = lib.func.grad(lambda x: (x**3 * w**2).sum())(x)
     gradient.sum().backward()
@@ -331,7 +331,7 @@ def test_gradients_flow_out_to_arguments_and_captured_tensors(lib: Any) -> Any:
 
 
 @parity
-def test_no_grad_outside_and_inside(lib: Any) -> Any:
+def test_transforms_under_no_grad_and_no_grad_inside_transforms(lib: Any) -> Any:
     x = lib.tensor(V, requires_grad=True)
 
     def half_hidden(x: Any) -> Any:
@@ -354,7 +354,7 @@ def test_no_grad_outside_and_inside(lib: Any) -> Any:
 
 
 @parity
-def test_a_history_from_outside_is_there_once_gradients_are_recorded(lib: Any) -> Any:
+def test_vjp_made_under_no_grad_keeps_the_outer_history(lib: Any) -> Any:
     x = lib.tensor(V, requires_grad=True)
     with lib.no_grad():
         output, vjp_fn = lib.func.vjp(lambda x: x**3, x)
@@ -375,8 +375,8 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in TRANSFORMS if name != "linearize"])  # torch's warns
-def test_inference_mode_outside_changes_no_derivative(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in TRANSFORMS if name != "linearize"])  # torch's linearize warns
+def test_transforms_inside_inference_mode(name: str) -> None:
     def program(lib: Any) -> Any:
         before = lib.tensor(V)
         with lib.inference_mode():
@@ -389,7 +389,7 @@ def test_inference_mode_outside_changes_no_derivative(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_tensors_made_in_inference_mode_are_captured_there(name: str) -> None:
+def test_transforms_capture_inference_tensors_in_inference_mode(name: str) -> None:
     captured = rg.tensor(2.0)
     expected = TRANSFORMS[name](rg.func, lambda x: x**2 * captured, rg.tensor(V))
     with rg.inference_mode():
@@ -402,7 +402,7 @@ def test_tensors_made_in_inference_mode_are_captured_there(name: str) -> None:
     assert [leaf.tolist() for leaf in again] == [leaf.tolist() for leaf in leaves]
 
 
-def test_an_inference_tensor_is_not_saved_for_a_gradient_outside() -> None:
+def test_saving_an_inference_tensor_for_an_outer_gradient_is_refused() -> None:
     with rg.inference_mode():
         captured = rg.tensor(2.0)
     x = rg.tensor(V, requires_grad=True)
@@ -422,13 +422,13 @@ def test_finished_transforms_leave_no_history() -> None:
     np.testing.assert_allclose(by_tangent.numpy(), 2 * np.cos(V) ** 2 * V)
 
 
-def test_gradients_leave_grad_alone() -> None:
+def test_grad_transform_leaves_the_grad_attribute_alone() -> None:
     x = rg.tensor(V, requires_grad=True)
     rg.func.grad(lambda x: (x**2).sum())(x)
     assert x.grad is None
 
 
-def test_arrays_are_taken_as_tensors() -> None:
+def test_transforms_take_arrays() -> None:
     gradient = rg.func.grad(lambda x: (x**2).sum())(V)
     assert isinstance(gradient, rg.Tensor)
     np.testing.assert_allclose(gradient.numpy(), 2 * V)
@@ -436,7 +436,7 @@ def test_arrays_are_taken_as_tensors() -> None:
     assert rg.vmap(lambda x: x.sum())(A).shape == (5,)
 
 
-def test_custom_functions_are_differentiated_by_their_own_rules() -> None:
+def test_transforms_use_the_rules_of_custom_functions() -> None:
     class Cube(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -447,7 +447,7 @@ def test_custom_functions_are_differentiated_by_their_own_rules() -> None:
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
             (x,) = ctx.saved_tensors
-            return g * 7 * x  # not the derivative, so that it shows
+            return g * 7 * x  # deliberately wrong, to show that it is used
 
         @staticmethod
         def jvp(ctx: Any, t: Any) -> Any:
@@ -461,7 +461,7 @@ def test_custom_functions_are_differentiated_by_their_own_rules() -> None:
 
 
 @parity
-def test_outputs_of_integers_have_no_tangents(lib: Any) -> Any:
+def test_integer_outputs_have_no_tangents(lib: Any) -> Any:
     x = lib.tensor(V)
     output, jvp_fn = lib.func.linearize(lambda x: {"largest": x.argmax(), "twice": x * 2}, x)
     return [
@@ -488,8 +488,8 @@ TRANSFORMED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", TRANSFORMED)
-def test_results_go_without_help_from_the_garbage_collector(name: str) -> None:
-    """Else a loop over large arguments holds dozens of their gradients: the collector counts objects, not bytes."""
+def test_results_of_transforms_are_freed_without_the_collector(name: str) -> None:
+    """Otherwise a loop over large arguments would hold dozens of gradients: the collector counts objects, not bytes."""
     seen = []
 
     def f(x: Any) -> Any:
@@ -551,12 +551,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_are_of_torchs_class(name: str) -> None:
+def test_wrong_uses_of_transforms_are_refused_as_in_torch(name: str) -> None:
     check_both_refuse(WRONG[name])
 
 
-def test_directions_may_be_arrays_of_integers() -> None:
-    """As a unit vector is written, and as SciPy asks what a product with the Hessian returns."""
+def test_tangents_may_be_arrays_of_integers() -> None:
+    """Unit vectors are written so, and SciPy probes Hessian products with them."""
     x, unit = np.array(V), np.eye(len(V), dtype=np.int8)[1]
 
     def cube(x: Any) -> Any:
@@ -573,13 +573,13 @@ def test_directions_may_be_arrays_of_integers() -> None:
 
 
 @pytest.mark.parametrize("transform", [rg.func.grad, rg.func.jacrev, rg.func.jacfwd])
-def test_a_value_that_does_not_depend_on_the_arguments(transform: Any) -> None:
+def test_error_about_an_output_that_is_no_tensor_mentions_math_functions(transform: Any) -> None:
     assert "math.sin" in message(lambda: transform(lambda x: 3.0)(rg.tensor(V)))
     assert "math.sin" in message(lambda: transform(lambda x: np.sum(np.ones(3)))(rg.tensor(V)))
     assert "math.sin" not in message(lambda: transform(lambda x: None)(rg.tensor(V)))
 
 
-def test_errors_say_what_was_wrong() -> None:
+def test_errors_of_transforms_say_what_was_wrong() -> None:
     assert "got tensor with 1 dims" in message(lambda: WRONG["no scalar"](rg))
     assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))
     assert "must be int, got: '0'" in message(lambda: WRONG["argnums of strings"](rg))
@@ -591,8 +591,8 @@ def test_errors_say_what_was_wrong() -> None:
     )
 
 
-def test_a_real_argument_has_no_complex_tangent() -> None:
-    """torch computes with it; here nothing would be left of the imaginary part."""
+def test_complex_tangent_of_a_real_argument_is_refused() -> None:
+    """torch computes with it; here the imaginary part would be lost."""
     x = rg.tensor(V)
     with pytest.raises(ValueError, match="Expected tangent to be real"):
         rg.func.jvp(rg.sin, (x,), (complex_(rg),))
@@ -612,7 +612,7 @@ def test_negative_argnums_count_from_the_last_argument(name: str, argnums: int |
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_requires_grad_on_an_argument_changes_nothing() -> None:
+def test_requires_grad_called_on_an_argument_has_no_effect() -> None:
     def f(x: Any) -> Any:
         return (x.requires_grad_() ** 2).sum()
 

@@ -1,4 +1,4 @@
-"""User-written Functions inside of vmap, by a rule of their own for batches."""
+"""Custom Functions with their own vmap rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.parity import attempt, message, parity
 A = np.random.default_rng(1).normal(size=(5, 3))
 
 
-def test_a_function_with_its_own_rule_for_batches() -> None:
+def test_custom_vmap_rule_gets_batches_and_in_dims() -> None:
     seen: list[Any] = []
 
     class Scale(rg.autograd.Function):
@@ -36,7 +36,7 @@ def test_a_function_with_its_own_rule_for_batches() -> None:
 
 
 @parity
-def test_a_function_has_one_rule_for_batches(lib: Any) -> Any:
+def test_function_with_both_vmap_and_generate_vmap_rule_is_refused(lib: Any) -> Any:
     class Both(lib.autograd.Function):
         generate_vmap_rule = True
 
@@ -54,8 +54,8 @@ def test_a_function_has_one_rule_for_batches(lib: Any) -> Any:
     return ["two rules", attempt(lambda: lib.vmap(Both.apply)(lib.ones(3, 2))), Both.apply(lib.ones(2))]
 
 
-def test_a_function_with_its_own_rule_whose_tangents_only_are_batched() -> None:
-    """Its argument is the same for all columns of the Jacobian: the gradient is the sum over them."""
+def test_custom_vmap_rule_when_only_tangents_are_batched() -> None:
+    """All columns of the Jacobian share the argument, so its gradient is the sum over them."""
 
     class Square(rg.autograd.Function):
         @staticmethod
@@ -88,7 +88,7 @@ def test_a_function_with_its_own_rule_whose_tangents_only_are_batched() -> None:
 
 
 @parity
-def test_a_function_with_its_own_rule_and_nested_arguments(lib: Any) -> Any:
+def test_custom_vmap_rule_with_nested_arguments(lib: Any) -> Any:
     seen: list[Any] = []
 
     class Nested(lib.autograd.Function):
@@ -121,7 +121,7 @@ RETURNED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", RETURNED)
-def test_what_a_rule_for_batches_must_return(name: str) -> None:
+def test_wrong_results_of_a_custom_vmap_rule_are_refused(name: str) -> None:
     def program(lib: Any) -> Any:
         class Wrong(lib.autograd.Function):
             @staticmethod
@@ -152,7 +152,7 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_where_a_rule_for_batches_says_its_samples_are(name: str) -> None:
+def test_wrong_out_dims_of_a_custom_vmap_rule_are_refused(name: str) -> None:
     function, error, words = MISFITS[name]
 
     class Wrong(rg.autograd.Function):

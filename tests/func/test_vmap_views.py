@@ -1,4 +1,4 @@
-"""Views of the memory of samples, inside of vmap."""
+"""Views of the memory of samples inside vmap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROGRAMS["gradient of a write"] = lambda m, x: m.vmap(m.func.grad(lambda a: (_wr
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_strided(name: str) -> None:
+def test_as_strided_inside_vmap(name: str) -> None:
     @parity
     def program(m: Any) -> Any:
         return PROGRAMS[name](m, m.arange(24.0).reshape(2, 3, 4))
@@ -43,7 +43,7 @@ def test_as_strided(name: str) -> None:
     program()
 
 
-def test_elements_of_other_samples_are_out_of_reach() -> None:
+def test_as_strided_inside_vmap_cannot_reach_other_samples() -> None:
     x = rg.arange(24.0).reshape(3, 4, 2)
     with pytest.raises(RuntimeError, match=r"without gaps.*contiguous\(\)"):
         rg.vmap(lambda a: a.as_strided((2, 2), (4, 1)), in_dims=2)(x)
@@ -73,7 +73,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("in_dims", [0, 1, 2])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_what_is_new_can_be_viewed_whichever_dimension_the_samples_lie_along(name: str, in_dims: int) -> None:
+def test_new_tensors_inside_vmap_can_be_viewed_for_any_in_dims(name: str, in_dims: int) -> None:
     x = rg.arange(24.0, dtype=rg.float64).reshape(2, 3, 4) / 7
     one = OPERATIONS[name]
     parts = rg.vmap(lambda x: one(x).view(-1).sin(), in_dims=in_dims)(x)
@@ -81,7 +81,7 @@ def test_what_is_new_can_be_viewed_whichever_dimension_the_samples_lie_along(nam
         rg.testing.assert_close(part, one(sample.contiguous()).view(-1).sin())
 
 
-def test_a_view_of_what_is_new_is_written_to() -> None:
+def test_write_to_a_view_of_a_new_tensor_inside_vmap() -> None:
     @parity
     def compare(lib: Any) -> Any:
         def f(x: Any) -> Any:
@@ -96,7 +96,7 @@ def test_a_view_of_what_is_new_is_written_to() -> None:
 
 
 @parity
-def test_a_sample_is_contiguous_wherever_the_others_lie(m: Any) -> Any:
+def test_is_contiguous_inside_vmap_ignores_the_batch_dimension(m: Any) -> Any:
     def told(a: Any) -> Any:
         return m.tensor(a.is_contiguous())
 

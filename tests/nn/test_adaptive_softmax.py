@@ -1,4 +1,4 @@
-"""The softmax in clusters, against torch and against a softmax over everything."""
+"""The adaptive softmax, compared with torch and with a full softmax."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def x(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("targets", [[0, 5, 11, 3, 7, 2], [0, 1, 2, 0, 1, 2], [11, 10, 9, 8, 7, 11]])
-def test_computes_what_torchs_does(targets: list[int]) -> None:
+def test_adaptive_softmax_agrees_with_torch(targets: list[int]) -> None:
     assert_alike(build, x(6, 8), np.array(targets))
 
 
-def test_one_sample() -> None:
+def test_adaptive_softmax_of_one_sample() -> None:
     assert_alike(build, x(8), np.array(6))
 
 
-def test_log_prob_and_predict() -> None:
+def test_log_prob_and_predict_agree_with_torch() -> None:
     theirs, ours = twins(build)
     for scale in (0.1, 1.0, 30.0):
         a, b = torch.tensor(x(20, 8) * scale), rg.tensor(x(20, 8) * scale)
@@ -38,7 +38,7 @@ def test_log_prob_and_predict() -> None:
         assert ours.predict(b).tolist() == theirs.predict(a).tolist()
 
 
-def test_is_a_distribution_and_the_loss_is_its_own() -> None:
+def test_log_prob_is_a_distribution_and_gives_the_loss() -> None:
     _, layer = twins(build)
     inputs, targets = rg.tensor(x(6, 8)), rg.tensor([0, 5, 11, 3, 7, 2])
     log_prob = layer.log_prob(inputs)
@@ -50,7 +50,7 @@ def test_is_a_distribution_and_the_loss_is_its_own() -> None:
     assert rg.allclose(loss, -output.mean())
 
 
-def test_errors() -> None:
+def test_adaptive_softmax_refuses_wrong_inputs() -> None:
     theirs, ours = twins(build)
 
     def calls(layer: Any, m: Any) -> list[Any]:
@@ -70,7 +70,7 @@ def test_errors() -> None:
     assert calls(ours, rg) == calls(theirs, torch)
 
 
-def test_reset_parameters_draws_all_anew() -> None:
+def test_reset_parameters_of_the_adaptive_softmax_draws_anew() -> None:
     layer = build(rg.nn)
     before = [p.detach().clone() for p in layer.parameters()]
     layer.reset_parameters()

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention against torch's plain formula: masks, blocks, dropout, second derivatives, memory."""
+"""Scaled dot-product attention, compared with torch's formula: masks, blocks, dropout, second derivatives, memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 MASK = np.random.default_rng(0).random((4, 4)) < 0.6
-MASK[0], MASK[1] = True, False  # a query that attends to everything, and one that attends to nothing
+MASK[0], MASK[1] = True, False  # one query attends to everything, one to nothing
 FAINT = np.zeros((5, 9))
 FAINT[1], FAINT[3] = np.finfo(np.float64).min, -1e17
 
@@ -43,14 +43,14 @@ CASES: dict[str, tuple[tuple[Shape, Shape, Shape], np.ndarray | None, dict[str, 
     "numbers per query": (SAME, normal(2, 1, 4, 1), {}),
     "minus infinity": (SAME, np.where(MASK, 0.0, -np.inf), {}),
     "shared heads": (((2, 6, 4, 8), (2, 3, 4, 8), (2, 3, 4, 8)), None, {"enable_gqa": True}),
-    # what is masked entirely, by the smallest number or a large one, is averaged
+    # rows masked entirely, by the smallest number or a very negative one, are averaged
     "rows masked by numbers": (((2, 5, 4), (2, 9, 4), (2, 9, 4)), FAINT, {}),
     "a mask of one dimension": (((4, 8), (4, 8), (4, 8)), normal(4), {}),
 }
 
 
 def run(library: Any, case: str, second: bool) -> list[np.ndarray]:
-    """The result, its gradients, and those of a norm of the gradients."""
+    """Return the result, its gradients, and the gradients of a norm of these."""
     shapes, mask, options = CASES[case]
     leaves = [library.tensor(normal(*shape, seed=k), requires_grad=True) for k, shape in enumerate(shapes)]
     given = None
@@ -75,8 +75,8 @@ def plainly(case: str, second: bool) -> list[np.ndarray]:
 @pytest.mark.parametrize("block", [1 << 15, 120, 48, 24, 1])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients(case: str, block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In blocks of everything, of some samples, of some heads, of some queries, of one; on several threads."""
+def test_attention_in_blocks_and_threads(case: str, block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks hold everything, some samples, some heads, some queries, or one query."""
     monkeypatch.setattr(attention, "BLOCK", block)
     monkeypatch.setattr(attention, "LARGE", 1)
     monkeypatch.setattr(blocks, "get_num_threads", lambda: threads)
@@ -85,26 +85,26 @@ def test_values_and_gradients(case: str, block: int, threads: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "minus infinity"])
-def test_second_derivatives(case: str) -> None:
+def test_second_derivatives_of_attention(case: str) -> None:
     for ours, theirs in zip(run(rg, case, True), plainly(case, True), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
 
 
 @parity
-def test_no_keys_give_zeros(library: Any) -> Any:
+def test_attention_without_keys_is_zero(library: Any) -> Any:
     q, k, v = library.ones(2, 8), library.ones(0, 8), library.ones(0, 3)
     return library.nn.functional.scaled_dot_product_attention(q, k, v)
 
 
 @parity
-def test_large_scores_do_not_overflow(library: Any) -> Any:
+def test_large_attention_scores_do_not_overflow(library: Any) -> Any:
     q = library.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True)
     result = library.nn.functional.scaled_dot_product_attention(q, q * 1, library.eye(2))
     result.sum().backward()
     return result, q.grad
 
 
-def test_half_precision() -> None:
+def test_attention_in_half_precision() -> None:
     arrays = [normal(2, 4, 8, seed=k).astype(np.float16) for k in range(3)]
     theirs = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, arrays))
     ours = attend(*map(rg.tensor, arrays))
@@ -115,7 +115,7 @@ def test_half_precision() -> None:
 # --- dropout ----------------------------------------------------------------------------------------------------------
 
 
-def test_dropout_keeps_the_expectation() -> None:
+def test_attention_dropout_keeps_the_expectation() -> None:
     rg.manual_seed(0)
     q, k, v = rg.zeros(2000, 1, 4), rg.zeros(2000, 10, 4), rg.ones(2000, 10, 1)
     result = attend(q, k, v, dropout_p=0.5).flatten()
@@ -124,7 +124,7 @@ def test_dropout_keeps_the_expectation() -> None:
 
 
 @pytest.mark.parametrize("block", [1 << 15, 60, 1])
-def test_backward_drops_the_same_weights(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_backward_drops_the_same_weights(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "BLOCK", block)
     monkeypatch.setattr(attention, "LARGE", 1)
     q, k, v = (rg.randn(2, 3, 4, dtype=rg.float64, requires_grad=True) for _ in range(3))
@@ -137,7 +137,7 @@ def test_backward_drops_the_same_weights(block: int, monkeypatch: pytest.MonkeyP
     assert rg.autograd.gradgradcheck(function, (q, k, v))
 
 
-def test_dropout_follows_the_generator() -> None:
+def test_attention_dropout_follows_the_generator() -> None:
     def draw(seed: int) -> rg.Tensor:
         rg.manual_seed(seed)
         return attend(rg.ones(4, 2), rg.ones(5, 2), rg.eye(5), dropout_p=0.5)
@@ -150,7 +150,7 @@ def test_dropout_follows_the_generator() -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_all_scores_are_never_there_at_once() -> None:
+def test_attention_never_holds_all_scores_at_once() -> None:
     length = 2048
     q, k, v = (rg.randn(1, length, 8, requires_grad=True) for _ in range(3))
     tracemalloc.start()
@@ -180,7 +180,7 @@ WRONG: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(mistake: str) -> None:
+def test_wrong_arguments_of_attention_are_refused(mistake: str) -> None:
     check_both_refuse(lambda library: WRONG[mistake](library, library.nn.functional.scaled_dot_product_attention))
 
 
@@ -194,7 +194,7 @@ def test_errors_are_torchs(mistake: str) -> None:
         ("heads", ["[1, 5, 4, 8]", "[1, 3, 4, 8]"]),
     ],
 )
-def test_errors_name_shapes(mistake: str, words: list[str]) -> None:
+def test_attention_errors_name_shapes_and_dtypes(mistake: str, words: list[str]) -> None:
     check_message(lambda: WRONG[mistake](rg, attend), words)
 
 
@@ -216,7 +216,7 @@ def with_a_large_last_sample() -> rg.Tensor:
 
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("attempt", range(5))
-def test_a_birth_in_any_thread(attempt: int) -> None:
+def test_birth_in_any_thread_of_attention_is_found(attempt: int) -> None:
     q, k, v = with_a_large_last_sample(), with_a_large_last_sample(), rg.randn(8, 4, 4)
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
         attend(q, k, v).sum().backward()
@@ -225,7 +225,7 @@ def test_a_birth_in_any_thread(attempt: int) -> None:
 
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("attempt", range(5))
-def test_a_birth_in_any_thread_of_backward(attempt: int) -> None:
+def test_birth_in_any_thread_of_attention_backward_is_found(attempt: int) -> None:
     q, k, v = rg.randn(8, 4, 4, requires_grad=True), rg.randn(8, 4, 4), with_a_large_last_sample()
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
         result = attend(q, k, v)
@@ -236,8 +236,8 @@ def test_a_birth_in_any_thread_of_backward(attempt: int) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": True}, {"dropout_p": 0.5}, {"width": 3}])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_the_result_lies_in_memory_as_the_query_does(transposed: bool, options: dict[str, Any]) -> None:
-    """So that transposed heads are put side by side by a view."""
+def test_attention_result_has_the_layout_of_the_query(transposed: bool, options: dict[str, Any]) -> None:
+    """So merging transposed heads needs no copy."""
     layouts = []
     for lib in (rg, torch):
         shape = (2, 6, 4, 5) if transposed else (2, 4, 6, 5)

@@ -1,4 +1,4 @@
-"""The choice of a kernel for attention: accepted, and of no effect."""
+"""Choosing a kernel for attention is accepted and has no effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import retrograd as rg
 from retrograd.nn.attention import SDPBackend, sdpa_kernel
 
 
-def test_kernels_have_torchs_names() -> None:
+def test_sdp_backends_have_torchs_names() -> None:
     assert {kernel.name: kernel.value for kernel in SDPBackend} == {
         name: int(kernel) for name, kernel in TorchBackend.__members__.items()
     }
@@ -21,7 +21,7 @@ def test_kernels_have_torchs_names() -> None:
 @pytest.mark.parametrize(
     "backends", [SDPBackend.MATH, [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], (SDPBackend.EFFICIENT_ATTENTION,)]
 )
-def test_the_choice_changes_nothing(backends: Any) -> None:
+def test_sdpa_kernel_has_no_effect(backends: Any) -> None:
     x = rg.randn(1, 2, 3, 4)
 
     @sdpa_kernel(backends, set_priority=True)
@@ -35,7 +35,7 @@ def test_the_choice_changes_nothing(backends: Any) -> None:
     assert decorated().tolist() == inside.tolist()
 
 
-def test_what_is_no_kernel() -> None:
+def test_sdpa_kernel_refuses_a_string() -> None:
     with (
         pytest.raises(TypeError, match="instance of SDPBackend or a list of SDPBackend instances, got str"),
         sdpa_kernel("math"),

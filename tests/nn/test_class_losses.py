@@ -1,4 +1,4 @@
-"""Cross entropy and the negative log likelihood beyond the rows of the table: extremes, errors, what is kept."""
+"""Cross entropy and negative log likelihood beyond the rows of the table: extremes, errors, memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ F = rg.nn.functional
 
 
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10_000), st.booleans())
-def test_cross_entropy_is_what_it_says(samples: int, classes: int, seed: int, transposed: bool) -> None:
-    """log(sum(exp(x))) - x[target], for few classes and many, in either layout, and its gradient."""
+def test_cross_entropy_computes_its_formula(samples: int, classes: int, seed: int, transposed: bool) -> None:
+    """log(sum(exp(x))) - x[target] and its gradient, for few and many classes, in both memory orders."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(samples, classes), scale=5)
     logits = np.asfortranarray(logits) if transposed else logits
@@ -38,9 +38,9 @@ def test_cross_entropy_is_what_it_says(samples: int, classes: int, seed: int, tr
 
 @pytest.mark.parametrize("classes", [4, 40])
 @pytest.mark.parametrize("offset", [0.0, 1e4, -1e4])
-def test_a_common_offset_of_logits_costs_no_accuracy(classes: int, offset: float) -> None:
+def test_cross_entropy_stays_accurate_with_a_large_offset(classes: int, offset: float) -> None:
     rng = np.random.default_rng(0)
-    logits = (rng.normal(size=(5, classes)) * 8).round() / 8  # exact, also with the offset
+    logits = (rng.normal(size=(5, classes)) * 8).round() / 8  # exact, even with the offset
     target = rng.integers(0, classes, 5)
     results = []
     for x in (rg.tensor(logits, dtype=rg.float64), rg.tensor(logits + offset, dtype=rg.float32)):
@@ -70,12 +70,12 @@ def _extreme_program(width: int) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("width", [3, 20])
-def test_infinite_logits_give_what_torch_gives(width: int) -> None:
+def test_cross_entropy_of_infinite_logits(width: int) -> None:
     parity(_extreme_program(width))()
 
 
 @parity
-def test_ignored_targets_have_no_part(library: Any) -> Any:
+def test_ignored_targets_do_not_affect_the_loss(library: Any) -> Any:
     x = library.tensor([[1.0, INF], [0.5, 0.25], [2.0, 1.0]])
     target = library.tensor([-100, 1, -100])
     report = []
@@ -88,7 +88,7 @@ def test_ignored_targets_have_no_part(library: Any) -> Any:
 
 
 @parity
-def test_gradients_that_are_nan_pass_ignored_targets_by(library: Any) -> Any:
+def test_nan_gradients_do_not_reach_ignored_samples(library: Any) -> Any:
     report = []
     target, weight = library.tensor([-100, 1, -100]), library.tensor([1.0, 2.0])
     for name in ("nll_loss", "cross_entropy"):
@@ -104,7 +104,7 @@ def test_gradients_that_are_nan_pass_ignored_targets_by(library: Any) -> Any:
 
 
 @parity
-def test_nothing_but_ignored_targets(library: Any) -> Any:
+def test_all_targets_ignored(library: Any) -> Any:
     x, target = library.zeros(2, 3), library.full((2,), 7)
     reports = [
         library.nn.functional.cross_entropy(x, target, ignore_index=7, reduction=reduction)
@@ -114,7 +114,7 @@ def test_nothing_but_ignored_targets(library: Any) -> Any:
 
 
 @parity
-def test_no_classes(library: Any) -> Any:
+def test_cross_entropy_with_no_classes(library: Any) -> Any:
     report = []
     for shape in ((5, 0), (0, 0), (2, 0, 3)):
         for smoothing in (0.0, 0.1):
@@ -129,7 +129,7 @@ def test_no_classes(library: Any) -> Any:
 
 
 @parity
-def test_no_classes_and_nothing_but_ignored_targets(library: Any) -> Any:
+def test_class_losses_with_no_classes_and_all_targets_ignored(library: Any) -> Any:
     report = []
     for shape, targets in (((2, 0), (2,)), ((0,), ()), ((0, 0), (0,)), ((2, 0, 0), (2, 0)), ((0, 3), (0,))):
         target = library.full(targets, -100)
@@ -142,7 +142,7 @@ def test_no_classes_and_nothing_but_ignored_targets(library: Any) -> Any:
     return report
 
 
-def test_the_graph_can_be_kept() -> None:
+def test_cross_entropy_with_retain_graph() -> None:
     x = rg.randn(5, 3, requires_grad=True)
     loss = F.cross_entropy(x, rg.tensor([0, 1, 2, 0, 1]))
     loss.backward(retain_graph=True)
@@ -154,7 +154,7 @@ def test_the_graph_can_be_kept() -> None:
 
 
 @parity
-def test_writes_in_between_are_noticed(library: Any) -> Any:
+def test_writing_to_targets_before_backward_is_noticed(library: Any) -> Any:
     def of(change: Callable[[Any, Any], Any]) -> Any:
         x, target = library.zeros(2, 3, requires_grad=True) * 1, library.tensor([0, 1])
         loss = library.nn.functional.nll_loss(x, target)
@@ -164,7 +164,7 @@ def test_writes_in_between_are_noticed(library: Any) -> Any:
     return of(lambda x, target: target.add_(1)), of(lambda x, target: None)
 
 
-def test_the_gradient_of_a_leaf_is_contiguous() -> None:
+def test_gradient_of_cross_entropy_is_contiguous() -> None:
     x = rg.randn(5, 3, requires_grad=True)
     F.cross_entropy(x, rg.tensor([0, 1, 2, 0, 1])).backward()
     assert x.grad.is_contiguous()
@@ -191,7 +191,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(name: str, mistake: str) -> None:
+def test_wrong_arguments_of_class_losses_are_refused(name: str, mistake: str) -> None:
     check_both_refuse(lambda library: WRONG[mistake](library, getattr(library.nn.functional, name)))
 
 
@@ -206,19 +206,19 @@ def test_errors_are_torchs(name: str, mistake: str) -> None:
         (lambda: F.cross_entropy(rg.zeros(2, 3), rg.tensor([0, 1]), label_smoothing=2), ["between 0.0 and 1.0", "2"]),
     ],
 )
-def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+def test_errors_of_class_losses_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
     check_message(call, words)
 
 
 @parity
-def test_flags_of_old(library: Any) -> Any:
+def test_size_average_and_reduce(library: Any) -> Any:
     x, target = library.tensor([[0.0, 1.0], [2.0, 1.0]]), library.tensor([0, 1])
     f = library.nn.functional
     return f.cross_entropy(x, target, size_average=False), f.nll_loss(x, target, reduce=False)
 
 
-def test_flags_of_old_warn() -> None:
-    """And point to the line that uses them."""
+def test_size_average_warns() -> None:
+    """The warning points to the caller's line."""
     x, target = rg.zeros(2, 3), rg.tensor([0, 1])
     for use in (
         lambda: F.cross_entropy(x, target, size_average=False),

@@ -111,7 +111,7 @@ def test_parameter_dict(m: Any) -> Any:
 
 
 @parity
-def test_parameters_are_found(m: Any) -> Any:
+def test_parameters_in_containers_are_found(m: Any) -> Any:
     class Net(m.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -123,8 +123,8 @@ def test_parameters_are_found(m: Any) -> Any:
 
 
 @parity
-def test_text_of_parameter_containers(m: Any) -> Any:
-    """One line is written inline, as in torch, and several are indented twice inside of a module."""
+def test_repr_of_parameter_containers(m: Any) -> Any:
+    """As in torch, single lines are inline, and several lines are indented twice inside a module."""
     nn = m.nn
 
     class Net(nn.Module):  # type: ignore[name-defined]
@@ -141,7 +141,7 @@ def test_text_of_parameter_containers(m: Any) -> Any:
 
 
 @parity
-def test_parameters_by_keyword(m: Any) -> Any:
+def test_container_methods_take_keyword_arguments(m: Any) -> Any:
     listed = m.nn.ModuleList([m.nn.ReLU(), m.nn.Tanh()])
     in_order = m.nn.Sequential(m.nn.ReLU()).extend(sequential=[m.nn.Tanh()])
     by_name = m.nn.ModuleDict()
@@ -149,7 +149,7 @@ def test_parameters_by_keyword(m: Any) -> Any:
     return [str(listed.pop(key=0)), str(in_order.pop(key=-1)), str(in_order), str(by_name)]
 
 
-def test_index_out_of_range_says_how_long_the_container_is() -> None:
+def test_error_about_an_index_names_the_length_of_the_container() -> None:
     with pytest.raises(IndexError, match="index 3 is out of range for a container of 2"):
         rg.nn.Sequential(rg.nn.ReLU(), rg.nn.ReLU())[3]
 
@@ -165,18 +165,18 @@ def test_data_parallel_calls_the_module(m: Any) -> Any:
 
 
 @parity
-def test_insert_is_for_places_that_are_there(m: Any) -> Any:
+def test_insert_refuses_positions_out_of_range(m: Any) -> Any:
     net = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh())
     report = [attempt(lambda place=place: net.insert(place, m.nn.ELU())) for place in (3, -3)]
     return [*report, kinds(net.insert(2, m.nn.ELU())), kinds(net.insert(-3, m.nn.CELU()))]
 
 
 @parity
-def test_a_hole_in_a_sequential(m: Any) -> Any:
+def test_sequential_with_none_cannot_be_called(m: Any) -> Any:
     return [attempt(lambda: m.nn.Sequential(m.nn.ReLU(), None)(m.ones(2)))]
 
 
-def test_a_key_that_was_refused_is_not_there() -> None:
+def test_refused_key_is_not_added() -> None:
     values = rg.nn.ParameterDict({"a": rg.ones(1)})
     with pytest.raises(KeyError):
         values["a.b"] = rg.ones(1)
@@ -185,7 +185,7 @@ def test_a_key_that_was_refused_is_not_there() -> None:
 
 
 @parity
-def test_the_order_of_what_parameter_dicts_are_made_of(m: Any) -> Any:
+def test_order_of_parameter_dicts(m: Any) -> Any:
     make, one = m.nn.ParameterDict, m.ones(1)
     pairs = [("b", one), ("c", one), ("a", one)]
     updated = make(OrderedDict(z=one))
@@ -202,7 +202,7 @@ def test_the_order_of_what_parameter_dicts_are_made_of(m: Any) -> Any:
 
 
 @parity
-def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
+def test_union_of_dictionaries_and_parameter_dicts(m: Any) -> Any:
     named = m.nn.ParameterDict({"a": m.ones(1)})
     before = {"z": 1}
     union = before | named
@@ -230,12 +230,12 @@ def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
         (3, "int is not a Module subclass$"),
     ],
 )
-def test_what_is_no_module_is_told_what_was_meant(given: Any, hint: str) -> None:
+def test_error_about_what_is_not_a_module_suggests_a_remedy(given: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=hint):
         rg.nn.Sequential(given)
 
 
 @pytest.mark.parametrize(("kind", "advice"), [("ModuleList", "Sequential"), ("ModuleDict", r"modules\['name'\]")])
-def test_containers_that_are_called_say_how_their_modules_are(kind: str, advice: str) -> None:
+def test_error_about_calling_a_container_suggests_a_remedy(kind: str, advice: str) -> None:
     with pytest.raises(NotImplementedError, match=rf'{kind}\] is missing the required "forward" function: .*{advice}'):
         getattr(rg.nn, kind)()(rg.ones(2))

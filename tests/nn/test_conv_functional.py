@@ -1,4 +1,4 @@
-"""Convolution, pooling and interpolation: what they refuse, edge cases, properties, and that blocks do not matter."""
+"""Convolution, pooling and interpolation: refusals, edge cases, mathematical properties, work in blocks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def evaluate(library: Any, call: str) -> Any:
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_what_torch_refuses_is_refused(call: str) -> None:
+def test_wrong_calls_are_refused_as_in_torch(call: str) -> None:
     expected = attempt(lambda: evaluate(torch, call))
     assert isinstance(expected, str), "torch does not refuse this"
     assert attempt(lambda: evaluate(rg, call)) == expected
@@ -142,20 +142,20 @@ def test_what_torch_refuses_is_refused(call: str) -> None:
         ("max_unpool2d(x, 200 * i, 2)", ["200", "10x10"]),
     ],
 )
-def test_errors_name_the_numbers_that_torchs_name(call: str, numbers: list[str]) -> None:
+def test_errors_name_the_same_numbers_as_torch(call: str, numbers: list[str]) -> None:
     for library in (torch, rg):
         text = message(lambda: evaluate(library, call))  # noqa: B023
         assert [number for number in numbers if number not in text] == []
 
 
-def test_a_layer_says_which_one_it_is() -> None:
+def test_error_of_a_convolution_names_the_layer() -> None:
     text = message(lambda: rg.nn.Conv2d(3, 4, 3)(rg.ones(1, 2, 5, 5)))
     assert "Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))" in text
     assert "[1, 2, 5, 5]" in text
 
 
 @parity
-def test_the_nodes_are_torchs(lib: Any) -> Any:
+def test_nodes_of_convolution_and_pooling_have_torchs_names(lib: Any) -> Any:
     f = lib.nn.functional
     x, w = lib.ones(1, 2, 4, 4, requires_grad=True), lib.ones(2, 2, 2, 2, requires_grad=True)
     results = [
@@ -171,7 +171,7 @@ def test_the_nodes_are_torchs(lib: Any) -> Any:
 
 
 @parity
-def test_only_the_gradients_that_are_wanted(lib: Any) -> Any:
+def test_convolution_computes_only_required_gradients(lib: Any) -> Any:
     x, w = lib.ones(1, 2, 4, 4), lib.ones(3, 2, 2, 2, requires_grad=True)
     bias = lib.ones(3, requires_grad=True)
     lib.nn.functional.conv2d(x, w, bias).sum().backward()
@@ -191,29 +191,30 @@ def test_pooling_of_ties_infinities_and_nan(lib: Any) -> Any:
     return found
 
 
-@parity
-def test_maxima_of_few_and_of_many_windows(lib: Any) -> Any:
-    """The elements of few are picked out all at once, those of many are gone through one after another."""
-    found = []
-    for n, options in enumerate(
-        [
-            {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2},
-            {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True},
-            {"kernel_size": 2, "dilation": (2, 1, 2), "stride": 1, "padding": 1},
-        ],
-        start=1,
-    ):
-        for images in (2, 40000 >> 2 * n):
-            values = np.random.RandomState(n).randint(-9, 9, (images, 2, *(9, 8, 7)[:n]))  # many are equal
-            for kind in (lib.float32, lib.float16, lib.int64):
-                x = lib.tensor(values).to(kind)
-                found.append(getattr(lib.nn.functional, f"max_pool{n}d")(x, **options, return_indices=True))
-    return found
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+@pytest.mark.parametrize(
+    ("n", "options"),
+    [
+        (1, {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2}),
+        (2, {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True}),
+        (3, {"kernel_size": 2, "dilation": (2, 1, 2), "stride": 1, "padding": 1}),
+    ],
+)
+def test_max_pooling_of_few_and_of_many_windows(n: int, options: dict[str, Any], dtype: str) -> None:
+    """With few windows, their elements are gathered at once; with many, they are visited one after another."""
+    for images in (2, 40000 >> 2 * n):
+        values = np.random.default_rng(n).integers(-9, 9, (images, 2, *(9, 8, 7)[:n]))  # many are equal
+        found = []
+        for library in (rg, torch):
+            x = library.tensor(values, dtype=getattr(library, dtype))
+            found.append(getattr(library.nn.functional, f"max_pool{n}d")(x, **options, return_indices=True))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), strict=True)
 
 
 @parity
-def test_pooling_of_several_nan(lib: Any) -> Any:
-    """The last one of a window is the maximum, and gets the gradient; also where a window reaches over all ends."""
+def test_max_pooling_of_several_nan(lib: Any) -> Any:
+    """The last NaN in a window is the maximum and gets the gradient, even if the window covers everything."""
     found = []
     for n in (1, 2, 3):
         x = lib.arange(2.0 * 5**n).reshape(2, *(5,) * n)
@@ -231,15 +232,15 @@ def test_pooling_of_several_nan(lib: Any) -> Any:
     return found
 
 
-def test_nan_in_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same as in few, whose elements are picked out."""
+def test_max_pooling_of_nan_in_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with few windows, whose elements are gathered."""
     monkeypatch.setattr("retrograd.ops.pool._FEW", 0)
-    test_pooling_of_several_nan()
+    test_max_pooling_of_several_nan()
 
 
 @parity
-def test_windows_that_lie_in_the_padding(lib: Any) -> Any:
-    """Dilation may step over all there is."""
+def test_max_pooling_windows_inside_the_padding(lib: Any) -> Any:
+    """Dilation may step over the whole input."""
     f = lib.nn.functional
     one, row = lib.tensor([[[1.0]]]), lib.tensor([[[1.0, 2.0]]])
     return [
@@ -251,8 +252,8 @@ def test_windows_that_lie_in_the_padding(lib: Any) -> Any:
     ]
 
 
-def test_a_window_in_the_padding_has_no_index_and_no_gradient() -> None:
-    # torch's index is outside of the image there, and its backward writes to it
+def test_max_pooling_window_inside_the_padding_has_no_index_and_no_gradient() -> None:
+    # there torch's index is outside the image, and its backward writes out of bounds
     x = rg.tensor([[[1.0, 2.0, 3.0]]], requires_grad=True)
     largest, indices = F.max_pool2d(x, (2, 1), stride=1, padding=(1, 0), dilation=(2, 1), return_indices=True)
     assert (indices == -1).all()
@@ -266,8 +267,8 @@ def test_a_window_in_the_padding_has_no_index_and_no_gradient() -> None:
 
 
 @parity
-def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
-    """Elsewhere is no NaN: nothing is multiplied by it that does not belong to it."""
+def test_infinity_in_an_image_does_not_spread_nan(lib: Any) -> Any:
+    """Elsewhere the results are not NaN, because the infinity is not multiplied by zeros."""
     f = lib.nn.functional
     x = lib.zeros(1, 1, 6, 6)
     x[0, 0, 1, 1] = math.inf
@@ -285,7 +286,7 @@ def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("size", [(13, 17), (48, 62), (24, 40)], ids=str)
-def test_images_of_bytes_are_interpolated(mode: str, antialias: bool, size: tuple[int, int]) -> None:
+def test_interpolation_of_uint8_images(mode: str, antialias: bool, size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).integers(0, 256, (2, 3, 24, 31)).astype(np.uint8)
     theirs, ours = (
         library.nn.functional.interpolate(library.tensor(image), size, mode=mode, antialias=antialias)
@@ -302,8 +303,8 @@ SIZES = st.integers(1, 3)
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_any_convolution_is_torchs(data: st.DataObject) -> None:
-    """All parameters together, in blocks of all sizes; its gradients, too."""
+def test_random_convolutions_agree_with_torch(data: st.DataObject) -> None:
+    """Results and gradients, for all parameters combined, in blocks of many sizes."""
     n, groups = data.draw(SIZES), data.draw(SIZES)
     draw = lambda low, high: data.draw(st.tuples(*[st.integers(low, high)] * n))  # noqa: E731
     kernel, stride, dilation, padding, more = draw(1, 3), draw(1, 3), draw(1, 2), draw(0, 2), draw(0, 9)
@@ -317,7 +318,9 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
         patch.setattr(_convolve, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 20])))
         patch.setattr(_convolve, "_FEWEST_COLUMNS", data.draw(st.sampled_from([1, 20, 256])))
         patch.setattr(_convolve, "_FEWEST_PRODUCTS", data.draw(st.sampled_from([1, 1 << 23])))
-        patch.setattr(_convolve, "_WRITING", data.draw(st.sampled_from([0, 24, 10_000])))  # shifted never, or always
+        patch.setattr(
+            _convolve, "_WRITING", data.draw(st.sampled_from([0, 24, 10_000]))
+        )  # never or always by shifted products
         threads = data.draw(SIZES)
         patch.setattr(blocks, "get_num_threads", lambda: threads)
         for library in (torch, rg):
@@ -333,7 +336,7 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("images", [0, 2])
-def test_no_channels_are_as_channels_of_zeros(images: int, groups: int, stride: int) -> None:
+def test_convolution_without_channels_equals_one_of_zeros(images: int, groups: int, stride: int) -> None:
     bias = torch.arange(6.0, requires_grad=True)
     expected = torch.nn.functional.conv2d(
         torch.zeros(images, groups, 5, 4), torch.ones(6, 1, 3, 2), bias, stride, groups=groups
@@ -351,7 +354,7 @@ def test_no_channels_are_as_channels_of_zeros(images: int, groups: int, stride: 
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_the_transpose_is_the_adjoint(n: int) -> None:
+def test_transposed_convolution_is_the_adjoint(n: int) -> None:
     """<conv(x), y> = <x, conv_transpose(y)>."""
     rng = np.random.default_rng(n)
     x, w = rg.tensor(rng.normal(size=(2, 4, *(7,) * n))), rg.tensor(rng.normal(size=(6, 2, *(3,) * n)))
@@ -362,20 +365,20 @@ def test_the_transpose_is_the_adjoint(n: int) -> None:
     assert (forward * y).sum().item() == pytest.approx((x * back).sum().item(), rel=1e-12)
 
 
-def test_folding_undoes_unfolding_but_for_overlaps() -> None:
+def test_fold_undoes_unfold_up_to_overlaps() -> None:
     x = rg.randn(2, 3, 6, 5)
     overlaps = F.fold(F.unfold(rg.ones_like(x), 3, padding=1), (6, 5), 3, padding=1)
     again = F.fold(F.unfold(x, 3, padding=1), (6, 5), 3, padding=1)
     assert rg.allclose(again / overlaps, x, atol=1e-6)
 
 
-def test_convolution_is_unfold_and_a_product() -> None:
+def test_convolution_equals_unfold_and_a_product() -> None:
     x, w = rg.randn(2, 3, 6, 5, dtype=rg.float64), rg.randn(4, 3, 3, 2, dtype=rg.float64)
     columns = F.unfold(x, (3, 2), stride=(1, 2))
     assert rg.allclose(F.conv2d(x, w, stride=(1, 2)).flatten(2), w.flatten(1) @ columns)
 
 
-def test_unpooling_puts_maxima_where_they_were() -> None:
+def test_max_unpool_restores_the_positions_of_maxima() -> None:
     x = rg.randn(2, 3, 6, 6)
     largest, indices = F.max_pool2d(x, 2, return_indices=True)
     back = F.max_unpool2d(largest, indices, 2)
@@ -383,13 +386,13 @@ def test_unpooling_puts_maxima_where_they_were() -> None:
     assert rg.equal(F.max_pool2d(x, 2), largest)
 
 
-def test_shuffling_pixels_there_and_back() -> None:
+def test_pixel_and_channel_shuffle_can_be_undone() -> None:
     x = rg.randn(2, 8, 3, 4)
     assert rg.equal(F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2), x)
     assert rg.equal(F.channel_shuffle(F.channel_shuffle(x, 2), 4), x)
 
 
-def test_interpolation_in_single_precision_rounds_as_torch_does() -> None:
+def test_interpolation_in_float32_rounds_coordinates_as_torch_does() -> None:
     rng = np.random.default_rng(1)
     for size in (3, 6, 10, 17):
         x = rng.normal(size=(1, 2, 7, 11)).astype(np.float32)
@@ -426,7 +429,7 @@ def overflows_in_the_last_image() -> Any:
         (overflows_in_front_of_pooling, "convolution"),
     ],
 )
-def test_a_birth_is_found_where_it_was(compute: Any, name: str) -> None:
+def test_birth_in_convolution_or_pooling_is_attributed_correctly(compute: Any, name: str) -> None:
     with pytest.raises(rg.anomaly.AnomalyError, match=f"Inf born in {name} at"), rg.anomaly.watch():
         compute().sum().backward()
 
@@ -436,7 +439,7 @@ def test_a_birth_is_found_where_it_was(compute: Any, name: str) -> None:
     ("shape", "out", "groups"),
     [((5, 6, 3, 4), 8, 2), ((3, 4, 50), 6, 1), ((2, 6, 1, 1), 40, 1), ((4, 64, 32, 33), 64, 1), ((0, 3, 2, 2), 4, 1)],
 )
-def test_windows_of_one_element(shape: tuple[int, ...], out: int, groups: int, threads: int) -> None:
+def test_convolution_with_1x1_kernels(shape: tuple[int, ...], out: int, groups: int, threads: int) -> None:
     rng = np.random.default_rng(0)
     x, g = rng.normal(size=shape), rng.normal(size=(shape[0], out, *shape[2:]))
     weight, bias = rng.normal(size=(out, shape[1] // groups, *(1,) * (len(shape) - 2))), rng.normal(size=out)

@@ -30,7 +30,7 @@ def test_dropout_keeps_the_expectation(p: float, dtype: Any) -> None:
     assert abs((values == 0).mean() - p) < 5 * np.sqrt(p * (1 - p) / values.size)
 
 
-def test_gradient_passes_where_elements_were_kept() -> None:
+def test_dropout_gradient_passes_only_kept_elements() -> None:
     x = rg.ones(100, requires_grad=True)
     y = F.dropout(x, 0.3)
     y.sum().backward()
@@ -38,7 +38,7 @@ def test_gradient_passes_where_elements_were_kept() -> None:
 
 
 @parity
-def test_ends_and_modes(m: Any) -> Any:
+def test_dropout_with_probability_0_or_1_and_in_evaluation(m: Any) -> Any:
     f, x = m.nn.functional, m.ones(3)
     return [
         f.dropout(x, 0.0),
@@ -55,7 +55,7 @@ def test_ends_and_modes(m: Any) -> Any:
 
 
 @parity
-def test_a_tensor_as_the_probability(m: Any) -> Any:
+def test_dropout_probability_may_be_a_tensor(m: Any) -> Any:
     shapes = {"Dropout": (200,), "Dropout1d": (2, 100, 2), "Dropout2d": (2, 100, 2, 2), "Dropout3d": (1, 100, 2, 2, 2)}
     shapes.update({"AlphaDropout": (200,), "FeatureAlphaDropout": (2, 100, 2)})
     values = [getattr(m.nn, name)(m.tensor(0.5))(m.ones(shape)) for name, shape in shapes.items()]
@@ -64,15 +64,15 @@ def test_a_tensor_as_the_probability(m: Any) -> Any:
 
 
 @parity
-def test_inplace(m: Any) -> Any:
+def test_dropout_in_place(m: Any) -> Any:
     x = m.ones(3)
     y = m.nn.functional.dropout(x, 1.0, inplace=True)
     return [y is x, x]
 
 
 @parity
-def test_alpha_dropout_layers_write_to_no_input(m: Any) -> Any:
-    """What they are given, the layer before them may need for its gradient."""
+def test_alpha_dropout_layers_do_not_write_to_their_input(m: Any) -> Any:
+    """The layer before may need its output for its gradient."""
     report = []
     for layer in (m.nn.AlphaDropout(0.5, inplace=True), m.nn.FeatureAlphaDropout(0.5, inplace=True)):
         x = m.ones(2, 3, 4, requires_grad=True)
@@ -104,7 +104,7 @@ def test_channels_are_dropped_as_a_whole(function: Any, shape: tuple[int, ...], 
 @pytest.mark.parametrize(
     ("function", "shape"), [(F.dropout2d, (2, 3, 4)), (F.dropout2d, (2, 3)), (F.dropout3d, (2, 3))]
 )
-def test_unusual_dimensions_are_warned_about(function: Any, shape: tuple[int, ...]) -> None:
+def test_channel_dropout_warns_about_unusual_dimensions(function: Any, shape: tuple[int, ...]) -> None:
     with pytest.warns(UserWarning, match="Received a"):
         function(rg.ones(shape), 0.5)
 
@@ -119,7 +119,7 @@ def test_alpha_dropout_keeps_mean_and_variance(p: float) -> None:
     assert len(x.grad.unique()) == 2
 
 
-def test_seed_makes_masks_repeatable() -> None:
+def test_seed_makes_dropout_masks_repeatable() -> None:
     x = rg.ones(100)
     rg.manual_seed(3)
     first = F.dropout(x)
@@ -160,7 +160,7 @@ def test_gumbel_softmax_samples_by_probability() -> None:
 
 @pytest.mark.parametrize("name", ["dropout", "dropout1d", "alpha_dropout", "feature_alpha_dropout"])
 @pytest.mark.parametrize("dtype", ["int64", "bool"])
-def test_dtypes_that_cannot_be_scaled(name: str, dtype: str) -> None:
+def test_dropout_refuses_integers_and_booleans(name: str, dtype: str) -> None:
     for library in (torch, rg):
         x = library.ones(4, 3, dtype=getattr(library, dtype))
         with pytest.raises(RuntimeError, match=r"bool|int64|Bool|Long"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.ops import _positions, embedding
@@ -16,7 +17,7 @@ F = rg.nn.functional
 
 
 @parity
-def test_rows_are_scaled_down_in_place(library: Any) -> Any:
+def test_max_norm_scales_rows_in_place(library: Any) -> Any:
     report = []
     for norm_type in (2.0, 1.0):
         weight = library.arange(12.0).reshape(4, 3).requires_grad_()
@@ -29,15 +30,15 @@ def test_rows_are_scaled_down_in_place(library: Any) -> Any:
 
 
 @parity
-def test_rows_within_the_norm_stay(library: Any) -> Any:
+def test_max_norm_leaves_shorter_rows_alone(library: Any) -> Any:
     weight = library.tensor([[0.5, 0.5]])
     library.nn.functional.embedding(library.tensor([0]), weight, max_norm=2.0)
     return weight
 
 
 @parity
-def test_a_tangent_is_looked_up_like_the_table(library: Any) -> Any:
-    """Padding and frequencies concern gradients only."""
+def test_tangent_of_an_embedding(library: Any) -> Any:
+    """Padding and frequencies affect only gradients."""
     ad, report = library.autograd.forward_ad, []
     with ad.dual_level():
         table = ad.make_dual(library.arange(12.0).reshape(4, 3), library.arange(12.0).reshape(4, 3) + 100)
@@ -48,7 +49,7 @@ def test_a_tangent_is_looked_up_like_the_table(library: Any) -> Any:
 
 
 @parity
-def test_bags_with_a_given_table(library: Any) -> Any:
+def test_embedding_bag_from_pretrained(library: Any) -> Any:
     table, bags = library.arange(12.0).reshape(4, 3), library.tensor([[0, 3], [1, 1]])
     frozen = library.nn.EmbeddingBag.from_pretrained(table)
     other = library.nn.EmbeddingBag.from_pretrained(table, freeze=False, mode="sum", padding_idx=-1, max_norm=5.0)
@@ -64,8 +65,8 @@ def test_bags_with_a_given_table(library: Any) -> Any:
     ]
 
 
-def test_bags_divide_by_the_frequency_as_embeddings_do() -> None:
-    """torch divides rows of bags by the frequencies of others."""
+def test_scale_grad_by_freq_of_bags_agrees_with_embeddings() -> None:
+    """torch divides by the frequencies of other rows."""
     weight = rg.randn(5, 3, dtype=rg.float64, requires_grad=True)
     indices = rg.tensor([4, 3, 2, 1, 1, 0, 0, 0])
     bags = F.embedding_bag(indices, weight, rg.tensor([0, 3, 3]), mode="sum", scale_grad_by_freq=True)
@@ -87,14 +88,14 @@ def test_empty_bags(library: Any) -> Any:
 
 
 @parity
-def test_the_largest_of_several_equal_rows_is_the_first(library: Any) -> Any:
+def test_max_bag_picks_the_first_of_equal_rows(library: Any) -> Any:
     weight = library.zeros(4, 2, requires_grad=True)
     library.nn.functional.embedding_bag(library.tensor([[3, 1, 2]]), weight, mode="max").sum().backward()
     return weight.grad
 
 
 @parity
-def test_padding_gets_no_gradient_even_of_infinities(library: Any) -> Any:
+def test_padding_row_gets_no_gradient_even_if_infinite(library: Any) -> Any:
     weight = library.zeros(3, 1, requires_grad=True)
     rows = library.nn.functional.embedding(library.tensor([0, 1]), weight, padding_idx=0)
     rows.backward(library.tensor([[float("inf")], [1.0]]))
@@ -102,7 +103,7 @@ def test_padding_gets_no_gradient_even_of_infinities(library: Any) -> Any:
 
 
 @parity
-def test_padding_has_no_part_in_bags_even_if_it_is_infinite(library: Any) -> Any:
+def test_padding_is_left_out_of_bags_even_if_infinite(library: Any) -> Any:
     report = []
     for mode in ("sum", "mean", "max"):
         weight = library.tensor([[1.0, 2.0], [3.0, -4.0], [float("inf"), float("nan")]], requires_grad=True)
@@ -120,15 +121,14 @@ def test_padding_has_no_part_in_bags_even_if_it_is_infinite(library: Any) -> Any
 @pytest.mark.parametrize("width", [3, 64])
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("bags", ["alike", "of all lengths", "padded"])
-def test_many_bags_are_as_in_torch(
+def test_many_bags_agree_with_torch(
     bags: str, mode: str, width: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
     monkeypatch.setattr(_positions, "_MANY", 1 << 10)
     monkeypatch.setattr(embedding, "_BLOCK", block)
     rng = np.random.default_rng(0)
     table = rng.integers(-9, 9, (20, width)).astype(np.float32)  # with ties
-    if mode != "max":  # torch's maximum finds a NaN only where it comes first
+    if mode != "max":  # torch's max mode returns NaN only if NaN comes first
         table[7, 1] = np.nan
     if bags == "of all lengths":
         lengths = rng.permutation(np.repeat([0, 1, 2, 3, 60], [4, 20, 30, 2, 1]))
@@ -147,7 +147,7 @@ def test_many_bags_are_as_in_torch(
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-def test_nan_is_the_largest_of_a_bag() -> None:
+def test_nan_is_the_maximum_of_a_bag() -> None:
     table = rg.tensor([[1.0, 5.0], [np.nan, 2.0], [3.0, np.nan], [np.nan, 4.0]])
     bags = F.embedding_bag(rg.tensor([[0, 1, 3], [0, 2, 0]]), table.requires_grad_(), mode="max")
     np.testing.assert_array_equal(bags.detach().numpy(), [[np.nan, 5.0], [3.0, np.nan]])
@@ -155,7 +155,7 @@ def test_nan_is_the_largest_of_a_bag() -> None:
     assert table.grad.tolist() == [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]  # the first NaN
 
 
-def test_offsets_of_no_bags() -> None:
+def test_embedding_bag_with_no_bags() -> None:
     for options in (
         {"offsets": rg.tensor([], dtype=rg.int64)},
         {"offsets": rg.tensor([0]), "include_last_offset": True},
@@ -211,7 +211,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(mistake: str) -> None:
+def test_wrong_arguments_of_embeddings_are_refused(mistake: str) -> None:
     check_both_refuse(lambda library: WRONG[mistake](library, library.nn.functional))
 
 
@@ -229,5 +229,5 @@ def test_errors_are_torchs(mistake: str) -> None:
         (lambda: F.one_hot(rg.tensor([1, 7]), 3), ["smaller than num_classes, 3", "7"]),
     ],
 )
-def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+def test_errors_of_embeddings_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
     check_message(call, words)

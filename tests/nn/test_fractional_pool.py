@@ -1,4 +1,4 @@
-"""Fractional max pooling: the same windows as torch's for the same samples."""
+"""Fractional max pooling chooses the same windows as torch for the same random samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def samples(n: int, shape: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize(("n", "shape", "kernel_size", "options"), CASES)
 @pytest.mark.parametrize("return_indices", [False, True])
-def test_pools(n: int, shape: tuple[int, ...], kernel_size: Any, options: dict[str, Any], return_indices: bool) -> None:
+def test_fractional_pooling_agrees_with_torch(
+    n: int, shape: tuple[int, ...], kernel_size: Any, options: dict[str, Any], return_indices: bool
+) -> None:
     def build(nn: Any) -> Any:
         library = rg if nn is rg.nn else __import__("torch")
         drawn = library.tensor(samples(n, shape))
@@ -41,7 +43,7 @@ def test_pools(n: int, shape: tuple[int, ...], kernel_size: Any, options: dict[s
     assert_alike(build, x, second=0 not in shape)
 
 
-def test_draws_other_windows_every_time_and_covers_the_image() -> None:
+def test_fractional_pooling_draws_new_windows_that_cover_the_image() -> None:
     rg.manual_seed(0)
     x = rg.arange(400.0).reshape(1, 1, 20, 20)
     results = {tuple(rg.nn.functional.fractional_max_pool2d(x, 2, 11).flatten().tolist()) for _ in range(10)}
@@ -50,7 +52,7 @@ def test_draws_other_windows_every_time_and_covers_the_image() -> None:
 
 
 @parity
-def test_nan_wins(m: Any) -> Any:
+def test_fractional_pooling_of_nan_is_nan(m: Any) -> Any:
     x = m.arange(36.0).reshape(1, 1, 6, 6).clone()
     x[0, 0, 2, 2] = float("nan")
     drawn = m.full((1, 1, 2), 0.5)
@@ -58,7 +60,7 @@ def test_nan_wins(m: Any) -> Any:
 
 
 @parity
-def test_errors(m: Any) -> Any:
+def test_fractional_pooling_refuses_wrong_arguments(m: Any) -> Any:
     pool, x = m.nn.functional.fractional_max_pool2d, m.ones(2, 3, 7, 8)
     return [
         attempt(lambda: pool(x, 3)),

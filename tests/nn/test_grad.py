@@ -1,4 +1,4 @@
-"""nn.grad: the gradients of convolutions one by one, and a custom function that is made of them."""
+"""nn.grad: separate gradients of convolutions, and a custom function made of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def operands(library: Any, n: int, groups: int = 1, dtype: str = "float64", size
     "geometry",
     [{}, {"stride": 2}, {"padding": 1}, {"dilation": 2}, {"groups": 2}, {"stride": 2, "padding": 2, "dilation": 2}],
 )
-def test_they_are_the_gradients_of_the_convolution(n: int, dtype: str, geometry: dict[str, int]) -> None:
+def test_nn_grad_gives_the_gradients_of_convolutions(n: int, dtype: str, geometry: dict[str, int]) -> None:
     x, weight = operands(rg, n, geometry.get("groups", 1), dtype)
     y = getattr(rg.nn.functional, f"conv{n}d")(x, weight, **geometry)
     g = rg.randn(y.shape, dtype=y.dtype)
@@ -39,7 +39,7 @@ def test_they_are_the_gradients_of_the_convolution(n: int, dtype: str, geometry:
 
 
 @parity
-def test_they_can_be_differentiated(library: Any) -> Any:
+def test_nn_grad_is_differentiable(library: Any) -> Any:
     x, weight = operands(library, 2)
     g = (library.nn.functional.conv2d(x, weight, stride=(1, 2), padding=[1, 0]).detach() / 7).requires_grad_()
     geometry = {"stride": (1, 2), "padding": [1, 0]}
@@ -50,8 +50,8 @@ def test_they_can_be_differentiated(library: Any) -> Any:
 
 
 @parity
-def test_a_convolution_whose_backward_uses_the_signs_of_its_weights(library: Any) -> Any:
-    """Sign-symmetric feedback: the gradient of the input comes through other weights than the result did."""
+def test_custom_convolution_with_sign_symmetric_feedback(library: Any) -> Any:
+    """The gradient of the input is computed with the signs of the weights."""
 
     class SignedConvolution(library.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
@@ -80,7 +80,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(mistake: str) -> None:
+def test_wrong_arguments_of_nn_grad_are_refused(mistake: str) -> None:
     call = WRONG[mistake]
     theirs, ours = (attempt(lambda lib=lib: call(lib, lib.nn.grad)) for lib in (torch, rg))
     assert isinstance(theirs, str)
@@ -96,11 +96,11 @@ def test_errors_are_torchs(mistake: str) -> None:
         ("dtype", ["weight type (float32)", "grad_output type (float64)"]),
     ],
 )
-def test_errors_say_what_was_wrong(mistake: str, words: list[str]) -> None:
+def test_errors_of_nn_grad_say_what_was_wrong(mistake: str, words: list[str]) -> None:
     said = message(lambda: WRONG[mistake](rg, rg.nn.grad))
     assert all(word in said for word in words), said
 
 
-def test_what_is_no_tensor_is_refused() -> None:
+def test_nn_grad_takes_only_tensors() -> None:
     with pytest.raises(TypeError, match=r"conv1d_input\(\): argument 'weight' must be Tensor, not list"):
         rg.nn.grad.conv1d_input((1, 1, 3), [1.0], rg.ones(1, 1, 3))  # type: ignore[arg-type]

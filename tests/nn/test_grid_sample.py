@@ -1,4 +1,4 @@
-"""What the table of operations does not say of grid_sample and affine_grid: edges, NaN, errors, warnings."""
+"""grid_sample, affine_grid and distances beyond the rows of the table: edges, NaN, errors, warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def image(library: Any, *shape: int) -> Any:
 
 
 @parity
-def test_a_turn_of_an_image(m: Any) -> Any:
+def test_rotating_an_image(m: Any) -> Any:
     c, s = math.cos(0.4), math.sin(0.4)
     theta = m.tensor([[[c, -s, 0.1], [s, c, -0.2]]], dtype=m.float64, requires_grad=True)
     grid = m.nn.functional.affine_grid(theta, (1, 2, 5, 6), align_corners=False)
@@ -29,7 +29,7 @@ def test_a_turn_of_an_image(m: Any) -> Any:
     return turned, theta.grad
 
 
-def test_the_identity_gives_the_image() -> None:
+def test_identity_grid_gives_the_image() -> None:
     x = image(rg)
     for align_corners in (False, True):
         theta = rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], dtype=rg.float64)
@@ -41,7 +41,7 @@ def test_the_identity_gives_the_image() -> None:
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
-def test_a_place_that_is_nan_gives_nan_and_no_other(mode: str, padding_mode: str) -> None:
+def test_nan_in_the_grid_affects_only_its_own_place(mode: str, padding_mode: str) -> None:
     grid = rg.tensor([[[[math.nan, 0.0], [0.1, 0.2]]]], dtype=rg.float64)
     sampled = F.grid_sample(image(rg), grid, mode, padding_mode, align_corners=False)
     assert sampled[..., 0].isnan().all()
@@ -49,7 +49,7 @@ def test_a_place_that_is_nan_gives_nan_and_no_other(mode: str, padding_mode: str
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_places_far_outside(mode: str) -> None:
+def test_grid_places_far_outside_the_image(mode: str) -> None:
     grid = rg.tensor([[[[math.inf, 0.0], [-math.inf, 0.0], [1e300, 0.0]]]], dtype=rg.float64, requires_grad=True)
     x = image(rg)
     zeros = F.grid_sample(x, grid, mode, "zeros", align_corners=True)
@@ -57,7 +57,7 @@ def test_places_far_outside(mode: str) -> None:
     zeros.sum().backward()
     assert (grid.grad == 0).all()
     reflected = F.grid_sample(x, grid.detach(), mode, "reflection", align_corners=True)
-    assert reflected[..., :2].isnan().all()  # where a mirror shows what is infinitely far away, nobody knows
+    assert reflected[..., :2].isnan().all()  # the reflection of an infinitely distant place is undefined
     assert reflected[..., 2].isfinite().all()
     border = F.grid_sample(x, grid.detach(), mode, "border", align_corners=True)
     np.testing.assert_allclose(border[..., 0].numpy(), x[:, :, 1, [3]].numpy())
@@ -65,14 +65,14 @@ def test_places_far_outside(mode: str) -> None:
 
 
 @parity
-def test_nearest_has_zero_gradients_for_the_grid(m: Any) -> Any:
+def test_nearest_mode_has_zero_gradients_for_the_grid(m: Any) -> Any:
     grid = m.tensor([[[[0.3, -0.2], [1.4, 0.9]]]], dtype=m.float64, requires_grad=True)
     m.nn.functional.grid_sample(image(m), grid, "nearest", align_corners=False).sum().backward()
     return grid.grad
 
 
 @parity
-def test_exactly_on_the_border(m: Any) -> Any:
+def test_grid_places_exactly_on_the_border(m: Any) -> Any:
     report = []
     for padding_mode in ("border", "reflection"):
         grid = m.tensor([[[[-1.0, -1.0], [1.0, 1.0]]]], dtype=m.float64, requires_grad=True)
@@ -82,7 +82,7 @@ def test_exactly_on_the_border(m: Any) -> Any:
     return report
 
 
-def test_second_gradients_of_what_torch_has_none_for() -> None:
+def test_second_gradients_that_torch_does_not_have() -> None:
     x = image(rg).requires_grad_()
     grid = rg.tensor(np.random.default_rng(1).uniform(-0.8, 0.8, (1, 2, 2, 2)), requires_grad=True)
     for mode in ("bilinear", "bicubic"):
@@ -92,7 +92,7 @@ def test_second_gradients_of_what_torch_has_none_for() -> None:
 
 
 @parity
-def test_errors(m: Any) -> Any:
+def test_wrong_arguments_of_grid_sampling_are_refused(m: Any) -> Any:
     sample, grid = m.nn.functional.grid_sample, m.nn.functional.affine_grid
     x = image(m)
 
@@ -118,7 +118,7 @@ def test_errors(m: Any) -> Any:
     ]
 
 
-def test_align_corners_should_be_given() -> None:
+def test_missing_align_corners_warns() -> None:
     for library in (rg, torch):
         theta = library.zeros(1, 2, 3)
         with pytest.warns(UserWarning, match="align_corners"):
@@ -136,7 +136,7 @@ def test_pdist_of_no_rows() -> None:
 
 
 @parity
-def test_pdist_errors_and_equal_rows(m: Any) -> Any:
+def test_pdist_of_equal_rows_and_its_errors(m: Any) -> Any:
     same = m.ones(3, 2, requires_grad=True)
     m.pdist(same).sum().backward()
     refused = [lambda: m.pdist(m.ones(3)), lambda: m.pdist(m.ones(2, 2), -1.0), lambda: m.pdist(m.ones(2, 2).int())]
@@ -154,7 +154,7 @@ def test_distances_of_order_0_have_zero_gradients(m: Any) -> Any:
 
 @pytest.mark.parametrize("size", [3, 40, 90])  # all images in one block, several in each, and one in each
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_many_places_in_blocks_of_images(size: int, mode: str) -> None:
+def test_grid_sample_in_blocks_of_images(size: int, mode: str) -> None:
     rng = np.random.default_rng(2)
     x, places = rng.normal(size=(5, 2, 7, 6)), rng.uniform(-1.3, 1.3, (5, size, size, 2))
     g = rng.normal(size=(5, 2, size, size))
@@ -163,14 +163,14 @@ def test_many_places_in_blocks_of_images(size: int, mode: str) -> None:
         leaves = [library.tensor(each, requires_grad=True) for each in (x, places)]
         sampled = library.nn.functional.grid_sample(*leaves, mode=mode, align_corners=False)
         found.append([sampled, *library.autograd.grad(sampled, leaves, library.tensor(g), retain_graph=True)])
-        if library is rg:  # the gradients that have a history are composed of operations
+        if library is rg:  # gradients with a graph are composed of operations
             found.append([sampled, *rg.autograd.grad(sampled, leaves, rg.tensor(g), create_graph=True)])
     for ours, composed, expected in zip(*found, strict=True):
         np.testing.assert_allclose(ours.detach().numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(composed.detach().numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
 
 
-def test_half_precision_is_computed_in_single() -> None:
+def test_grid_sample_computes_half_precision_in_single() -> None:
     rng = np.random.default_rng(3)
     x, grid = rng.normal(size=(2, 3, 9, 9)).astype(np.float16), rng.uniform(-1, 1, (2, 4, 4, 2)).astype(np.float16)
     half, single = ([rg.tensor(each.astype(dtype), requires_grad=True) for each in (x, grid)] for dtype in "ef")

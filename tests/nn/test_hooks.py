@@ -19,7 +19,7 @@ from tests.parity import attempt, parity
 
 
 def layer(m: Any) -> Any:
-    """``3 x + 1`` as a module."""
+    """Return a module that computes ``3 x + 1``."""
     net = m.nn.Linear(1, 1)
     with m.no_grad():
         net.weight.fill_(3.0)
@@ -43,7 +43,7 @@ def test_forward_hooks(m: Any) -> Any:
 
 
 @parity
-def test_hooks_replace_arguments_and_results(m: Any) -> Any:
+def test_forward_hooks_can_replace_arguments_and_results(m: Any) -> Any:
     net = layer(m)
     net.register_forward_pre_hook(lambda module, args: args[0] * 2)
     net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
@@ -53,7 +53,7 @@ def test_hooks_replace_arguments_and_results(m: Any) -> Any:
 
 
 @parity
-def test_order_and_prepend(m: Any) -> Any:
+def test_order_of_hooks_and_prepend(m: Any) -> Any:
     net, order = layer(m), []
 
     def note(name: str) -> Any:
@@ -74,7 +74,7 @@ def test_order_and_prepend(m: Any) -> Any:
 
 
 @parity
-def test_with_kwargs(m: Any) -> Any:
+def test_forward_hooks_with_kwargs(m: Any) -> Any:
     class Scale(m.nn.Module):
         def forward(self, x: Any, factor: float = 1.0) -> Any:
             return x * factor
@@ -90,7 +90,7 @@ def test_with_kwargs(m: Any) -> Any:
 
 
 @parity
-def test_always_call(m: Any) -> Any:
+def test_always_call_hooks_run_after_an_error(m: Any) -> Any:
     class Fails(m.nn.Module):
         def forward(self, x: Any) -> Any:
             raise KeyError("broken")
@@ -106,7 +106,7 @@ def test_always_call(m: Any) -> Any:
 
 
 @parity
-def test_always_called_hooks_run_once(m: Any) -> Any:
+def test_always_call_hook_that_has_run_is_not_called_again(m: Any) -> Any:
     net, seen = layer(m), []
     net.register_forward_hook(lambda module, args, out: seen.append(out.detach()), always_call=True)
     net.register_forward_hook(lambda module, args, out: 1 / 0)
@@ -116,7 +116,7 @@ def test_always_called_hooks_run_once(m: Any) -> Any:
 
 
 @parity
-def test_backward_hooks(m: Any) -> Any:
+def test_full_backward_hooks(m: Any) -> Any:
     net, seen = layer(m), []
     net.register_full_backward_pre_hook(lambda module, g: seen.append(("pre", g)))
     net.register_full_backward_hook(lambda module, gi, go: seen.append(("post", gi, go)))
@@ -126,7 +126,7 @@ def test_backward_hooks(m: Any) -> Any:
 
 
 @parity
-def test_backward_hooks_replace_gradients(m: Any) -> Any:
+def test_full_backward_hooks_can_replace_gradients(m: Any) -> Any:
     net = layer(m)
     net.register_full_backward_pre_hook(lambda module, g: (g[0] * 2,))
     net.register_full_backward_pre_hook(lambda module, g: (g[0] + 1,))
@@ -137,7 +137,7 @@ def test_backward_hooks_replace_gradients(m: Any) -> Any:
 
 
 @parity
-def test_backward_hooks_of_several_inputs_and_outputs(m: Any) -> Any:
+def test_full_backward_hooks_with_several_inputs_and_outputs(m: Any) -> Any:
     class Two(m.nn.Module):
         def forward(self, x: Any, number: Any, y: Any, z: Any) -> Any:
             return x * y * number, "text", y + z
@@ -153,7 +153,7 @@ def test_backward_hooks_of_several_inputs_and_outputs(m: Any) -> Any:
 
 
 @parity
-def test_backward_hooks_where_no_input_requires_grad(m: Any) -> Any:
+def test_full_backward_hooks_if_no_input_requires_grad(m: Any) -> Any:
     net, seen = layer(m), []
     net.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
     net(m.ones(2, 1)).sum().backward()
@@ -163,7 +163,7 @@ def test_backward_hooks_where_no_input_requires_grad(m: Any) -> Any:
 
 
 @parity
-def test_wrong_numbers_of_gradients(m: Any) -> Any:
+def test_backward_hooks_that_return_the_wrong_number_of_gradients(m: Any) -> Any:
     report = []
     for register, hook in [
         ("register_full_backward_pre_hook", lambda module, g: (g[0], g[0])),
@@ -185,7 +185,7 @@ def test_backward_hooks_with_nothing_to_differentiate(m: Any) -> Any:
 
 
 @parity
-def test_gradient_that_misses_the_output(m: Any) -> Any:
+def test_backward_through_a_tensor_that_is_not_an_output(m: Any) -> Any:
     kept = []
 
     class Leaks(m.nn.Module):
@@ -200,14 +200,14 @@ def test_gradient_that_misses_the_output(m: Any) -> Any:
 
 
 @parity
-def test_writing_to_what_hooks_watch(m: Any) -> Any:
+def test_writing_to_an_output_with_a_backward_hook_is_refused(m: Any) -> Any:
     net = layer(m)
     net.register_full_backward_hook(lambda module, gi, go: None)
     return [attempt(lambda: net(m.ones(1, 1, requires_grad=True)).add_(1)), 0]
 
 
 @parity
-def test_double_backward_through_hooks(m: Any) -> Any:
+def test_double_backward_through_a_hooked_module(m: Any) -> Any:
     class Cube(m.nn.Module):
         def forward(self, x: Any) -> Any:
             return x**3
@@ -220,7 +220,7 @@ def test_double_backward_through_hooks(m: Any) -> Any:
     return [g.detach(), h, seen[0]]
 
 
-def test_outputs_of_another_kind_are_warned_about() -> None:
+def test_backward_hook_on_a_dict_output_warns() -> None:
     class Dict(rg.nn.Module):
         def forward(self, x: Any) -> Any:
             return {"y": x}
@@ -231,7 +231,7 @@ def test_outputs_of_another_kind_are_warned_about() -> None:
         net(rg.ones(1, requires_grad=True))
 
 
-# --- of all modules ---------------------------------------------------------------------------------------------------
+# --- hooks of all modules ---------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -265,7 +265,7 @@ def test_global_hooks(m: Any) -> Any:
 
 
 @parity
-def test_global_hooks_always_called(m: Any) -> Any:
+def test_global_always_call_hooks_run_after_an_error(m: Any) -> Any:
     class Fails(m.nn.Module):
         def forward(self, x: Any) -> Any:
             raise KeyError("broken")
@@ -302,7 +302,7 @@ def test_registration_hooks(m: Any) -> Any:
     return [net.weight, seen]
 
 
-def test_handle_as_context_and_twice_removed() -> None:
+def test_hook_handle_as_context_manager_and_removed_twice() -> None:
     net, seen = layer(rg), []
     with net.register_forward_hook(lambda *args: seen.append(1)) as handle:
         net(rg.ones(1, 1))
@@ -311,13 +311,13 @@ def test_handle_as_context_and_twice_removed() -> None:
     assert seen == [1]
 
 
-def test_no_hooks_means_no_extra_nodes() -> None:
+def test_module_without_hooks_adds_no_nodes() -> None:
     y = layer(rg)(rg.ones(1, 1))
     assert y.grad_fn.name() == "LinearBackward0"
 
 
 @pytest.mark.parametrize("lib", [torch, rg])
-def test_a_backward_hook_is_told_where_no_input_requires_grad(lib: Any) -> None:
+def test_backward_hook_gets_none_if_no_input_requires_grad(lib: Any) -> None:
     layer, seen = lib.nn.Linear(2, 1), []
     layer.register_full_backward_hook(lambda module, inputs, outputs: seen.append(inputs))
     with pytest.warns(UserWarning, match="no input"):
@@ -328,7 +328,7 @@ def test_a_backward_hook_is_told_where_no_input_requires_grad(lib: Any) -> None:
 
 
 @parity
-def test_hooks_without_options_are_found_as_they_were_registered(m: Any) -> Any:
+def test_hooks_are_stored_as_registered(m: Any) -> Any:
     net = layer(m)
 
     def note(module: Any, *args: Any) -> None:
@@ -341,7 +341,7 @@ def test_hooks_without_options_are_found_as_they_were_registered(m: Any) -> Any:
 
 
 @parity
-def test_hooks_put_into_the_dictionary_by_hand(m: Any) -> Any:
+def test_hooks_added_to_the_dictionary_directly(m: Any) -> Any:
     net, seen = layer(m), []
     net._forward_pre_hooks[10**9] = lambda module, args: seen.append(("pre", len(args)))
     net._forward_hooks[10**9] = lambda module, args, out: seen.append(("post", len(args), out.detach()))
@@ -350,7 +350,7 @@ def test_hooks_put_into_the_dictionary_by_hand(m: Any) -> Any:
 
 
 @parity
-def test_hooks_are_put_first_or_last_by_hand(m: Any) -> Any:
+def test_hooks_reordered_in_the_dictionary_directly(m: Any) -> Any:
     net, seen = layer(m), []
     handles = [net.register_forward_hook(lambda *args, at=at: seen.append(at)) for at in range(3)]
     net._forward_hooks.move_to_end(handles[2].id, last=False)
@@ -360,7 +360,7 @@ def test_hooks_are_put_first_or_last_by_hand(m: Any) -> Any:
 
 
 @parity
-def test_a_dictionary_in_the_place_of_the_hooks(m: Any) -> Any:
+def test_replacing_the_dictionaries_of_hooks(m: Any) -> Any:
     net, seen = layer(m), []
     x = m.ones(1, 1, requires_grad=True)
     names = ("forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook")
@@ -382,7 +382,7 @@ def test_a_dictionary_in_the_place_of_the_hooks(m: Any) -> Any:
 
 
 class KeepsItsHandle:
-    """A module that holds the handle of a hook of its own; it is mixed with the Module of either library."""
+    """A mixin for the Module of either library that keeps the handle of its own hook."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -405,7 +405,7 @@ class OursWithHandle(KeepsItsHandle, rg.nn.Module):
 
 
 @pytest.mark.parametrize("protocol", [None, *range(pickle.HIGHEST_PROTOCOL + 1)])
-def test_the_handle_of_a_copy_removes_the_hook_of_that_copy(protocol: int | None) -> None:
+def test_handle_of_a_copied_module_removes_the_hook_of_the_copy(protocol: int | None) -> None:
     seen = []
     for kind in (TheirsWithHandle, OursWithHandle):
         net: Any = kind()
@@ -418,7 +418,7 @@ def test_the_handle_of_a_copy_removes_the_hook_of_that_copy(protocol: int | None
     assert seen[1] == seen[0] == (1, 1)
 
 
-def test_the_handle_of_hooks_that_are_gone_can_be_pickled() -> None:
+def test_handle_of_a_freed_module_can_be_pickled() -> None:
     handle = layer(rg).register_forward_hook(print)
     twin = pickle.loads(pickle.dumps(handle))
     assert twin.id == handle.id
@@ -426,14 +426,14 @@ def test_the_handle_of_hooks_that_are_gone_can_be_pickled() -> None:
 
 
 @parity
-def test_the_dictionary_of_a_handle(m: Any) -> Any:
+def test_handle_refers_to_the_dictionary_of_hooks(m: Any) -> Any:
     net = layer(m)
     handle = net.register_forward_hook(lambda *args: None)
     return [handle.hooks_dict_ref() is net._forward_hooks, handle.id in handle.hooks_dict_ref()]
 
 
 @parity
-def test_backward_hooks_may_return_lists(m: Any) -> Any:
+def test_full_backward_hooks_may_return_lists(m: Any) -> Any:
     net, x = layer(m), m.ones(1, 1, requires_grad=True)
     net.register_full_backward_pre_hook(lambda module, grads: [grads[0] * 2])
     net.register_full_backward_hook(lambda module, inputs, outputs: [inputs[0] * 10])
@@ -450,7 +450,9 @@ def test_backward_hooks_may_return_lists(m: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("kind", ["register_full_backward_hook", "register_full_backward_pre_hook"])
-def test_what_a_backward_hook_must_not_return(kind: str, returned: Any, error: type[Exception], text: str) -> None:
+def test_wrong_results_of_full_backward_hooks_are_refused(
+    kind: str, returned: Any, error: type[Exception], text: str
+) -> None:
     def mistaken(module: Any, grads: Any, *outputs: Any) -> Any:
         return returned(grads)
 
@@ -460,8 +462,8 @@ def test_what_a_backward_hook_must_not_return(kind: str, returned: Any, error: t
         net(rg.ones(1, 1, requires_grad=True)).sum().backward()
 
 
-def of_last_node(m: Any, function: Any, *args: Any, hook: Any = None) -> list[Any]:
-    """What a hook of the older kind sees of a module that computes ``function``, its warnings, and the gradients."""
+def old_backward_hook(m: Any, function: Any, *args: Any, hook: Any = None) -> list[Any]:
+    """Return what an old-style backward hook of a module around ``function`` sees, warnings, and the gradients."""
     seen: list[Any] = []
 
     class Computes(m.nn.Module):  # type: ignore[misc]
@@ -485,32 +487,32 @@ def of_last_node(m: Any, function: Any, *args: Any, hook: Any = None) -> list[An
 
 
 @parity
-def test_what_hooks_of_the_last_node_see(m: Any) -> Any:
+def test_old_backward_hooks_see_the_last_node(m: Any) -> Any:
     def leaf(*numbers: float) -> Any:
         return m.tensor(numbers, requires_grad=True)
 
     x, y = leaf(1.0, 2.0), leaf(3.0, -4.0)
     return {
-        "one node": of_last_node(m, m.relu, x * 1),
-        "of a leaf": of_last_node(m, m.relu, x),
-        "of two": of_last_node(m, lambda a, b: a * b, x * 1, y * 2),
-        "the last of several": of_last_node(m, lambda a: (a * 3).square(), x),
-        "two that make outputs": of_last_node(m, lambda a: (a * 3, a.square()), x),
-        "the node of the first": of_last_node(m, lambda a, b: (a, b), x * 1, y * 2),
-        "a dictionary": of_last_node(m, lambda a: {"what": None, "first": a.square(), "second": a * 3}, x),
-        "a list": of_last_node(m, lambda a: [a.square()], x),
-        "a number among the inputs": of_last_node(m, lambda a, number: a * number, x, 3.0),
-        "without a gradient": of_last_node(m, m.relu, m.ones(2)),
-        "one that replaces": of_last_node(m, m.relu, x * 1, hook=lambda gi, go: (gi[0] * 10,)),
-        "one that replaces some": of_last_node(
+        "one node": old_backward_hook(m, m.relu, x * 1),
+        "of a leaf": old_backward_hook(m, m.relu, x),
+        "of two": old_backward_hook(m, lambda a, b: a * b, x * 1, y * 2),
+        "the last of several": old_backward_hook(m, lambda a: (a * 3).square(), x),
+        "two that make outputs": old_backward_hook(m, lambda a: (a * 3, a.square()), x),
+        "the node of the first": old_backward_hook(m, lambda a, b: (a, b), x * 1, y * 2),
+        "a dictionary": old_backward_hook(m, lambda a: {"what": None, "first": a.square(), "second": a * 3}, x),
+        "a list": old_backward_hook(m, lambda a: [a.square()], x),
+        "a number among the inputs": old_backward_hook(m, lambda a, number: a * number, x, 3.0),
+        "without a gradient": old_backward_hook(m, m.relu, m.ones(2)),
+        "one that replaces": old_backward_hook(m, m.relu, x * 1, hook=lambda gi, go: (gi[0] * 10,)),
+        "one that replaces some": old_backward_hook(
             m, lambda a, b: a * b, x * 1, y, hook=lambda gi, go: (gi[0] * 10, gi[1])
         ),
     }
 
 
 @parity
-def test_guided_backpropagation(m: Any) -> Any:
-    """Negative gradients are held back at every ReLU, as tutorials of the time did it."""
+def test_guided_backpropagation_with_old_backward_hooks(m: Any) -> Any:
+    """Every ReLU stops negative gradients, as in older tutorials."""
     net = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh(), m.nn.ReLU())
     for module in net:
         if isinstance(module, m.nn.ReLU):
@@ -521,19 +523,19 @@ def test_guided_backpropagation(m: Any) -> Any:
 
 
 @parity
-def test_what_hooks_of_the_last_node_must_return(m: Any) -> Any:
+def test_wrong_results_of_old_backward_hooks_are_refused(m: Any) -> Any:
     def returned(what: Any) -> Any:
-        return lambda: of_last_node(m, m.relu, m.ones(2, requires_grad=True), hook=lambda gi, go: what)
+        return lambda: old_backward_hook(m, m.relu, m.ones(2, requires_grad=True), hook=lambda gi, go: what)
 
     return [attempt(returned(what)) for what in (3, (m.ones(2), m.ones(2)), (m.ones(3),), ())]
 
 
-def test_hooks_of_the_last_node_say_what_they_miss() -> None:
+def test_old_backward_hooks_warn_about_what_they_miss() -> None:
     layer = rg.nn.Linear(2, 2)
     layer.register_backward_hook(lambda *args: None)
     with pytest.warns(FutureWarning, match="register_backward_hook of Linear: .* grad_input.*_full_backward_hook"):
         layer(rg.ones(1, 2))
-    # a layer is one node here: its input and its parameters
+    # here a layer is one node, whose gradients are those of its input and its parameters
     seen: list[Any] = []
     with pytest.warns(FutureWarning):
         layer.register_backward_hook(lambda module, gi, go: seen.append([tuple(grad.shape) for grad in gi]))
@@ -542,13 +544,13 @@ def test_hooks_of_the_last_node_say_what_they_miss() -> None:
 
 
 @parity
-def test_hooks_of_the_last_nodes_of_all_modules(m: Any) -> Any:
+def test_old_backward_hooks_of_all_modules(m: Any) -> Any:
     net, seen = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh()), []
     modules = m.nn.modules.module
     for module in net:
         module.register_backward_hook(lambda module, gi, go: seen.append(("own", type(module).__name__, gi, go)))
     with (
-        mock.patch.object(torch.nn.modules.module, "_global_is_full_backward_hook", None),  # it remembers for ever
+        mock.patch.object(torch.nn.modules.module, "_global_is_full_backward_hook", None),  # torch never resets it
         modules.register_module_backward_hook(lambda module, *grads: seen.append((type(module).__name__, *grads))),
     ):
         net(m.tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
@@ -556,7 +558,7 @@ def test_hooks_of_the_last_nodes_of_all_modules(m: Any) -> Any:
 
 
 @parity
-def test_backward_hooks_of_two_kinds(m: Any) -> Any:
+def test_old_and_full_backward_hooks_cannot_be_mixed(m: Any) -> Any:
     def ignore(*args: Any) -> None:
         pass
 
@@ -571,8 +573,8 @@ def test_backward_hooks_of_two_kinds(m: Any) -> Any:
     return report
 
 
-def test_backward_hooks_of_all_modules_are_of_one_kind() -> None:
-    """Torch remembers the kind for ever, even when the hook is gone."""
+def test_old_and_full_global_backward_hooks_cannot_be_mixed() -> None:
+    """In torch, the first kind registered counts even after its hook is removed."""
     modules = rg.nn.modules.module
     with modules.register_module_backward_hook(print):
         with pytest.raises(RuntimeError, match="regular backward hooks and full backward hooks as a global"):

@@ -1,4 +1,4 @@
-"""Gradients of images in another size: collected from the result, or by taps of their own, which takes less time."""
+"""Gradients of interpolation, computed in two ways: from the taps of the result, or faster, by taps of the adjoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gradient(library: Any, x: Any, g: Any, mode: str, options: dict[str, Any]) -
 
 @pytest.mark.parametrize("adjoint", [True, False])
 @pytest.mark.parametrize(("mode", "options"), MODES)
-def test_as_in_torch_between_all_sizes(
+def test_gradients_of_interpolation_between_many_sizes(
     mode: str, options: dict[str, Any], adjoint: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not adjoint:
@@ -42,7 +42,7 @@ def test_as_in_torch_between_all_sizes(
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_an_infinite_gradient_reaches_whom_it_belongs_to(mode: str) -> None:
+def test_infinite_gradient_reaches_only_its_own_elements(mode: str) -> None:
     for size, wanted in [(8, 4), (8, 16), (5, 3)]:
         x, g = np.ones((1, 1, size, 4)), np.zeros((1, 1, wanted, 4))
         for place in range(wanted):

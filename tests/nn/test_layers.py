@@ -1,10 +1,8 @@
-"""Every layer against torch's: the same outputs and gradients, first and second, for the same weights."""
+"""Every layer gives torch's outputs, gradients and second gradients for the same weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ def x(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def p(*shape: int, seed: int = 1) -> np.ndarray:
-    """Between 0 and 1."""
+    """Return numbers between 0 and 1."""
     return np.random.default_rng(seed).uniform(0.05, 0.95, size=shape)
 
 
@@ -158,7 +156,7 @@ LAYERS: dict[str, tuple[Any, ...]] = {
     "TripletMarginWithDistanceLoss()": (x(3, 4), x(3, 4, seed=1), x(3, 4, seed=2)),
 }
 
-# Arguments that torch does not differentiate by.
+# Positions of arguments that are not differentiable in torch.
 CONSTANT = {
     "SoftMarginLoss()": (1,),
     "HingeEmbeddingLoss()": (1,),
@@ -168,7 +166,7 @@ CONSTANT = {
     "BCELoss()": (1,),
     "BCEWithLogitsLoss()": (1,),
 }
-# Layers of which torch has no second derivative, or that torch computes in another way then.
+# Layers without a second derivative in torch, or with a different computation for it.
 ONCE = {
     "Hardsigmoid()",
     "Embedding(6, 3, padding_idx=1, scale_grad_by_freq=True)",  # torch forgets the scale
@@ -177,31 +175,19 @@ ONCE = {
     "MultiLabelMarginLoss()",
     "MultiMarginLoss(p=2)",
 }
-# Layers in which torch rounds a constant to float32.
+# Layers for which torch rounds a constant to float32.
 IN_SINGLE_PRECISION = {"Hardsigmoid()", "CELU(0.7)"}
 
 
-@contextmanager
-def kernel_or_skip() -> Iterator[None]:
-    """Skip the test of a layer whose functional form is not there yet."""
-    try:
-        yield
-    except AttributeError as error:
-        if "nn.functional' has no attribute" not in str(error):
-            raise
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("layer", LAYERS)
-def test_layer(layer: str) -> None:
+def test_layer_agrees_with_torch(layer: str) -> None:
     options: dict[str, Any] = {"constant": CONSTANT.get(layer, ()), "second": layer not in ONCE}
     if layer in IN_SINGLE_PRECISION:
         options["tolerance"] = 1e-7
-    with kernel_or_skip():
-        assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], **options)
+    assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], **options)
 
 
-def test_deprecated_ends_of_hardtanh() -> None:
+def test_deprecated_arguments_of_hardtanh() -> None:
     def ends(nn: Any) -> list[Any]:
         with pytest.warns(FutureWarning) as seen:
             layer = nn.Hardtanh(min_value=-2.0, max_value=3.0)
@@ -211,16 +197,15 @@ def test_deprecated_ends_of_hardtanh() -> None:
 
 
 @pytest.mark.parametrize("layer", [layer for layer in LAYERS if "Norm" in layer and "ocal" not in layer])
-def test_normalisation_in_evaluation_mode(layer: str) -> None:
-    with kernel_or_skip():
-        assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], train=False)
+def test_normalisation_layers_in_evaluation_mode(layer: str) -> None:
+    assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], train=False)
 
 
 INPLACE = ("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Hardswish", "Hardsigmoid", "ELU", "CELU", "LeakyReLU", "Hardtanh")
 
 
 @pytest.mark.parametrize("name", INPLACE)
-def test_inplace_activations_overwrite_their_input(name: str) -> None:
+def test_in_place_activations_overwrite_their_input(name: str) -> None:
     def program(library: Any) -> Any:
         leaf = library.tensor(x(3, 4).tolist(), dtype=library.float64, requires_grad=True)
         y = leaf * 1.0
@@ -292,7 +277,9 @@ def _set(name: str, value: Any) -> Any:
         ("ReflectionPad1d(2)", (1, 1, 2), lambda library, layer: None),
     ],
 )
-def test_an_input_of_the_right_shape_is_not_blamed(layer: str, shape: tuple[int, ...], breaks: Any) -> None:
+def test_error_of_a_layer_does_not_blame_an_input_of_the_right_shape(
+    layer: str, shape: tuple[int, ...], breaks: Any
+) -> None:
     theirs, ours = (module.float() for module in twins(lambda nn: eval(f"nn.{layer}", {"nn": nn})))
     breaks(torch, theirs)
     breaks(rg, ours)
@@ -306,7 +293,7 @@ def test_an_input_of_the_right_shape_is_not_blamed(layer: str, shape: tuple[int,
     assert note.startswith(f"in {layer.split('(')[0]}(") and str(list(shape)) in note
 
 
-def test_what_a_parametrization_raises_is_not_about_the_input() -> None:
+def test_error_of_a_parametrization_is_not_reworded() -> None:
     class Broken(rg.nn.Module):
         def forward(self, weight: Any) -> Any:
             if self.training:
@@ -321,12 +308,12 @@ def test_what_a_parametrization_raises_is_not_about_the_input() -> None:
     assert str(error.value) == "the weight is gone"
 
 
-def test_integers_are_told_the_dtype_of_the_layer() -> None:
+def test_error_about_integer_input_names_the_dtype_of_the_layer() -> None:
     with pytest.raises(RuntimeError, match=r"expects an input of shape \[\.\.\., 3\] and dtype float32, got .* int64"):
         rg.nn.Linear(3, 2)(rg.ones(2, 3, dtype=rg.int64))
 
 
-def test_sequential_says_which_module_it_was() -> None:
+def test_error_inside_sequential_names_the_module() -> None:
     model = rg.nn.Sequential(rg.nn.Linear(4, 3), rg.nn.Sequential(rg.nn.ReLU(), rg.nn.Linear(4, 2)))
     with pytest.raises(RuntimeError, match="in_features=4, out_features=2") as error:
         model(rg.ones(2, 4))
@@ -335,7 +322,7 @@ def test_sequential_says_which_module_it_was() -> None:
 
 @pytest.mark.parametrize("name", ["Softmax", "Softmin", "LogSoftmax"])
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 2), (2, 3, 2, 2)])
-def test_softmax_guesses_a_missing_dimension_as_torch(name: str, shape: tuple[int, ...]) -> None:
+def test_softmax_guesses_a_missing_dim_as_torch_does(name: str, shape: tuple[int, ...]) -> None:
     values = x(*shape)
     with pytest.warns(UserWarning, match="Implicit dimension choice"):
         expected = getattr(torch.nn, name)()(torch.tensor(values))
@@ -382,7 +369,7 @@ def test_softmax_guesses_a_missing_dimension_as_torch(name: str, shape: tuple[in
         "LinearCrossEntropyLoss(3, 4, label_smoothing=2.0)",
     ],
 )
-def test_constructors_refuse_what_torchs_do(layer: str) -> None:
+def test_layer_constructors_refuse_wrong_arguments(layer: str) -> None:
     with pytest.raises(Exception) as expected:
         eval(f"nn.{layer}", {"nn": torch.nn})
     with pytest.raises(type(expected.value)):
@@ -390,16 +377,16 @@ def test_constructors_refuse_what_torchs_do(layer: str) -> None:
 
 
 @parity
-def test_layers_made_of_a_convolution(m: Any) -> Any:
+def test_subclasses_of_convolution_layers(m: Any) -> Any:
     class Standardized(m.nn.Conv2d):  # type: ignore[misc]
-        """Calls the convolution with a weight of its own."""
+        """Calls the convolution with its own weight."""
 
         def forward(self, input: Any) -> Any:
             weight = self.weight - self.weight.mean(dim=(1, 2, 3), keepdim=True)
             return self._conv_forward(input, weight, self.bias)
 
     class Doubled(m.nn.Conv1d):  # type: ignore[misc]
-        """Puts another convolution in its place."""
+        """Replaces the convolution."""
 
         def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
             padded = m.nn.functional.pad(input, self._reversed_padding_repeated_twice)
@@ -424,9 +411,9 @@ def test_layers_made_of_a_convolution(m: Any) -> Any:
 
 
 @parity
-def test_layers_made_of_the_base_of_all_convolutions(m: Any) -> Any:
+def test_subclasses_of_the_base_class_of_convolutions(m: Any) -> Any:
     class Scaled(m.nn.modules.conv._ConvNd):  # type: ignore[misc]
-        """Gives the base eleven arguments, tuples among them, as layers with standardised weights do."""
+        """Passes eleven arguments to the base class, as layers with weight standardisation do."""
 
         def __init__(self, channels: int, kernel_size: tuple[int, ...]) -> None:
             one = (1,) * len(kernel_size)
@@ -443,7 +430,7 @@ def test_layers_made_of_the_base_of_all_convolutions(m: Any) -> Any:
 
 
 @parity
-def test_normalisations_made_of_the_base_of_all(m: Any) -> Any:
+def test_subclasses_of_the_base_class_of_batch_norms(m: Any) -> Any:
     class Anything(m.nn.modules.batchnorm._BatchNorm):  # type: ignore[misc]
         def _check_input_dim(self, input: Any) -> None:
             pass

@@ -1,4 +1,4 @@
-"""Lazy modules: sizes from the first input."""
+"""Lazy modules, whose sizes come from the first input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ for n, places in PLACES.items():
 
 def build(nn: Any, text: str) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that lazy modules are new
+        warnings.simplefilter("ignore")  # torch warns that lazy modules are experimental
         return eval(f"nn.{text}", {"nn": nn})
 
 
@@ -39,7 +39,7 @@ def values(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("text", LAYERS)
-def test_before_and_after_the_first_call(text: str) -> None:
+def test_lazy_module_before_and_after_the_first_call(text: str) -> None:
     ours, theirs = build(rg.nn, text), build(torch.nn, text)
     assert repr(ours) == repr(theirs)
     assert str(dict(ours.state_dict())) == str(dict(theirs.state_dict()))
@@ -53,7 +53,7 @@ def test_before_and_after_the_first_call(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", LAYERS)
-def test_computes_what_torchs_does(text: str) -> None:
+def test_lazy_module_agrees_with_torch(text: str) -> None:
     def ready(nn: Any) -> Any:
         library: Any = rg if nn is rg.nn else torch
         layer = build(nn, text)
@@ -64,7 +64,7 @@ def test_computes_what_torchs_does(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", LAYERS)
-def test_survives_pickle_and_deepcopy(text: str) -> None:
+def test_lazy_module_survives_pickle_and_deepcopy(text: str) -> None:
     layer = build(rg.nn, text)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert repr(twin) == repr(layer)
@@ -74,34 +74,34 @@ def test_survives_pickle_and_deepcopy(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", LAYERS)
-def test_state_dicts_of_all_kinds(text: str) -> None:
+def test_state_dicts_of_lazy_modules(text: str) -> None:
     x = rg.tensor(values(LAYERS[text]), dtype=rg.float32)
     full = build(rg.nn, text)
     full(x)
     full.eval()
     lazy = build(rg.nn, text).eval()
-    lazy.load_state_dict(build(rg.nn, text).state_dict())  # nothing into nothing
+    lazy.load_state_dict(build(rg.nn, text).state_dict())  # both are uninitialized
     lazy.load_state_dict(full.state_dict())
     assert not lazy.has_uninitialized_params()
-    assert (lazy(x) == full(x)).all()  # the first call draws no other values
+    assert (lazy(x) == full(x)).all()  # the first call must not draw new values
     assert repr(lazy) == repr(full)
 
 
-def test_a_state_without_shapes_does_not_fit_a_module_that_has_them() -> None:
+def test_uninitialized_state_cannot_be_loaded_into_an_initialized_module() -> None:
     for library in (rg, torch):
         full, lazy = build(library.nn, "Linear(4, 3)"), build(library.nn, "LazyLinear(3)")
         with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
             full.load_state_dict(lazy.state_dict())
 
 
-def test_conversion_before_the_first_call() -> None:
+def test_lazy_module_converted_before_the_first_call() -> None:
     net = rg.nn.Sequential(rg.nn.LazyLinear(3), rg.nn.LazyBatchNorm1d(), rg.nn.LazyLinear(2)).double()
     assert all(p.dtype == rg.float64 and is_lazy(p) for p in net.parameters())
     assert net(rg.ones(4, 5, dtype=rg.float64)).dtype == rg.float64
     assert net[1].num_batches_tracked.dtype == rg.int64
 
 
-def test_an_optimizer_made_before_the_first_call_trains() -> None:
+def test_optimizer_made_before_the_first_call_of_a_lazy_module() -> None:
     net = rg.nn.LazyLinear(1, bias=False)
     optimizer = rg.optim.SGD(net.parameters(), lr=0.5)
     net(rg.ones(2, 3)).sum().backward()
@@ -110,14 +110,14 @@ def test_an_optimizer_made_before_the_first_call_trains() -> None:
     assert rg.allclose(net.weight.detach(), before - 1.0)
 
 
-def test_frozen_before_the_first_call() -> None:
+def test_lazy_module_frozen_before_the_first_call() -> None:
     layer = rg.nn.LazyLinear(3).requires_grad_(False)
     assert not layer(rg.ones(2, 4)).requires_grad
     assert not any(p.requires_grad for p in layer.parameters())
 
 
 @parity
-def test_what_cannot_be_done_yet(m: Any) -> Any:
+def test_uninitialized_parameters_refuse_operations(m: Any) -> Any:
     w = m.nn.UninitializedParameter()
     b = m.nn.UninitializedBuffer()
     return [
@@ -140,7 +140,7 @@ def test_what_cannot_be_done_yet(m: Any) -> Any:
 
 
 @parity
-def test_materialize(m: Any) -> Any:
+def test_materialize_uninitialized_parameters(m: Any) -> Any:
     w = m.nn.UninitializedParameter(requires_grad=False, dtype=m.float64)
     b, v = m.nn.UninitializedBuffer(), m.nn.UninitializedBuffer()
     w.materialize((2, 3))
@@ -150,7 +150,7 @@ def test_materialize(m: Any) -> Any:
     return [isinstance(w, m.nn.Parameter), w.dtype, w.requires_grad, shapes, b.dtype, type(b) is m.Tensor]
 
 
-def test_what_the_first_input_must_be() -> None:
+def test_lazy_modules_refuse_wrong_first_inputs() -> None:
     for library in (rg, torch):
         with pytest.raises(RuntimeError, match="Expected 3D"):
             build(library.nn, "LazyConv2d(4, 3)")(library.ones(2, 3))
@@ -162,7 +162,7 @@ def test_what_the_first_input_must_be() -> None:
         rg.nn.LazyConv1d(5, 3, groups=2)
 
 
-def test_a_lazy_module_of_ones_own() -> None:
+def test_user_defined_lazy_module() -> None:
     class Scale(rg.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -186,14 +186,14 @@ def test_a_lazy_module_of_ones_own() -> None:
     assert layer.calls == 1
 
 
-def test_a_lazy_module_that_forgets_a_parameter() -> None:
+def test_lazy_module_that_leaves_a_parameter_uninitialized() -> None:
     class Forgetful(LazyModuleMixin):
         def __init__(self) -> None:
             super().__init__()
             self.factor = rg.nn.UninitializedParameter()
 
         def initialize_parameters(self, x: Any) -> None:
-            """Nothing."""
+            """Do nothing."""
 
     with pytest.raises(RuntimeError, match="module Forgetful has not been fully initialized"):
         Forgetful()(rg.ones(2))

@@ -18,7 +18,7 @@ F = rg.nn.functional
 
 
 @parity
-def test_binary_cross_entropy_of_certainties(library: Any) -> Any:
+def test_binary_cross_entropy_of_probabilities_0_and_1(library: Any) -> Any:
     x = library.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     losses = library.nn.functional.binary_cross_entropy(x, library.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")
     losses.sum().backward()
@@ -26,7 +26,7 @@ def test_binary_cross_entropy_of_certainties(library: Any) -> Any:
 
 
 @parity
-def test_logits_far_from_0(library: Any) -> Any:
+def test_binary_cross_entropy_of_extreme_logits(library: Any) -> Any:
     x = library.tensor([-1000.0, -100.0, 100.0, 1000.0], requires_grad=True)
     f = library.nn.functional
     report = []
@@ -37,8 +37,8 @@ def test_logits_far_from_0(library: Any) -> Any:
     return report
 
 
-def test_soft_margin_of_a_large_margin_has_a_gradient() -> None:
-    """Where torch overflows to infinity, with a gradient of NaN."""
+def test_soft_margin_loss_of_a_large_margin_has_a_finite_gradient() -> None:
+    """torch overflows to infinity there, with a NaN gradient."""
     x = rg.tensor([-1000.0, 1000.0], requires_grad=True)
     losses = F.soft_margin_loss(x, rg.ones(2), reduction="none")
     losses.sum().backward()
@@ -47,7 +47,7 @@ def test_soft_margin_of_a_large_margin_has_a_gradient() -> None:
 
 
 @parity
-def test_variances_below_the_least(library: Any) -> Any:
+def test_gaussian_loss_of_variances_below_eps(library: Any) -> Any:
     var = library.tensor([0.0, 1e-9, 2.0], requires_grad=True)
     loss = library.nn.functional.gaussian_nll_loss(library.ones(3), library.zeros(3), var, eps=0.5, reduction="sum")
     loss.backward()
@@ -55,14 +55,14 @@ def test_variances_below_the_least(library: Any) -> Any:
 
 
 @parity
-def test_divergence_of_certainties(library: Any) -> Any:
+def test_kl_divergence_of_probabilities_0_and_1(library: Any) -> Any:
     """0 log 0 is 0."""
     x = library.tensor([0.25, 0.5, 0.25]).log()
     return library.nn.functional.kl_div(x, library.tensor([0.0, 1.0, 0.0]), reduction="sum")
 
 
 @parity
-def test_constants_may_require_grad_where_nothing_is_recorded(library: Any) -> Any:
+def test_weights_of_losses_may_require_grad_under_no_grad(library: Any) -> Any:
     f, x, y = library.nn.functional, library.full((2, 3), 0.25), library.ones(2, 3)
     weight, classes = library.tensor([1.0, 2.0, 3.0], requires_grad=True), library.tensor([0, 2])
     with library.no_grad():
@@ -77,7 +77,7 @@ def test_constants_may_require_grad_where_nothing_is_recorded(library: Any) -> A
 
 
 @parity
-def test_kinks(library: Any) -> Any:
+def test_gradients_of_losses_at_kinks(library: Any) -> Any:
     f = library.nn.functional
     report = []
     for name, options in (("l1_loss", {}), ("huber_loss", {"delta": 0.5}), ("smooth_l1_loss", {"beta": 0.5})):
@@ -89,7 +89,7 @@ def test_kinks(library: Any) -> Any:
 
 
 @parity
-def test_mixed_dtypes_are_promoted(library: Any) -> Any:
+def test_losses_promote_mixed_dtypes(library: Any) -> Any:
     x, y = library.ones(2), library.zeros(2, dtype=library.float64)
     f = library.nn.functional
     i = library.arange(1, 4)
@@ -103,19 +103,19 @@ def test_mixed_dtypes_are_promoted(library: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
-def test_broadcasting_warns(name: str) -> None:
+def test_losses_warn_about_broadcasting(name: str) -> None:
     with pytest.warns(UserWarning, match=r"target size .*\[3\].* different to the input size .*\[2, 3\]"):
         loss = getattr(F, name)(rg.zeros(2, 3), rg.ones(3), reduction="none")
     assert loss.shape == (2, 3)
 
 
-def test_the_mean_divergence_warns() -> None:
+def test_kl_div_with_mean_reduction_warns() -> None:
     with pytest.warns(UserWarning, match="batchmean"):
         F.kl_div(rg.zeros(2), rg.ones(2))
 
 
 @parity
-def test_many_right_classes(library: Any) -> Any:
+def test_multilabel_margin_loss_with_repeated_classes(library: Any) -> Any:
     x = library.tensor([[0.1, 0.9, -0.3, 0.4]], requires_grad=True)
     loss = library.nn.functional.multilabel_margin_loss(x, library.tensor([[1, 3, 1, -1]]))
     loss.backward()
@@ -123,8 +123,8 @@ def test_many_right_classes(library: Any) -> Any:
 
 
 @parity
-def test_one_sample_or_class_as_a_number_or_a_vector(library: Any) -> Any:
-    """The losses of several classes have the shape of the targets; those of several right classes of the samples."""
+def test_shapes_of_margin_losses_of_one_sample_or_class(library: Any) -> Any:
+    """multi_margin_loss has the shape of the targets, multilabel_margin_loss that of the samples."""
     f, report = library.nn.functional, []
     for reduction in ("none", "mean", "sum"):
         for shape, targets in (((), ()), ((), (1,)), ((1,), ()), ((1,), (1,)), ((3,), ()), ((3,), (1,)), ((1, 3), ())):
@@ -139,7 +139,7 @@ def test_one_sample_or_class_as_a_number_or_a_vector(library: Any) -> Any:
     return report
 
 
-def test_a_distance_of_ones_own() -> None:
+def test_triplet_loss_with_a_user_defined_distance() -> None:
     def distance(x: rg.Tensor, y: rg.Tensor) -> rg.Tensor:
         return (x - y).abs().sum(-1)
 
@@ -203,12 +203,12 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:.*target size:UserWarning")
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(mistake: str) -> None:
+def test_wrong_arguments_of_losses_are_refused(mistake: str) -> None:
     check_both_refuse(lambda library: WRONG[mistake](library, library.nn.functional))
 
 
-def test_a_list_is_refused_as_what_is_no_tensor() -> None:
-    """torch asks it for its size."""
+def test_losses_refuse_lists() -> None:
+    """torch fails when it calls ``size()`` on it."""
     assert attempt(lambda: F.mse_loss([1.0], rg.ones(1))) == "raises TypeError"  # type: ignore[arg-type]
 
 
@@ -236,18 +236,18 @@ def test_a_list_is_refused_as_what_is_no_tensor() -> None:
         (lambda: F.ctc_loss(rg.zeros(4, 1, 3), rg.tensor([[1]]), [5], [1]), ["input_lengths", "at most 4", "5"]),
     ],
 )
-def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+def test_errors_of_losses_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
     check_message(call, words)
 
 
 @pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "KLDivLoss", "CrossEntropyLoss"])
-def test_a_class_of_losses_is_not_called_with_tensors(name: str) -> None:
-    """It would be made with them as options, and ``backward`` be asked of a module."""
+def test_constructing_a_loss_with_tensors_is_refused(name: str) -> None:
+    """They would become options, and the user would call ``backward`` on a module."""
     with pytest.raises(TypeError, match=rf"make the loss first, then call it, {name}\(\)\(input, target\)"):
         getattr(rg.nn, name)(rg.ones(3), rg.ones(3))
 
 
-def test_what_stands_in_the_place_of_size_average() -> None:
+def test_positional_size_average_must_be_a_bool() -> None:
     with pytest.raises(TypeError, match="size_average must be a bool, not 'sum'; say reduction='sum'"):
         F.mse_loss(rg.ones(3), rg.zeros(3), "sum")
     with pytest.raises(TypeError, match=r"size_average must be a bool, but got a tensor of shape \[3\]"):
@@ -269,8 +269,8 @@ def random_sequences(seed: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("zero_infinity", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_ctc_of_random_sequences(seed: int, zero_infinity: bool) -> None:
-    """Also of no frames, no labels, and too few frames for the labels."""
+def test_ctc_loss_of_random_sequences(seed: int, zero_infinity: bool) -> None:
+    """Including no frames, no labels, and too few frames for the labels."""
     logits, *rest, blank = random_sequences(seed)
     results = []
     for library in (torch, rg):
@@ -287,7 +287,7 @@ def test_ctc_of_random_sequences(seed: int, zero_infinity: bool) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
-def test_ctc_can_be_differentiated_twice() -> None:
+def test_ctc_loss_is_twice_differentiable() -> None:
     x = rg.randn(6, 2, 4, dtype=rg.float64, requires_grad=True)
 
     def loss(x: rg.Tensor) -> rg.Tensor:
@@ -298,10 +298,10 @@ def test_ctc_can_be_differentiated_twice() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sums_of_ctc_probabilities_that_may_be_zero(dtype: str) -> None:
+def test_log_sum_of_ctc_probabilities_that_may_be_zero(dtype: str) -> None:
     values = np.array([0, -1, -30, -700, 2, NEVER, 2 * NEVER, -np.inf], dtype)
     parts = np.array(np.meshgrid(values, values, values)).reshape(3, 32, 16)
-    with np.errstate(all="raise", under="ignore"):  # a flag would be taken for a birth
+    with np.errstate(all="raise", under="ignore"):  # a floating-point flag would be reported as a birth
         ours = _any_of(*parts)
     expected = np.logaddexp(np.logaddexp(parts[0], parts[1]), parts[2])
     np.testing.assert_allclose(np.maximum(ours, NEVER), np.maximum(expected, NEVER), rtol=3e-7, atol=3e-7)
@@ -323,6 +323,6 @@ def test_ctc_loss_of_classes_without_probability() -> None:
         found.append((losses.detach().numpy(), leaf.grad.numpy()))
     (losses, gradient), (expected, expected_gradient) = found
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    assert np.isfinite(gradient).all()  # torch's is NaN in frames in which a label cannot be
+    assert np.isfinite(gradient).all()  # torch's gradient is NaN in frames where a label is impossible
     known = np.isfinite(expected_gradient)
     np.testing.assert_allclose(gradient[known], expected_gradient[known], rtol=1e-4, atol=1e-5)

@@ -21,7 +21,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @parity
-def test_running_statistics(library: Any) -> Any:
+def test_running_statistics_agree_with_torch(library: Any) -> Any:
     report = []
     for shape in ((5, 3), (4, 3, 2), (2, 3, 2, 2)):
         x = library.tensor(normal(*shape), dtype=library.float32)
@@ -44,8 +44,8 @@ def test_running_statistics_have_no_history(library: Any) -> Any:
 
 
 @parity
-def test_running_statistics_have_no_gradient(library: Any) -> Any:
-    """Parameters in their place are refused, as they would not be trained; without recording, they are numbers."""
+def test_running_statistics_that_require_grad_are_refused(library: Any) -> Any:
+    """They would not be trained. Under no_grad they are accepted."""
     f, report = library.nn.functional, []
     for which in (0, 1):
         for by_batch in (False, True):
@@ -67,7 +67,7 @@ def test_running_statistics_have_no_gradient(library: Any) -> Any:
 
 
 @parity
-def test_running_statistics_have_no_tangent(library: Any) -> Any:
+def test_tangents_of_running_statistics_are_refused(library: Any) -> Any:
     forward, report = library.autograd.forward_ad, []
     for duals in ((0,), (1,), (0, 1), (0, 2), (0, 1, 2)):
         operands = [library.tensor(normal(3, 2)), library.tensor(normal(2)), library.ones(2, dtype=library.float64)]
@@ -84,8 +84,8 @@ def test_running_statistics_have_no_tangent(library: Any) -> Any:
     return report
 
 
-def test_running_statistics_change_once_under_the_eyes_of_a_monitor() -> None:
-    """Whatever else a monitor computes again, it does not change buffers."""
+def test_running_statistics_are_updated_once_in_anomaly_mode() -> None:
+    """Recomputation by a monitor must not update buffers again."""
     x = rg.randn(6, 3, requires_grad=True)
     alone, watched = rg.zeros(3), rg.zeros(3)
     F.batch_norm(x, alone, rg.ones(3), training=True).sum().backward()
@@ -104,8 +104,8 @@ NORMS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_blocks_make_no_difference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks of a few rows, the last of them shorter, results and gradients are torch's."""
+def test_normalisation_in_blocks_agrees_with_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blocks of a few rows and a shorter last block."""
     monkeypatch.setattr(_rows, "BLOCK", 50)
     results = []
     for library in (torch, rg):
@@ -119,8 +119,8 @@ def test_blocks_make_no_difference(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("name", ["layer", "group", "batch", "instance"])
-def test_a_large_mean_costs_no_accuracy(name: str) -> None:
-    """The variance is that of the differences from the mean, not a difference of large squares."""
+def test_normalisation_stays_accurate_with_a_large_mean(name: str) -> None:
+    """The variance is computed from deviations from the mean, not as a difference of large squares."""
     x = (normal(8, 4, 32) * 64).round() / 64 + 4096  # exact in single precision
     results = []
     for dtype in (rg.float64, rg.float32):
@@ -133,7 +133,7 @@ def test_a_large_mean_costs_no_accuracy(name: str) -> None:
 
 
 @parity
-def test_constant_rows(library: Any) -> Any:
+def test_layer_norm_of_constant_rows(library: Any) -> Any:
     x = library.full((2, 4), 3.0, requires_grad=True)
     y = library.nn.functional.layer_norm(x, (4,))
     y.sum().backward()
@@ -141,7 +141,7 @@ def test_constant_rows(library: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (0, 3, 4), (2, 3, 0)])
-def test_an_empty_batch_teaches_nothing(shape: tuple[int, ...]) -> None:
+def test_batch_norm_of_an_empty_batch(shape: tuple[int, ...]) -> None:
     outcomes = []
     for library in (torch, rg):
         input = library.zeros(shape, requires_grad=True)
@@ -189,7 +189,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_errors_are_torchs(mistake: str) -> None:
+def test_wrong_arguments_of_normalisation_are_refused(mistake: str) -> None:
     check_both_refuse(lambda library: WRONG[mistake](library, library.nn.functional))
 
 
@@ -203,5 +203,5 @@ def test_errors_are_torchs(mistake: str) -> None:
         (lambda: F.group_norm(rg.ones(2, 3), 2), ["divisible", "[2, 3]", "num_groups=2"]),
     ],
 )
-def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+def test_errors_of_normalisation_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
     check_message(call, words)

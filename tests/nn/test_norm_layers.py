@@ -1,4 +1,4 @@
-"""Conversions between normalisations, their fusion with the layer before; losses and names that go along."""
+"""Conversion of normalisation layers, their fusion with the layer before, and older names of functions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ LAYERS = {
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("affine", [True, False])
-def test_fused_with_what_comes_before(name: str, affine: bool) -> None:
+def test_fusing_batch_norm_with_the_layer_before(name: str, affine: bool) -> None:
     make, norm, shape, transpose = LAYERS[name]
     if transpose is None and not affine:
-        affine = True  # torch wants weight and bias of a normalisation behind a linear layer
+        affine = True  # after a linear layer, torch needs a normalisation with weight and bias
     theirs, ours = twins(lambda nn: nn.Sequential(make(nn), getattr(nn, norm)(6, affine=affine)))
     with torch.no_grad(), rg.no_grad():
         theirs(torch.tensor(x(*shape)))
@@ -75,7 +75,7 @@ def test_fused_with_what_comes_before(name: str, affine: bool) -> None:
 
 
 @parity
-def test_what_cannot_be_fused(m: Any) -> Any:
+def test_fusing_refuses_unsuitable_layers(m: Any) -> Any:
     nn, utils = m.nn, m.nn.utils
     conv, linear, norm = nn.Conv2d(2, 3, 3).eval(), nn.Linear(2, 3).eval(), nn.BatchNorm2d(3)
     untracked = nn.BatchNorm2d(3, track_running_stats=False).eval()
@@ -97,7 +97,7 @@ def test_what_cannot_be_fused(m: Any) -> Any:
 
 
 @parity
-def test_older_names_of_interpolate(m: Any) -> Any:
+def test_deprecated_upsample_functions(m: Any) -> Any:
     f, image = m.nn.functional, m.arange(12.0).reshape(1, 1, 3, 4)
     return [
         f.upsample(image, scale_factor=2),
@@ -107,7 +107,7 @@ def test_older_names_of_interpolate(m: Any) -> Any:
     ]
 
 
-def test_older_names_warn() -> None:
+def test_deprecated_upsample_functions_warn() -> None:
     f, image = rg.nn.functional, rg.ones(1, 1, 2, 2)
     for function in (f.upsample, f.upsample_nearest, f.upsample_bilinear):
         with pytest.warns(UserWarning, match=f"`nn.functional.{function.__name__}` is deprecated"):
@@ -127,7 +127,7 @@ def test_linear_cross_entropy_refuses(m: Any) -> Any:
     ]
 
 
-def test_skip_init_and_stateless() -> None:
+def test_skip_init_and_stateless_functional_call() -> None:
     layer = rg.nn.utils.skip_init(rg.nn.Linear, 3, 2, bias=False, dtype=rg.float64, device="cpu")
     assert layer.weight.shape == (2, 3)
     assert layer.weight.dtype == rg.float64
@@ -144,20 +144,20 @@ def test_skip_init_and_stateless() -> None:
         assert result.tolist() == [2.0]
 
 
-def test_no_warning_of_ours_for_ordinary_use() -> None:
+def test_fuse_linear_bn_eval_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rg.nn.utils.fuse_linear_bn_eval(rg.nn.Linear(2, 3).eval(), rg.nn.BatchNorm1d(3).eval())
 
 
 @parity
-def test_cross_map_normalisation(m: Any) -> Any:
-    """For all sizes beside the number of channels; the sums of torch's gradient are not those of the result."""
+def test_cross_map_lrn_agrees_with_torch(m: Any) -> Any:
+    """For sizes below and above the number of channels. Gradients are not compared: torch's contradict its result."""
     image = m.tensor(x(2, 6, 3, 2))
     made = [m.nn.CrossMapLRN2d(size, 0.5, 0.6, 1.5)(image) for size in range(1, 9)]
     return [*made, m.nn.CrossMapLRN2d(3)(image), attempt(lambda: m.nn.CrossMapLRN2d(3)(image[0]))]
 
 
-def test_gradient_of_cross_map_normalisation() -> None:
+def test_gradient_of_cross_map_lrn() -> None:
     image = rg.tensor(x(2, 6, 1, 2), requires_grad=True)
     assert rg.autograd.gradcheck(rg.nn.CrossMapLRN2d(3, 0.5), image)

@@ -1,4 +1,4 @@
-"""Modules with options that are seldom given: results and gradients are those of torch's modules."""
+"""Modules with rarely used options: results and gradients agree with torch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
-
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 IMAGES, WEIGHT = RNG.normal(size=(2, 3, 5, 4)), RNG.normal(size=(5, 3))
@@ -18,7 +17,7 @@ INDICES = np.array([[1, 0], [4, 4]])
 
 
 def filled(module: Any, lib: Any) -> Any:
-    """A module whose parameters are the same in both libraries."""
+    """Give a module parameters that are the same in both libraries."""
     rng = np.random.default_rng(1)
     for param in module.parameters():
         param.data = lib.tensor(rng.normal(size=tuple(param.shape)))
@@ -72,7 +71,7 @@ def transferred(lib: Any, x: Any) -> Any:
 
     first = filled(lib.nn.Linear(4, 4, dtype=lib.float64), lib)
     second = lib.nn.Linear(4, 4, bias=False, dtype=lib.float64)
-    assert parametrize.transfer_parametrizations_and_params(first, second) is second  # there are none yet
+    assert parametrize.transfer_parametrizations_and_params(first, second) is second  # there is nothing to transfer yet
     del second.weight
     parametrize.register_parametrization(first, "weight", Symmetric())
     parametrize.transfer_parametrizations_and_params(first, second)
@@ -101,7 +100,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_in_torch(name: str) -> None:
+def test_rare_options_agree_with_torch(name: str) -> None:
     found = []
     for lib in (torch, rg):
         x = lib.tensor(IMAGES, requires_grad=True)
@@ -114,7 +113,7 @@ def test_as_in_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [[8, 10], [11, 10], [2, 10, 11]])
-def test_a_transposed_convolution_does_not_reach_every_size(size: list[int]) -> None:
+def test_transposed_convolution_refuses_unreachable_output_sizes(size: list[int]) -> None:
     for lib in (torch, rg):
         with pytest.raises(
             ValueError, match=r"valid sizes range from \[9, 10\] to \[10, 12\]|must have 2 or 4 elements"
@@ -122,7 +121,7 @@ def test_a_transposed_convolution_does_not_reach_every_size(size: list[int]) -> 
             transposed(size)(lib, lib.tensor(IMAGES))
 
 
-def test_a_module_is_registered_under_a_name() -> None:
+def test_register_module() -> None:
     module, layer = rg.nn.Module(), rg.nn.ReLU()
     module.register_module("layer", layer)
     module.register_module("none", None)
@@ -140,7 +139,7 @@ def test_a_module_is_registered_under_a_name() -> None:
         ("clip_grad_norm", lambda lib, x: lib.nn.utils.clip_grad_norm([x], 1.0)),
     ],
 )
-def test_names_of_before(old: str, call: Callable[[Any, Any], Any]) -> None:
+def test_deprecated_names_warn_and_work(old: str, call: Callable[[Any, Any], Any]) -> None:
     found = []
     for lib in (torch, rg):
         x = lib.nn.Parameter(lib.ones(3))

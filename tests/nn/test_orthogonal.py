@@ -1,4 +1,4 @@
-"""Weights that stay orthogonal."""
+"""The orthogonal parametrization."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def layer_of(m: Any, shape: tuple[int, int], **options: Any) -> Any:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("orthogonal_map", MAPS)
 @pytest.mark.parametrize("use_trivialization", [True, False])
-def test_computes_what_torchs_does(shape: tuple[int, int], orthogonal_map: str, use_trivialization: bool) -> None:
+def test_orthogonal_parametrization_agrees_with_torch(
+    shape: tuple[int, int], orthogonal_map: str, use_trivialization: bool
+) -> None:
     options = {"orthogonal_map": orthogonal_map, "use_trivialization": use_trivialization}
 
     def build(nn: Any) -> Any:
@@ -42,7 +44,7 @@ def test_computes_what_torchs_does(shape: tuple[int, int], orthogonal_map: str, 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("orthogonal_map", MAPS)
-def test_stays_orthogonal_while_it_learns(shape: tuple[int, int], orthogonal_map: str) -> None:
+def test_weight_stays_orthogonal_during_training(shape: tuple[int, int], orthogonal_map: str) -> None:
     layer = layer_of(rg, shape, orthogonal_map=orthogonal_map)
     optimizer = rg.optim.SGD(layer.parameters(), lr=0.1)
     start = layer.weight.detach().clone()
@@ -57,7 +59,7 @@ def test_stays_orthogonal_while_it_learns(shape: tuple[int, int], orthogonal_map
 
 
 @pytest.mark.parametrize("orthogonal_map", MAPS)
-def test_an_orthogonal_weight_stays_what_it_is(orthogonal_map: str) -> None:
+def test_orthogonal_weight_is_not_changed_by_parametrizing(orthogonal_map: str) -> None:
     q = np.linalg.qr(matrix(4, 4))[0]
     for library in (rg, torch):
         layer = library.nn.Linear(4, 4, bias=False).double()
@@ -68,8 +70,8 @@ def test_an_orthogonal_weight_stays_what_it_is(orthogonal_map: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_weight_becomes_what_torch_makes_of_it(shape: tuple[int, int]) -> None:
-    """Without randomness: square ones with a base, and all by reflections without one."""
+def test_initial_orthogonal_weight_agrees_with_torch(shape: tuple[int, int]) -> None:
+    """In the cases without randomness: square weights with a base, and reflections without one."""
     options: list[dict[str, Any]] = [{"orthogonal_map": "householder", "use_trivialization": False}]
     if shape[0] == shape[1]:
         options += [{"orthogonal_map": name} for name in MAPS]
@@ -77,7 +79,7 @@ def test_a_weight_becomes_what_torch_makes_of_it(shape: tuple[int, int]) -> None
         close(layer_of(rg, shape, **chosen).weight, layer_of(torch, shape, **chosen).weight, str(chosen), 1e-10)
 
 
-def test_assignment() -> None:
+def test_assigning_an_orthogonal_weight() -> None:
     q = np.linalg.qr(matrix(5, 3))[0]
     for name in MAPS:
         layer = layer_of(rg, (5, 3), orthogonal_map=name)
@@ -85,7 +87,7 @@ def test_assignment() -> None:
         np.testing.assert_allclose(layer.weight.detach().numpy(), q, atol=1e-12)
 
 
-def test_unitary() -> None:
+def test_orthogonal_parametrization_of_complex_weights_is_unitary() -> None:
     layer = rg.nn.Linear(3, 3, bias=False, dtype=rg.complex128)
     rg.nn.utils.parametrizations.orthogonal(layer)
     weight = layer.weight
@@ -93,7 +95,7 @@ def test_unitary() -> None:
 
 
 @parity
-def test_wrong_use(m: Any) -> Any:
+def test_orthogonal_parametrization_refuses_wrong_uses(m: Any) -> Any:
     orthogonal = m.nn.utils.parametrizations.orthogonal
     fixed = layer_of(m, (4, 4), orthogonal_map="cayley")
     one_way = layer_of(m, (4, 4), orthogonal_map="cayley", use_trivialization=False)

@@ -1,4 +1,4 @@
-"""Sequences of different lengths: packing, and recurrent layers on what is packed, against torch."""
+"""Packed sequences, and recurrent layers that take them, compared with torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrograd.nn.utils import rnn
 from tests.nn.twins import close, flat, twins
 from tests.parity import attempt, parity
 
-LENGTHS = [[4, 2, 2, 1], [3, 3], [5], [1, 3, 2, 3]]  # the last ones not sorted
+LENGTHS = [[4, 2, 2, 1], [3, 3], [5], [1, 3, 2, 3]]  # the last list is not sorted
 
 
 def utils(m: Any) -> Any:
@@ -32,7 +32,7 @@ def x(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @parity
-def test_pack_and_pad(m: Any) -> Any:
+def test_packing_and_padding_agree_with_torch(m: Any) -> Any:
     u, report = utils(m), []
     for lengths in LENGTHS:
         for batch_first in (False, True):
@@ -46,7 +46,7 @@ def test_pack_and_pad(m: Any) -> Any:
 
 
 @parity
-def test_sorted_sequences_keep_their_order(m: Any) -> Any:
+def test_packing_sorted_sequences_keeps_their_order(m: Any) -> Any:
     u = utils(m)
     sequences = [m.arange(3), m.arange(3) + 10, m.arange(1) + 20]
     packed = u.pack_sequence(sequences)
@@ -55,7 +55,7 @@ def test_sorted_sequences_keep_their_order(m: Any) -> Any:
 
 
 @parity
-def test_gradients_of_packing(m: Any) -> Any:
+def test_gradients_through_packing(m: Any) -> Any:
     u = utils(m)
     padded = m.arange(18.0).reshape(3, 3, 2).requires_grad_()
     packed = u.pack_padded_sequence(padded, [2, 3, 1], enforce_sorted=False)
@@ -68,7 +68,7 @@ def test_gradients_of_packing(m: Any) -> Any:
 
 
 @parity
-def test_the_packed_sequence_itself(m: Any) -> Any:
+def test_attributes_and_conversions_of_packed_sequences(m: Any) -> Any:
     u = utils(m)
     packed = u.pack_padded_sequence(m.arange(12.0).reshape(3, 2, 2), [2, 3], enforce_sorted=False)
     pair = u.PackedSequence((packed.data, packed.batch_sizes), sorted_indices=packed.sorted_indices)
@@ -86,14 +86,14 @@ def test_the_packed_sequence_itself(m: Any) -> Any:
     ]
 
 
-def test_it_has_every_method_of_torchs() -> None:
+def test_packed_sequence_has_all_of_torchs_methods() -> None:
     ours, theirs = (library.nn.utils.rnn.PackedSequence for library in (rg, torch))
     assert {name for name in dir(theirs) if not name.startswith("_")} - set(dir(ours)) == set()
     packed = rnn.pack_sequence([rg.ones(2, 1), rg.ones(1, 1)])
     assert packed.pin_memory() is packed and not packed.is_pinned()
 
 
-def test_pickling() -> None:
+def test_pickling_packed_sequences() -> None:
     packed = rnn.pack_sequence([rg.tensor([1.0]), rg.tensor([2.0, 3.0])], enforce_sorted=False)
     again = pickle.loads(pickle.dumps(packed))
     assert isinstance(again, rnn.PackedSequence)
@@ -101,7 +101,7 @@ def test_pickling() -> None:
 
 
 @parity
-def test_mistakes_in_packing(m: Any) -> Any:
+def test_packing_refuses_wrong_arguments(m: Any) -> Any:
     u = utils(m)
     pack, ones = u.pack_padded_sequence, m.ones(4, 3, 2)
     packed = pack(ones, [4, 2, 1])
@@ -127,8 +127,8 @@ def test_mistakes_in_packing(m: Any) -> Any:
     ]
 
 
-def test_lengths_beyond_the_input_are_refused() -> None:
-    """torch says nothing, and packs batch sizes that do not fit to the data."""
+def test_packing_refuses_lengths_beyond_the_input() -> None:
+    """torch silently packs batch sizes that do not match the data."""
     with pytest.raises(RuntimeError, match=r"\[4, 3, 2\] has 3 steps, fewer than .* 4; are the first two dimensions"):
         rnn.pack_padded_sequence(rg.ones(4, 3, 2), [4, 3, 1, 1], batch_first=True)
 
@@ -159,7 +159,7 @@ LAYERS = [
 
 
 def run(m: Any, net: Any, lengths: list[int], with_states: bool) -> tuple[list[Any], list[Any], list[str]]:
-    """Outputs, states, and the gradients of a loss that weighs every element of them differently."""
+    """Return outputs, states, and the gradients of a loss that weights each of their elements differently."""
     u = utils(m)
     inputs = m.tensor(x(max(lengths), len(lengths), 3), requires_grad=True)
     states: Any = None
@@ -185,7 +185,7 @@ def run(m: Any, net: Any, lengths: list[int], with_states: bool) -> tuple[list[A
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("layer", LAYERS)
-def test_layers_take_packed_sequences(layer: str, lengths: list[int], with_states: bool) -> None:
+def test_recurrent_layers_take_packed_sequences(layer: str, lengths: list[int], with_states: bool) -> None:
     theirs, ours = twins(lambda nn: eval(f"nn.{layer}", {"nn": nn}))
     expected, expected_grads, _ = run(torch, theirs, lengths, with_states)
     got, grads, names = run(rg, ours, lengths, with_states)
@@ -199,7 +199,7 @@ def test_layers_take_packed_sequences(layer: str, lengths: list[int], with_state
             close(mine, other, name, 1e-8)
 
 
-def test_a_packed_batch_is_its_sequences_one_by_one() -> None:
+def test_packed_batch_equals_its_sequences_one_by_one() -> None:
     net = rg.nn.LSTM(3, 4, 2, bidirectional=True)
     sequences = [rg.randn(length, 3) for length in (2, 5, 1, 4)]
     output, (hidden, cell) = net(rnn.pack_sequence(sequences, enforce_sorted=False))
@@ -210,7 +210,7 @@ def test_a_packed_batch_is_its_sequences_one_by_one() -> None:
 
 
 @parity
-def test_mistakes_with_packed_input(m: Any) -> Any:
+def test_recurrent_layers_refuse_wrong_packed_input(m: Any) -> Any:
     u, net = utils(m), m.nn.GRU(3, 4)
     packed = u.pack_sequence([m.ones(3, 3), m.ones(2, 3)])
     other = u.pack_sequence([m.ones(3, 2), m.ones(2, 2)])
@@ -224,7 +224,7 @@ def test_mistakes_with_packed_input(m: Any) -> Any:
 
 
 @parity
-def test_states_that_do_not_fit_to_packed_input(m: Any) -> Any:
+def test_states_that_do_not_match_packed_input(m: Any) -> Any:
     lstm, packed = m.nn.LSTM(3, 4), utils(m).pack_sequence([m.ones(3, 3), m.ones(2, 3)])
     return [
         attempt(lambda: lstm(packed, (m.ones(1, 2, 4), m.ones(1, 2, 5)))),
@@ -232,14 +232,14 @@ def test_states_that_do_not_fit_to_packed_input(m: Any) -> Any:
     ]
 
 
-def test_states_of_more_sequences_than_were_packed_are_refused() -> None:
-    """torch uses those of the first ones, if the sequences were not sorted."""
+def test_states_for_more_sequences_than_packed_are_refused() -> None:
+    """torch uses the first states if the sequences were not sorted."""
     packed = rnn.pack_sequence([rg.ones(2, 3), rg.ones(3, 3)], enforce_sorted=False)
     with pytest.raises(RuntimeError, match=r"Expected hidden size \(1, 2, 4\), got \[1, 3, 4\]"):
         rg.nn.GRU(3, 4)(packed, rg.ones(1, 3, 4))
 
 
-def test_batch_sizes_that_do_not_fit_are_named() -> None:
-    """torch leaves out the rows that are too many."""
+def test_error_names_batch_sizes_that_do_not_match_the_data() -> None:
+    """torch silently drops the surplus rows."""
     with pytest.raises(RuntimeError, match=r"GRU\(3, 4\).*batch_sizes.*\[5, 3\] and \[3, 1\].*pack_padded_sequence"):
         rg.nn.GRU(3, 4)(rnn.PackedSequence(rg.ones(5, 3), rg.tensor([3, 1])))

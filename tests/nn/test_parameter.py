@@ -1,4 +1,4 @@
-"""Parameters and buffers: plain tensors with a mark."""
+"""Parameters and buffers, which are marked tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.parity import attempt, parity
 
 
 @parity
-def test_parameter(m: Any) -> Any:
+def test_parameter_agrees_with_torch(m: Any) -> Any:
     data = m.ones(2)
     p = m.nn.Parameter(data)
     data.mul_(3)
@@ -34,22 +34,22 @@ def test_parameter(m: Any) -> Any:
 
 
 @parity
-def test_mistakes(m: Any) -> Any:
+def test_parameter_of_integers(m: Any) -> Any:
     return [attempt(lambda: m.nn.Parameter(m.ones(2, dtype=m.int64))), m.nn.Parameter(m.tensor(1), False)]
 
 
-def test_data_must_be_a_tensor() -> None:
+def test_parameter_refuses_a_list() -> None:
     with pytest.raises(TypeError, match=r"retrograd\.tensor"):
         rg.nn.Parameter([1.0])
 
 
 @parity
-def test_buffer(m: Any) -> Any:
+def test_buffer_agrees_with_torch(m: Any) -> Any:
     b, c = m.nn.Buffer(m.ones(2)), m.nn.Buffer(m.ones(2), persistent=False)
     return [b, b.persistent, c.persistent, isinstance(b, m.nn.Buffer), isinstance(b, m.nn.Parameter), repr(b)]
 
 
-def test_mark_goes_along_with_copies() -> None:
+def test_copies_of_parameters_are_parameters() -> None:
     p = rg.nn.Parameter(rg.ones(2))
     p.grad = rg.ones(2)
     for twin in (copy.deepcopy(p), copy.copy(p), pickle.loads(pickle.dumps(p))):
@@ -85,11 +85,11 @@ def test_deep_copies_of_parameters_have_no_gradient(m: Any) -> Any:
     ]
 
 
-def test_operations_take_parameters_as_plain_tensors() -> None:
+def test_parameter_is_a_plain_tensor() -> None:
     assert type(rg.nn.Parameter(rg.ones(2))) is rg.Tensor
 
 
-def test_subclasses() -> None:
+def test_subclasses_of_parameter() -> None:
     class Named(rg.nn.Parameter):
         pass
 

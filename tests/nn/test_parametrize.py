@@ -1,4 +1,4 @@
-"""Parameters computed from others."""
+"""Parametrizations: parameters computed from others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def square(m: Any) -> Any:
 
 
 @parity
-def test_registration(m: Any) -> Any:
+def test_register_parametrization(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     weight = net.weight
     same = p.register_parametrization(net, "weight", symmetric(m, invertible=True)) is net
@@ -59,7 +59,7 @@ def test_registration(m: Any) -> Any:
 
 
 @parity
-def test_assignment_goes_through_the_inverse(m: Any) -> Any:
+def test_assigning_a_parametrized_weight_uses_right_inverse(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     p.register_parametrization(net, "weight", symmetric(m, invertible=True))
     net.weight = m.tensor([[5.0, 6.0], [6.0, 7.0]])
@@ -73,7 +73,7 @@ def test_assignment_goes_through_the_inverse(m: Any) -> Any:
 
 
 @parity
-def test_chains(m: Any) -> Any:
+def test_chained_parametrizations(m: Any) -> Any:
     class Shift(m.nn.Module):
         def forward(self, x: Any) -> Any:
             return x + 1
@@ -99,7 +99,7 @@ def split(m: Any) -> Any:
 
 
 @parity
-def test_several_originals(m: Any) -> Any:
+def test_parametrization_with_several_originals(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     p.register_parametrization(net, "weight", split(m))
     report = [net.weight.detach(), list(net.state_dict()), net.parametrizations.weight.original0]
@@ -109,7 +109,7 @@ def test_several_originals(m: Any) -> Any:
 
 
 @parity
-def test_a_weight_is_learned_again_if_a_part_of_it_was(m: Any) -> Any:
+def test_removed_parametrization_requires_grad_if_any_original_did(m: Any) -> Any:
     report = []
     for part in ("original0", "original1"):
         net = m.nn.utils.parametrizations.weight_norm(m.nn.Linear(3, 2))
@@ -120,7 +120,7 @@ def test_a_weight_is_learned_again_if_a_part_of_it_was(m: Any) -> Any:
 
 
 @parity
-def test_removal(m: Any) -> Any:
+def test_remove_parametrizations(m: Any) -> Any:
     p, report = m.nn.utils.parametrize, []
     for leave in (True, False):
         net = square(m)
@@ -132,7 +132,7 @@ def test_removal(m: Any) -> Any:
 
 
 @parity
-def test_buffers(m: Any) -> Any:
+def test_parametrized_buffers(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, m.nn.BatchNorm1d(2)
     p.register_parametrization(net, "running_var", m.nn.Softplus())
     report = [list(net.state_dict()), [name for name, _ in net.named_buffers()], net.running_var]
@@ -141,7 +141,7 @@ def test_buffers(m: Any) -> Any:
 
 
 @parity
-def test_refused(m: Any) -> Any:
+def test_wrong_parametrizations_are_refused(m: Any) -> Any:
     class Wrong(m.nn.Module):
         def __init__(self, change: Any) -> None:
             super().__init__()
@@ -159,7 +159,7 @@ def test_refused(m: Any) -> Any:
 
 
 class Given:
-    """A parametrization of given functions; it is mixed with the Module of either library."""
+    """A mixin for the Module of either library: a parametrization by given functions."""
 
     def __init__(self, forward: Any, right_inverse: Any = None) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ def given(m: Any, forward: Any, right_inverse: Any = None) -> Any:
 
 
 @parity
-def test_what_a_first_parametrization_must_keep(m: Any) -> Any:
+def test_first_parametrization_must_keep_shape_and_dtype(m: Any) -> Any:
     cases: list[tuple[Any, ...]] = [
         (lambda a, b: (a + b)[:1], lambda x: (x, x)),
         (lambda a, b: (a + b).to(m.float64), lambda x: (x, x)),
@@ -194,7 +194,7 @@ def test_what_a_first_parametrization_must_keep(m: Any) -> Any:
     return report
 
 
-def test_a_refused_parametrization_changes_nothing() -> None:
+def test_refused_parametrization_changes_nothing() -> None:
     net = square(rg)
     with pytest.raises(ValueError, match=r"shape: retrograd.Size\(\[2, 2\]\)\n.*shape: retrograd.Size\(\[1, 2\]\)"):
         rg.nn.utils.parametrize.register_parametrization(net, "weight", given(rg, lambda x: x, lambda x: x[:1]))
@@ -202,7 +202,7 @@ def test_a_refused_parametrization_changes_nothing() -> None:
 
 
 def refusals_of_another(m: Any) -> list[str]:
-    """What is said when a second parametrization does not fit the first one's result."""
+    """Return the errors about second parametrizations that do not match the result of the first."""
 
     def right_inverse(x: Any) -> Any:
         raise NotImplementedError
@@ -228,7 +228,7 @@ def refusals_of_another(m: Any) -> list[str]:
     return texts
 
 
-def test_what_another_parametrization_must_keep() -> None:
+def test_second_parametrization_must_keep_shape_and_dtype() -> None:
     assert refusals_of_another(rg) == refusals_of_another(torch)
 
 
@@ -250,15 +250,15 @@ def refused_assignments(m: Any) -> list[Any]:
         m.nn.utils.parametrize.register_parametrization(net, "weight", parametrization)
         before = net.weight
         report.append(attempt(lambda net=net: setattr(net, "weight", big)))
-        assert m is torch or (net.weight == before).all()  # torch has then written to the first of two
+        assert m is torch or (net.weight == before).all()  # by then torch has overwritten the first of two originals
     return report
 
 
-def test_what_assignment_must_keep() -> None:
+def test_assignment_must_keep_the_structure_of_the_originals() -> None:
     assert refused_assignments(rg) == refused_assignments(torch) == ["raises ValueError"] * 7
 
 
-def test_a_dtype_that_assignment_would_change_is_named() -> None:
+def test_error_names_the_dtype_that_assignment_would_change() -> None:
     net = rg.nn.utils.parametrize.register_parametrization(square(rg), "weight", symmetric(rg, invertible=True))
     with pytest.raises(ValueError, match=r"dtype \w+.float64 while `original` has dtype \w+.float32"):
         net.weight = rg.ones(2, 2, dtype=rg.float64)
@@ -266,7 +266,7 @@ def test_a_dtype_that_assignment_would_change_is_named() -> None:
 
 
 @parity
-def test_an_original_that_is_parametrized_itself(m: Any) -> Any:
+def test_parametrized_original(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     p.register_parametrization(net, "weight", given(m, lambda x: x + 1, lambda x: x - 1))
     inner = net.parametrizations.weight
@@ -277,7 +277,7 @@ def test_an_original_that_is_parametrized_itself(m: Any) -> Any:
     return [*report, net.weight.detach(), list(net.state_dict()), type(inner) is p.ParametrizationList]
 
 
-def test_assignment_to_what_is_parametrized_twice_over() -> None:
+def test_assignment_through_a_parametrized_original() -> None:
     p, net = rg.nn.utils.parametrize, square(rg)
     p.register_parametrization(net, "weight", given(rg, lambda x: x + 1, lambda x: x - 1))
     p.register_parametrization(net.parametrizations.weight, "original", given(rg, lambda x: 2 * x, lambda x: x / 2))
@@ -286,7 +286,7 @@ def test_assignment_to_what_is_parametrized_twice_over() -> None:
 
 
 @parity
-def test_cached(m: Any) -> Any:
+def test_cached_parametrizations(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     p.register_parametrization(net, "weight", symmetric(m))
     with p.cached():
@@ -304,7 +304,7 @@ def parametrized_by(value: float) -> Any:
     return net
 
 
-def test_caches_belong_to_a_thread() -> None:
+def test_parametrization_cache_is_local_to_its_thread() -> None:
     net, seen = parametrized_by(1.0), []
 
     def elsewhere() -> None:
@@ -320,14 +320,14 @@ def test_caches_belong_to_a_thread() -> None:
     assert seen == [1.0, 2.0]
 
 
-def test_modules_that_come_and_go_are_told_apart_in_the_cache() -> None:
+def test_parametrization_cache_distinguishes_short_lived_modules() -> None:
     with rg.nn.utils.parametrize.cached():
         for number in range(50):
             assert parametrized_by(number).weight[0, 0].item() == number
 
 
 @parity
-def test_copies(m: Any) -> Any:
+def test_copies_of_parametrized_modules(m: Any) -> Any:
     p, net = m.nn.utils.parametrize, square(m)
     p.register_parametrization(net, "weight", symmetric(m))
     twin = copy.deepcopy(net)
@@ -337,7 +337,7 @@ def test_copies(m: Any) -> Any:
 
 
 @parity
-def test_state_dicts_go_from_one_to_another(m: Any) -> Any:
+def test_state_dicts_of_parametrized_modules(m: Any) -> Any:
     p = m.nn.utils.parametrize
     first, second = (p.register_parametrization(square(m), "weight", split(m)) for _ in range(2))
     with m.no_grad():
@@ -346,7 +346,7 @@ def test_state_dicts_go_from_one_to_another(m: Any) -> Any:
 
 
 @parity
-def test_transfer(m: Any) -> Any:
+def test_transfer_parametrizations_and_params(m: Any) -> Any:
     p, source, target = m.nn.utils.parametrize, square(m), m.nn.Linear(2, 2, bias=False)
     p.register_parametrization(source, "weight", symmetric(m))
     same = p.transfer_parametrizations_and_params(source, target) is target
@@ -354,8 +354,8 @@ def test_transfer(m: Any) -> Any:
 
 
 @parity
-def test_what_was_transferred_is_learned_in_both(m: Any) -> Any:
-    """An optimizer made before the transfer goes on to train the module that takes the place of the other."""
+def test_transferred_parameters_are_shared(m: Any) -> Any:
+    """An optimizer made before the transfer also trains the new module."""
 
     class Scaled(m.nn.Module):
         def __init__(self) -> None:
@@ -376,7 +376,7 @@ def test_what_was_transferred_is_learned_in_both(m: Any) -> Any:
 
 
 @parity
-def test_several_originals_are_transferred(m: Any) -> Any:
+def test_transfer_with_several_originals(m: Any) -> Any:
     p, source, target = m.nn.utils.parametrize, square(m), m.nn.Linear(2, 2, bias=False)
     p.register_parametrization(source, "weight", split(m))
     p.transfer_parametrizations_and_params(source, target)
@@ -384,7 +384,7 @@ def test_several_originals_are_transferred(m: Any) -> Any:
     return [shared, [name for name, _ in target.named_parameters()], target.weight.detach()]
 
 
-def test_a_buffer_is_transferred_as_a_buffer() -> None:
+def test_transferred_buffer_stays_a_buffer() -> None:
     p, source, target = rg.nn.utils.parametrize, rg.nn.BatchNorm1d(2), rg.nn.Module()
     p.register_parametrization(source, "running_mean", rg.nn.Tanh())
     p.transfer_parametrizations_and_params(source, target)
@@ -417,7 +417,7 @@ def test_weight_norm_in_a_layer() -> None:
     assert_alike(lambda nn: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), values, second=False)
 
 
-def test_weight_norm_begins_with_the_weight_it_had() -> None:
+def test_weight_norm_keeps_the_initial_weight() -> None:
     net = rg.nn.Linear(4, 3)
     before = net.weight.detach().clone()
     rg.nn.utils.parametrizations.weight_norm(net)
@@ -425,7 +425,7 @@ def test_weight_norm_begins_with_the_weight_it_had() -> None:
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_spectral_norm_against_torch(train: bool) -> None:
+def test_spectral_norm_agrees_with_torch(train: bool) -> None:
     assert_alike(
         lambda nn: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3), n_power_iterations=2),
         np.random.default_rng(0).normal(size=(5, 4)),

@@ -1,4 +1,4 @@
-"""Pruning as in torch, with the same weights; methods that draw at random by what must hold of any draw."""
+"""Pruning, compared with torch; random methods are tested by properties of every draw."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def report(layer: Any) -> Any:
 
 
 @parity
-def test_the_smallest_elements(m: Any) -> Any:
+def test_l1_unstructured_prunes_the_smallest_elements(m: Any) -> Any:
     prune, found = m.nn.utils.prune, []
     for amount in (0, 1, 5, 0.25, 1.0):
         layer = layer_of(m, 4, 5)
@@ -36,7 +36,7 @@ def test_the_smallest_elements(m: Any) -> Any:
 
 
 @parity
-def test_channels_of_the_smallest_norm(m: Any) -> Any:
+def test_ln_structured_prunes_channels_of_the_smallest_norm(m: Any) -> Any:
     prune, found = m.nn.utils.prune, []
     for amount, n, dim in ((0.5, 2, 0), (2, 1, 1), (1, float("inf"), -1), (0, 2, 0), (3, -float("inf"), 0)):
         found.append(report(prune.ln_structured(layer_of(m, 4, 5), "weight", amount, n, dim)))
@@ -44,7 +44,7 @@ def test_channels_of_the_smallest_norm(m: Any) -> Any:
 
 
 @parity
-def test_masks_and_scores_of_ones_own(m: Any) -> Any:
+def test_pruning_with_given_masks_and_scores(m: Any) -> Any:
     prune = m.nn.utils.prune
     mask = m.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     scores = m.arange(6.0).reshape(2, 3)
@@ -57,7 +57,7 @@ def test_masks_and_scores_of_ones_own(m: Any) -> Any:
 
 
 @parity
-def test_one_after_the_other(m: Any) -> Any:
+def test_successive_pruning(m: Any) -> Any:
     prune, layer, found = m.nn.utils.prune, layer_of(m, 4, 6), []
     for step in (
         lambda: prune.l1_unstructured(layer, "weight", 0.25),
@@ -73,7 +73,7 @@ def test_one_after_the_other(m: Any) -> Any:
 
 
 @parity
-def test_several_parameters_as_one(m: Any) -> Any:
+def test_global_unstructured_pruning(m: Any) -> Any:
     prune = m.nn.utils.prune
     net = m.nn.Sequential(layer_of(m, 3, 4), m.nn.ReLU(), layer_of(m, 2, 3))
     pairs = [(net[0], "weight"), (net[2], "weight")]
@@ -85,7 +85,7 @@ def test_several_parameters_as_one(m: Any) -> Any:
 
 
 @parity
-def test_learning_and_removal(m: Any) -> Any:
+def test_training_and_removing_pruned_weights(m: Any) -> Any:
     prune, layer = m.nn.utils.prune, layer_of(m, 2, 3)
     prune.l1_unstructured(layer, "weight", 3)
     optimizer = m.optim.SGD(layer.parameters(), lr=0.1)
@@ -101,7 +101,7 @@ def test_learning_and_removal(m: Any) -> Any:
 
 
 @parity
-def test_tensors_of_no_module(m: Any) -> Any:
+def test_pruning_plain_tensors(m: Any) -> Any:
     prune, t = m.nn.utils.prune, m.tensor([[3.0, -1.0], [0.5, 2.0]])
     return [
         prune.L1Unstructured(2).prune(t),
@@ -112,7 +112,7 @@ def test_tensors_of_no_module(m: Any) -> Any:
 
 
 @pytest.mark.parametrize("amount", [0, 3, 0.5, 12])
-def test_elements_at_random(amount: float) -> None:
+def test_random_unstructured_prunes_the_right_number(amount: float) -> None:
     rg.manual_seed(0)
     masks = set()
     for _ in range(5):
@@ -124,7 +124,7 @@ def test_elements_at_random(amount: float) -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
-def test_channels_at_random(dim: int) -> None:
+def test_random_structured_prunes_whole_channels(dim: int) -> None:
     rg.manual_seed(0)
     masks = set()
     for _ in range(8):
@@ -136,19 +136,19 @@ def test_channels_at_random(dim: int) -> None:
     assert len(masks) > 1
 
 
-def test_random_elements_of_what_is_left() -> None:
+def test_repeated_random_pruning_prunes_remaining_elements() -> None:
     layer = layer_of(rg, 3, 4)
     rg.nn.utils.prune.random_unstructured(layer, "weight", 6)
     rg.nn.utils.prune.random_unstructured(layer, "weight", 0.5)
     assert int((layer.weight_mask == 0).sum()) == 9
     with pytest.raises(ValueError, match="amount=4 should be smaller than the number of parameters to prune=3"):
         rg.nn.utils.prune.random_unstructured(layer, "weight", 4)
-    assert int((layer.weight_mask == 0).sum()) == 9  # and nothing has changed
+    assert int((layer.weight_mask == 0).sum()) == 9  # the refused call has changed nothing
     rg.nn.utils.prune.random_unstructured(layer, "weight", 3)
     assert not layer.weight.any()
 
 
-def test_state_dict_and_copies() -> None:
+def test_state_dict_and_copies_of_pruned_layers() -> None:
     layer = rg.nn.utils.prune.l1_unstructured(layer_of(rg, 3, 4), "weight", 5)
     other = rg.nn.utils.prune.identity(layer_of(rg, 3, 4), "weight")
     other.load_state_dict(layer.state_dict())
@@ -163,7 +163,7 @@ def test_state_dict_and_copies() -> None:
 
 
 @parity
-def test_wrong_use(m: Any) -> Any:
+def test_pruning_refuses_wrong_uses(m: Any) -> Any:
     prune = m.nn.utils.prune
 
     def calls(*which: Any) -> list[Any]:
@@ -186,7 +186,7 @@ def test_wrong_use(m: Any) -> Any:
 
 
 @parity
-def test_methods_of_ones_own(m: Any) -> Any:
+def test_user_defined_pruning_methods(m: Any) -> Any:
     prune = m.nn.utils.prune
 
     class EveryOther(prune.BasePruningMethod):

@@ -1,4 +1,4 @@
-"""Layers and functions with arguments for which random ones found a difference from torch."""
+"""Calls of layers and functions for which random testing once found a difference from torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.parity import attempt, message, parity
 
 
 def gradients(lib: Any, output: Any, *leaves: Any) -> list[Any]:
-    """The gradients of a sum with different weights, and those of the sum of their squares."""
+    """Return the gradients of a weighted sum of the output, and the gradients of the sum of their squares."""
     weights = lib.arange(1.0, output.numel() + 1, dtype=output.dtype).reshape(output.shape)
     first = lib.autograd.grad((output * weights + output * output).sum(), leaves, create_graph=True, allow_unused=True)
     total = sum((g * g).sum() for g in first if g is not None)
@@ -27,19 +27,19 @@ def attempts(*calls: Any) -> list[Any]:
 
 
 def warned(lib: Any, call: Any) -> list[str]:
-    """The classes of what a call warns about."""
+    """Return the classes of a call's warnings."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         call(lib)
     return [w.category.__name__ for w in said if w.category is not RuntimeWarning]
 
 
-# --- nothing in it ----------------------------------------------------------------------------------------------------
+# --- empty operands ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transposed", ["", "Transpose"])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_convolution_of_no_images(transposed: str, n: int) -> None:
+def test_convolution_of_an_empty_batch(transposed: str, n: int) -> None:
     @parity
     def compare(lib: Any) -> Any:
         layer = getattr(lib.nn, f"Conv{transposed}{n}d")(2, 4, 2, groups=2)
@@ -51,25 +51,25 @@ def test_convolution_of_no_images(transposed: str, n: int) -> None:
 
 
 @parity
-def test_rows_of_no_elements(lib: Any) -> Any:
+def test_embedding_with_rows_of_no_elements(lib: Any) -> Any:
     layer = lib.nn.Embedding(6, 0, padding_idx=2)
     layer(lib.tensor([[1, 2], [3, 3]])).sum().backward()
     return layer.weight.grad
 
 
 @parity
-def test_instance_norm_of_no_samples(lib: Any) -> Any:
+def test_instance_norm_of_an_empty_batch(lib: Any) -> Any:
     x = lib.ones(0, 4, 3, dtype=lib.float64, requires_grad=True)
     return gradients(lib, lib.nn.functional.instance_norm(x), x)
 
 
 @parity
-def test_local_response_norm_of_nothing(lib: Any) -> Any:
+def test_local_response_norm_without_channels(lib: Any) -> Any:
     return [lib.nn.functional.local_response_norm(lib.ones(2, 0, 3, dtype=lib.int64), 2)]
 
 
 @parity
-def test_kernels_of_no_elements(lib: Any) -> Any:
+def test_convolution_kernels_of_no_elements(lib: Any) -> Any:
     functional, x = lib.nn.functional, lib.ones(1, 2, 5)
     return attempts(
         lambda: functional.conv1d(x, lib.ones(2, 2, 0)),
@@ -83,7 +83,7 @@ def test_kernels_of_no_elements(lib: Any) -> Any:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
-def test_targets_that_are_all_ignored(name: str, weighted: bool) -> None:
+def test_class_losses_with_all_targets_ignored(name: str, weighted: bool) -> None:
     @parity
     def compare(lib: Any) -> Any:
         report = []
@@ -98,7 +98,7 @@ def test_targets_that_are_all_ignored(name: str, weighted: bool) -> None:
     compare()
 
 
-def test_targets_that_are_all_ignored_twice() -> None:
+def test_second_derivative_with_all_targets_ignored() -> None:
     x = rg.tensor([[0.5, 1.0]], requires_grad=True)
     loss = rg.nn.functional.cross_entropy(x, rg.tensor([0]), ignore_index=0)
     (grad,) = rg.autograd.grad(loss, x, create_graph=True)
@@ -107,7 +107,7 @@ def test_targets_that_are_all_ignored_twice() -> None:
 
 
 @parity
-def test_what_does_not_go_with_targets(lib: Any) -> Any:
+def test_options_that_do_not_fit_the_targets(lib: Any) -> Any:
     functional, x = lib.nn.functional, lib.ones(2, 3)
     probabilities, numbers = x / 3, lib.tensor([1, 2])
     return attempts(
@@ -129,7 +129,7 @@ def test_what_does_not_go_with_targets(lib: Any) -> Any:
 
 
 @parity
-def test_half_of_the_running_statistics(lib: Any) -> Any:
+def test_normalisation_with_only_one_running_statistic(lib: Any) -> Any:
     functional, x, ones = lib.nn.functional, lib.arange(24.0).reshape(2, 4, 3), lib.ones(4)
     return attempts(
         lambda: functional.batch_norm(x, ones, None, training=True),
@@ -142,7 +142,7 @@ def test_half_of_the_running_statistics(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("options", [{}, {"affine": True}, {"track_running_stats": True}])
-def test_instance_norm_of_other_channels(options: dict[str, bool]) -> None:
+def test_instance_norm_with_another_number_of_channels(options: dict[str, bool]) -> None:
     def call(lib: Any) -> Any:
         return attempt(lambda: lib.nn.InstanceNorm1d(3, **options)(lib.arange(24.0).reshape(2, 4, 3)).shape)
 
@@ -154,7 +154,7 @@ def test_instance_norm_of_other_channels(options: dict[str, bool]) -> None:
 
 
 @pytest.mark.parametrize("order", [np.inf, -np.inf])
-def test_pooling_by_the_largest(order: float) -> None:
+def test_lp_pooling_with_infinite_order(order: float) -> None:
     @parity
     def compare(lib: Any) -> Any:
         report = []
@@ -168,25 +168,25 @@ def test_pooling_by_the_largest(order: float) -> None:
 
 
 @parity
-def test_padding_that_cuts_off_everything(lib: Any) -> Any:
+def test_negative_padding_that_removes_everything(lib: Any) -> Any:
     pad, x = lib.nn.functional.pad, lib.arange(3.0).reshape(1, 3)
     return [
         attempt(functools.partial(pad, x, widths, mode=mode))
         for mode in ("constant", "reflect", "replicate")
         for widths in ((-3, 2), (-2, 1), (-3, 0), (0, -3), (-4, 5), (-1, 1))
-        if not (mode == "reflect" and widths in ((-3, 2), (-2, 1)))  # where torch reads beyond the edge
+        if not (mode == "reflect" and widths in ((-3, 2), (-2, 1)))  # there torch reads out of bounds
     ]
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 @pytest.mark.parametrize("pad", [(0, 0, 0, 0), (0, 0, -1, -1), (-1, 0, 0, 0)])
-def test_what_is_padded_or_cut_is_no_view(pad: tuple[int, ...], mode: str) -> None:
+def test_pad_never_returns_a_view(pad: tuple[int, ...], mode: str) -> None:
     x = rg.ones(1, 3, 4, 4)
     rg.nn.functional.pad(x, pad, mode).fill_(4.0)
     assert rg.equal(x, rg.ones(1, 3, 4, 4))
 
 
-def test_circular_padding_of_what_was_cut_off_says_so() -> None:
+def test_error_about_circular_padding_names_the_widths() -> None:
     text = message(lambda: rg.nn.functional.pad(rg.ones(1, 3), (2, -3), mode="circular"))
     assert "circular" in text and "(2, -3)" in text
 
@@ -202,7 +202,7 @@ def test_padding_that_leaves_nothing_in_one_dimension(lib: Any) -> Any:
 
 
 @parity
-def test_more_padding_than_dimensions(lib: Any) -> Any:
+def test_padding_more_dimensions_than_there_are(lib: Any) -> Any:
     pad, x = lib.nn.functional.pad, lib.ones(3)
     return attempts(
         lambda: pad(x, (1, 1, 1, 1), mode="reflect"),
@@ -215,7 +215,7 @@ def test_more_padding_than_dimensions(lib: Any) -> Any:
 
 
 @parity
-def test_options_of_interpolate_are_looked_at_in_torchs_order(lib: Any) -> Any:
+def test_interpolate_checks_its_options_in_torchs_order(lib: Any) -> Any:
     call = lib.nn.functional.interpolate
     flat, line, image = lib.ones(2, 3), lib.ones(1, 2, 3), lib.ones(1, 2, 3, 4)
     return attempts(
@@ -236,7 +236,7 @@ def test_options_of_interpolate_are_looked_at_in_torchs_order(lib: Any) -> Any:
 
 @pytest.mark.parametrize("size", [(1, 1, 1, 3), (1, 1, 2, 3), (1, 1, 2, 1, 3)])
 @pytest.mark.parametrize("align_corners", [True, False])
-def test_affine_grids_of_one_place(size: tuple[int, ...], align_corners: bool) -> None:
+def test_affine_grid_of_size_one_warns_as_torch_does(size: tuple[int, ...], align_corners: bool) -> None:
     def call(lib: Any) -> Any:
         n = len(size) - 2
         theta = lib.arange(float(n * (n + 1))).reshape(1, n, n + 1)
@@ -249,7 +249,7 @@ def test_affine_grids_of_one_place(size: tuple[int, ...], align_corners: bool) -
 
 
 @parity
-def test_causal_without_a_mask(lib: Any) -> Any:
+def test_is_causal_without_a_mask(lib: Any) -> Any:
     nn, x = lib.nn, lib.ones(3, 4)
     encoder, decoder = nn.TransformerEncoderLayer(4, 2, 6), nn.TransformerDecoderLayer(4, 2, 6)
     return attempts(
@@ -261,29 +261,29 @@ def test_causal_without_a_mask(lib: Any) -> Any:
     )
 
 
-def test_a_cell_without_its_second_state_says_so() -> None:
+def test_lstm_cell_without_its_cell_state_is_refused() -> None:
     for lib in (torch, rg):
         with pytest.raises(TypeError):
             lib.nn.LSTMCell(3, 4)(lib.ones(2, 3), lib.ones(2, 4))
     assert "(h, c)" in message(lambda: rg.nn.LSTMCell(3, 4)(rg.ones(2, 3), rg.ones(2, 4)))
 
 
-def test_lengths_of_other_sequences_say_so() -> None:
+def test_error_about_the_number_of_lengths() -> None:
     text = message(lambda: rg.nn.utils.rnn.unpad_sequence(rg.ones(4, 2, 3), rg.tensor([2])))
     assert "1" in text and "2" in text and "lengths" in text
 
 
 @parity
-def test_padding_of_bags_beyond_the_table(lib: Any) -> Any:
+def test_padding_idx_of_bags_beyond_the_table(lib: Any) -> Any:
     indices, table = lib.tensor([[1, 2]]), lib.ones(6, 3)
     return attempts(lambda: lib.nn.functional.embedding_bag(indices, table, padding_idx=6))
 
 
-# --- the classes of errors, numbers, warnings -------------------------------------------------------------------------
+# --- classes of errors, numbers, warnings -----------------------------------------------------------------------------
 
 
 @parity
-def test_layers_keep_the_class_of_an_error(lib: Any) -> Any:
+def test_errors_of_layers_have_torchs_class(lib: Any) -> Any:
     nn, image = lib.nn, lib.ones(1, 2, 4, 4, dtype=lib.complex64)
     return attempts(
         lambda: nn.MaxPool2d(2)(image),
@@ -294,19 +294,14 @@ def test_layers_keep_the_class_of_an_error(lib: Any) -> Any:
 
 
 @parity
-def test_the_total_norm_of_several_dtypes(lib: Any) -> Any:
+def test_total_norm_of_several_dtypes(lib: Any) -> Any:
     half, single, double = (lib.ones(2, dtype=dtype) for dtype in (lib.float16, lib.float32, lib.float64))
     norm = lib.nn.utils.get_total_norm
     return [norm([half, single]), norm([single, double]), norm([double, single]), norm([half, half])]
 
 
 @parity
-def test_gains(lib: Any) -> Any:
-    return [repr(lib.nn.init.calculate_gain(name)) for name in ("linear", "conv2d", "sigmoid", "tanh", "selu", "relu")]
-
-
-@parity
-def test_orthogonal_weights_of_half_precision(lib: Any) -> Any:
+def test_orthogonal_init_of_float16(lib: Any) -> Any:
     return attempts(lambda: lib.nn.init.orthogonal_(lib.ones(3, 2, dtype=lib.float16)))
 
 
@@ -320,7 +315,7 @@ def test_rms_norm_with_a_weight_of_another_dtype(dtype: str, of_weight: str) -> 
         return [result, *lib.autograd.grad((result * result).sum(), (x, weight))]
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, about its fused kernel
+        warnings.simplefilter("ignore")  # torch warns about its fused kernel
         expected, got = normalise(torch), normalise(rg)
     tolerance = 2e-2 if "float16" in (dtype, of_weight) else 1e-5
     for ours, theirs in zip(got, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Layers with random options beside torch's: results in both modes, gradients, buffers, steps of an optimizer."""
+"""Layers with random options: results in both modes, gradients, buffers and optimizer steps agree with torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Case = tuple[str, tuple[Any, ...]]
 
 
 def text(name: str, *args: Any, **options: Any) -> str:
-    """A call as code, for either library's ``nn``."""
+    """Return a call as source code for either library's ``nn``."""
     arguments = [repr(argument) for argument in args] + [f"{key}={value!r}" for key, value in options.items()]
     return f"nn.{name}({', '.join(arguments)})"
 
 
 def some(draw: Draw, **options: Any) -> dict[str, Any]:
-    """A few of the options, each with one of its values (or drawn from its strategy)."""
+    """Draw some of the options, each with one of its values or drawn from its strategy."""
     chosen = {key: draw(v if isinstance(v, st.SearchStrategy) else st.sampled_from(v)) for key, v in options.items()}
     return {key: value for key, value in chosen.items() if draw(st.booleans())}
 
@@ -83,7 +83,7 @@ def pooling(draw: Draw) -> Case:
     kernel = draw(per_dimension(n, 1, 3))
     options = some(draw, stride=per_dimension(n, 1, 3), ceil_mode=[True, False])
     if kind == "LP":
-        if n == 1 and isinstance(kernel, tuple):  # which torch multiplies a tensor by
+        if n == 1 and isinstance(kernel, tuple):  # torch multiplies a tensor by it
             kernel = kernel[0]
         return text(f"LPPool{n}d", draw(st.sampled_from([1.0, 2.0, 3.0])), kernel, **options), (np.abs(x) + 0.1,)
     options |= some(draw, padding=per_dimension(n, 0, 1))
@@ -214,7 +214,7 @@ def embedding(draw: Draw) -> Case:
     if draw(st.booleans()):
         return text("Embedding", 6, 3, **options), (indices,)
     options |= some(draw, mode=["sum", "mean", "max"])
-    options.pop("scale_grad_by_freq", None)  # torch divides by the number of another index
+    options.pop("scale_grad_by_freq", None)  # torch divides by the count of another index
     if draw(st.booleans()):
         return text("EmbeddingBag", 6, 3, **options), (indices,)
     return text("EmbeddingBag", 6, 3, **options, **some(draw, include_last_offset=[True])), (
@@ -346,7 +346,7 @@ CASES = st.one_of([family() for family in FAMILIES])
 
 
 def outcome(library: Any, code: str, arrays: tuple[Any, ...], steps: tuple[str, dict[str, Any]], state: Any) -> Any:
-    """What happens to a module: named tensors, in the order in which they arise, or the class of an error."""
+    """Return everything a module computes as named tensors in order, or the class of an error."""
     found: list[tuple[str, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -378,10 +378,13 @@ def outcome(library: Any, code: str, arrays: tuple[Any, ...], steps: tuple[str, 
 
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(case=CASES, steps=optimizer())
-def test_random_layers_do_what_torchs_do(case: Case, steps: tuple[str, dict[str, Any]]) -> None:
+def test_random_layers_agree_with_torch(case: Case, steps: tuple[str, dict[str, Any]]) -> None:
     code, arrays = case
     if "Attention" in code or "Transformer" in code:
-        steps = "SGD", {"lr": 0.1}  # the bias of the keys has a gradient of rounding errors, others divide by its size
+        steps = (
+            "SGD",
+            {"lr": 0.1},
+        )  # the gradient of the keys' bias is only rounding error, and some optimizers divide by its size
     torch.manual_seed(0)
     expected, theirs, state = outcome(torch, code, arrays, steps, None)
     got, ours, _ = outcome(rg, code, arrays, steps, state)

@@ -1,9 +1,9 @@
-"""Arguments that torch refuses are refused here, too, with an exception of the same class."""
+"""Wrong arguments of modules raise exceptions of the same class as in torch."""
 
 from __future__ import annotations
 
 import pytest
-import torch.nn.utils.prune  # noqa: F401 (torch does not import it by itself)
+import torch.nn.utils.prune  # noqa: F401 (torch does not import it automatically)
 
 from tests.parity import Program, check_both_refuse
 
@@ -64,5 +64,5 @@ REFUSED: dict[str, Program] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_both_refuse(what: str) -> None:
+def test_wrong_arguments_of_modules_are_refused_as_in_torch(what: str) -> None:
     check_both_refuse(REFUSED[what])

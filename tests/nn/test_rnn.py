@@ -1,4 +1,4 @@
-"""Recurrent networks against torch's: outputs, states, gradients, second gradients."""
+"""Recurrent networks, compared with torch: outputs, states, gradients and second gradients."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def build(text: str) -> Any:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_over_sequences(kind: str, form: str) -> None:
-    # torch has no second derivative of its fused recurrent layers in general, but on the CPU they are composed
+def test_recurrent_layers_agree_with_torch(kind: str, form: str) -> None:
+    # torch's fused recurrent layers have no second derivative, but on the CPU it composes them of operations
     assert_alike(build(kind.format(form)), x(5, 2, 3))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_given_states_and_without_batch(kind: str) -> None:
+def test_recurrent_layers_with_given_states_and_without_batch(kind: str) -> None:
     def states(*shape: int) -> Any:
         return (x(*shape, seed=1), x(*shape, seed=2)) if "LSTM" in kind else x(*shape, seed=1)
 
@@ -50,27 +50,27 @@ def test_with_given_states_and_without_batch(kind: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["3, 4, proj_size=2", "3, 4, 2, proj_size=2, bidirectional=True"])
-def test_projections(form: str) -> None:
+def test_lstm_with_projections(form: str) -> None:
     assert_alike(build(f"LSTM({form})"), x(5, 2, 3), second=False)
 
 
 @pytest.mark.parametrize(
     "cell", ["RNNCell(3, 4)", "RNNCell(3, 4, nonlinearity='relu')", "GRUCell(3, 4)", "GRUCell(3, 4, False)"]
 )
-def test_cells(cell: str) -> None:
+def test_recurrent_cells_agree_with_torch(cell: str) -> None:
     assert_alike(build(cell), x(2, 3))
     assert_alike(build(cell), x(2, 3), x(2, 4, seed=1))
     assert_alike(build(cell), x(3), x(4, seed=1))
 
 
 @pytest.mark.parametrize("cell", ["LSTMCell(3, 4)", "LSTMCell(3, 4, bias=False)"])
-def test_lstm_cell(cell: str) -> None:
+def test_lstm_cell_agrees_with_torch(cell: str) -> None:
     assert_alike(build(cell), x(2, 3))
     assert_alike(build(cell), x(2, 3), (x(2, 4, seed=1), x(2, 4, seed=2)))
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_lstm_cell_with_a_gradient_of_one_output_only(which: int) -> None:
+def test_lstm_cell_when_only_one_output_has_a_gradient(which: int) -> None:
     theirs, ours = twins(build("LSTMCell(3, 4)"))
     expected = torch.tensor(x(2, 3), requires_grad=True)
     got = rg.tensor(x(2, 3), requires_grad=True)
@@ -80,17 +80,17 @@ def test_lstm_cell_with_a_gradient_of_one_output_only(which: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_batch(kind: str) -> None:
+def test_recurrent_layers_with_an_empty_batch(kind: str) -> None:
     assert_alike(build(kind.format("3, 4, 2, bidirectional=True")), x(5, 0, 3), second=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_single_step(kind: str) -> None:
+def test_recurrent_layers_with_a_single_step(kind: str) -> None:
     assert_alike(build(kind.format("3, 4, bidirectional=True")), x(1, 2, 3))
 
 
 @pytest.mark.parametrize("kind", ["RNN(3, 4)", "GRU(3, 4, 2, bidirectional=True)", "LSTM(3, 4)", "LSTMCell(3, 4)"])
-def test_complex_numbers(kind: str) -> None:
+def test_complex_recurrent_layers(kind: str) -> None:
     theirs, ours = (eval(f"m.nn.{kind[:-1]}, dtype=m.complex128)", {"m": m}) for m in (torch, rg))
     ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
     values = (x(5, 2, 3) + 1j * x(5, 2, 3, seed=1))[0 if "Cell" in kind else slice(None)]
@@ -106,7 +106,7 @@ def test_complex_numbers(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["RNN(3, 4)", "GRU(3, 4)", "LSTM(3, 4)"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_smaller_dtypes(kind: str, dtype: str) -> None:
+def test_recurrent_layers_in_lower_precision(kind: str, dtype: str) -> None:
     theirs, ours = (eval(f"m.nn.{kind[:-1]}, dtype=m.{dtype})", {"m": m}) for m in (torch, rg))
     ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
     values = x(5, 2, 3).astype(dtype)
@@ -122,28 +122,28 @@ def test_smaller_dtypes(kind: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU"])
-def test_the_states_of_an_lstm_are_refused_elsewhere(kind: str) -> None:
+def test_pair_of_states_is_refused_by_rnn_and_gru(kind: str) -> None:
     state = rg.zeros(1, 2, 4)
     with pytest.raises(AttributeError, match=rf"{kind}\(3, 4\): hx must be a tensor, the hidden state, got tuple"):
         getattr(rg.nn, kind)(3, 4)(rg.ones(5, 2, 3), (state, state))
 
 
-def test_states_of_another_dtype_are_refused() -> None:
+def test_recurrent_states_of_another_dtype_are_refused() -> None:
     for library in (torch, rg):
         net = library.nn.GRU(3, 4)
         with pytest.raises(RuntimeError, match=r"dtype|float64"):
             net(library.ones(5, 2, 3), library.ones(1, 2, 4, dtype=library.float64))
 
 
-def test_a_single_layer_has_no_place_for_dropout() -> None:
+def test_dropout_in_a_single_recurrent_layer_warns() -> None:
     for library in (torch, rg):
         with pytest.warns(UserWarning, match="non-zero dropout expects num_layers greater than 1") as warned:
             library.nn.LSTM(3, 4, dropout=0.5)
     assert warned[0].filename == __file__
 
 
-def test_weights_that_are_computed() -> None:
-    """A parametrised weight and functional_call reach the layer."""
+def test_recurrent_layers_with_computed_weights() -> None:
+    """The layer uses a parametrized weight and the weights of functional_call."""
     net = rg.nn.LSTM(3, 4)
     inputs = rg.randn(5, 2, 3)
     weights = {name: rg.randn_like(value) for name, value in net.named_parameters()}
@@ -155,7 +155,7 @@ def test_weights_that_are_computed() -> None:
     assert net.parametrizations.weight_hh_l0.original0.grad is not None
 
 
-def test_gates_that_saturate_do_not_overflow() -> None:
+def test_saturated_gates_do_not_overflow() -> None:
     theirs, ours = twins(build("LSTMCell(1, 1)"))
     for value in (1e6, -1e6):
         with np.errstate(over="raise", invalid="raise"):
@@ -164,7 +164,7 @@ def test_gates_that_saturate_do_not_overflow() -> None:
             np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(), rtol=1e-9)
 
 
-def test_dropout_between_layers_in_training_only() -> None:
+def test_recurrent_dropout_only_in_training() -> None:
     rg.manual_seed(0)
     net = rg.nn.GRU(3, 50, num_layers=2, dropout=0.5)
     values = rg.tensor(x(5, 2, 3), dtype=rg.float32)
@@ -174,7 +174,7 @@ def test_dropout_between_layers_in_training_only() -> None:
 
 
 @parity
-def test_structure(m: Any) -> Any:
+def test_attributes_of_recurrent_layers(m: Any) -> Any:
     net = m.nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2)
     net.flatten_parameters()
     single = m.nn.RNN(3, 4)
@@ -187,7 +187,7 @@ def test_structure(m: Any) -> Any:
 
 
 @parity
-def test_mistakes(m: Any) -> Any:
+def test_recurrent_layers_refuse_wrong_inputs(m: Any) -> Any:
     net, lstm, cell = m.nn.GRU(3, 4), m.nn.LSTM(3, 4), m.nn.GRUCell(3, 4)
     ones = m.ones
     return [
@@ -210,7 +210,7 @@ def test_mistakes(m: Any) -> Any:
     ]
 
 
-def test_training_reaches_the_same_weights_as_torch() -> None:
+def test_training_a_recurrent_network_reaches_torchs_weights() -> None:
     theirs, ours = twins(build("LSTM(2, 3)"))
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -225,7 +225,7 @@ def test_training_reaches_the_same_weights_as_torch() -> None:
         np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), atol=1e-9)
 
 
-def test_the_base_class_cannot_be_called() -> None:
+def test_recurrent_base_class_cannot_be_called() -> None:
     for m in (torch, rg):
         with pytest.raises(NotImplementedError, match="RNNBase"):
             m.nn.RNNBase("LSTM", 1, 1)(m.ones(1, 1, 1))

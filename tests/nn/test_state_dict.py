@@ -1,4 +1,4 @@
-"""State dicts: out, in, what does not fit, and the hooks."""
+"""State dicts: saving, loading, mismatches and hooks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ones(m: Any) -> Any:
 
 
 @parity
-def test_out(m: Any) -> Any:
+def test_state_dict_contents(m: Any) -> Any:
     net = model(m)
     state = net.state_dict()
     into: dict[str, Any] = {}
@@ -52,14 +52,14 @@ def test_out(m: Any) -> Any:
 
 
 @parity
-def test_shares_memory(m: Any) -> Any:
+def test_state_dict_shares_memory(m: Any) -> Any:
     net = model(m)
     net.state_dict()["scale"].fill_(7)
     return net.scale
 
 
 @parity
-def test_in(m: Any) -> Any:
+def test_load_state_dict(m: Any) -> Any:
     net = model(m)
     before = dict(net.named_parameters())
     result = net.load_state_dict(ones(m))
@@ -68,7 +68,7 @@ def test_in(m: Any) -> Any:
 
 
 @parity
-def test_what_does_not_fit_without_strict(m: Any) -> Any:
+def test_load_state_dict_with_mismatches_and_strict_false(m: Any) -> Any:
     net, state = model(m), ones(m)
     del state["mean"]
     state["extra"] = m.ones(1)
@@ -99,12 +99,12 @@ CASES: dict[str, Any] = {
 
 
 def normalised(text: str) -> str:
-    """A message without the libraries' names and torch's insistence on its own class."""
+    """Return a message without the libraries' names and torch's mention of its own class."""
     return re.sub(r"torch\.Tensor", "a Tensor", text).replace("torch.", "retrograd.")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_messages_are_torchs(case: str) -> None:
+def test_load_state_dict_errors_are_worded_as_in_torch(case: str) -> None:
     def load(m: Any) -> str:
         return message(lambda: model(m).load_state_dict(CASES[case](m)))
 
@@ -112,14 +112,14 @@ def test_messages_are_torchs(case: str) -> None:
 
 
 @parity
-def test_refused(m: Any) -> Any:
+def test_load_state_dict_refuses_wrong_values(m: Any) -> Any:
     return [attempt(lambda case=case: model(m).load_state_dict(CASES[case](m))) for case in CASES] + [
         attempt(lambda: model(m).load_state_dict([1, 2])),
     ]
 
 
 @parity
-def test_assign(m: Any) -> Any:
+def test_load_state_dict_with_assign(m: Any) -> Any:
     net, state = model(m), {name: value.to(m.float64) for name, value in ones(m).items()}
     net.scale.requires_grad_(False)
     net.mean = m.nn.Buffer(net.mean)
@@ -138,20 +138,20 @@ def test_assign(m: Any) -> Any:
 
 
 @parity
-def test_shapes_of_one_element(m: Any) -> Any:
+def test_loading_one_element_into_a_scalar(m: Any) -> Any:
     net = model(m)
     net.load_state_dict({**ones(m), "scale": m.tensor([5.0])})
     return [net.scale, attempt(lambda: net.load_state_dict({**ones(m), "scale": m.ones(2)}) and 0)]
 
 
 @parity
-def test_other_dtypes_are_converted(m: Any) -> Any:
+def test_load_state_dict_converts_dtypes(m: Any) -> Any:
     net = model(m)
     net.load_state_dict({name: value.to(m.float64) * 2 for name, value in ones(m).items()})
     return [net.scale, net.mean]
 
 
-def test_arrays_and_torchs_tensors_are_taken() -> None:
+def test_load_state_dict_takes_arrays_and_torch_tensors() -> None:
     theirs = torch.nn.Linear(3, 2)
     ours = rg.nn.Linear(3, 2)
     ours.load_state_dict(theirs.state_dict())
@@ -190,7 +190,7 @@ def test_extra_state(m: Any) -> Any:
 
 
 @parity
-def test_hooks(m: Any) -> Any:
+def test_state_dict_hooks(m: Any) -> Any:
     net, seen = model(m), []
     net.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append(("pre", module is net, prefix, keep)))
 
@@ -219,7 +219,7 @@ def test_hooks(m: Any) -> Any:
 
 
 @parity
-def test_hooks_of_the_wrong_kind(m: Any) -> Any:
+def test_wrong_state_dict_hooks_are_refused(m: Any) -> Any:
     first, second, third = model(m), model(m), model(m)
     first.register_state_dict_post_hook(lambda *args: 3)
     second.register_load_state_dict_post_hook(lambda *args: 3)
@@ -234,14 +234,14 @@ def test_hooks_of_the_wrong_kind(m: Any) -> Any:
 
 
 @parity
-def test_a_hook_may_replace_the_state_by_an_empty_one(m: Any) -> Any:
+def test_state_dict_hook_may_return_an_empty_state(m: Any) -> Any:
     inner, outer = m.nn.Sequential(m.nn.ReLU()), m.nn.Sequential(m.nn.Linear(1, 1))
     outer._register_state_dict_hook(lambda *args: OrderedDict())
     inner._register_state_dict_hook(lambda *args: {"kept": 1})
     return [len(outer.state_dict()), dict(inner.state_dict())]
 
 
-def test_a_state_dict_asked_for_by_position() -> None:
+def test_state_dict_with_positional_arguments() -> None:
     def older(m: Any) -> list[str]:
         class Older(m.nn.Module):
             def __init__(self) -> None:
@@ -262,7 +262,7 @@ def test_a_state_dict_asked_for_by_position() -> None:
 
 
 @parity
-def test_overridden_saving_and_loading(m: Any) -> Any:
+def test_overridden_save_to_and_load_from_state_dict(m: Any) -> Any:
     class Upper(m.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -281,7 +281,7 @@ def test_overridden_saving_and_loading(m: Any) -> Any:
 
 
 @parity
-def test_older_batch_norm(m: Any) -> Any:
+def test_loading_batch_norm_states_of_older_versions(m: Any) -> Any:
     net = m.nn.BatchNorm1d(2)
     state = net.state_dict()
     del state["num_batches_tracked"]
@@ -292,7 +292,7 @@ def test_older_batch_norm(m: Any) -> Any:
 
 
 @parity
-def test_prefixes_are_taken_away(m: Any) -> Any:
+def test_consume_prefix_in_state_dict(m: Any) -> Any:
     consume = importlib.import_module(f"{m.__name__}.nn.modules.utils").consume_prefix_in_state_dict_if_present
     inner = m.nn.Sequential(m.nn.Linear(2, 1), m.nn.BatchNorm1d(1))
     state = m.nn.Sequential(OrderedDict(module=inner)).state_dict()
@@ -302,8 +302,8 @@ def test_prefixes_are_taken_away(m: Any) -> Any:
     return [list(state), dict(state._metadata), plain, str(inner.load_state_dict(state))]
 
 
-def test_names_that_differ_by_a_prefix_come_with_what_to_give() -> None:
-    """As DataParallel and compiled models have them in front."""
+def test_error_about_prefixed_names_suggests_a_remedy() -> None:
+    """DataParallel and compiled models add such prefixes."""
     model = rg.nn.Sequential(rg.nn.Linear(2, 3), rg.nn.Linear(3, 1))
     wrapped = rg.nn.Sequential(OrderedDict(module=model))
     for module, state_dict in ((model, wrapped.state_dict()), (wrapped, model.state_dict())):

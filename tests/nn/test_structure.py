@@ -1,4 +1,4 @@
-"""What a module consists of, as torch has it: the text, the keys of the state dict, their shapes and order."""
+"""The structure of modules, compared with torch: repr, and keys, shapes and order of the state dict."""
 
 from __future__ import annotations
 
@@ -150,14 +150,14 @@ def keys(module: Any) -> Any:
 
 
 @pytest.mark.parametrize("text", MODULES)
-def test_same_text_and_same_keys(text: str) -> None:
+def test_modules_have_torchs_repr_and_state_dict_keys(text: str) -> None:
     theirs, ours = both(text)
     assert repr(ours) == repr(theirs)
     assert keys(ours) == keys(theirs)
 
 
 @pytest.mark.parametrize("text", MODULES)
-def test_survives_pickle_and_deepcopy(text: str) -> None:
+def test_every_module_survives_pickle_and_deepcopy(text: str) -> None:
     _, module = both(text)
     for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert repr(twin) == repr(module)
@@ -169,7 +169,7 @@ def test_survives_pickle_and_deepcopy(text: str) -> None:
             assert (got == expected).all()
 
 
-def test_every_public_name_is_one_of_torchs() -> None:
+def test_public_names_of_nn_exist_in_torch() -> None:
     for name in rg.nn.__all__:
         assert hasattr(torch.nn, name), name
     utils = ("fusion", "init", "parametrize", "parametrizations", "prune", "rnn", "stateless")
@@ -183,7 +183,7 @@ def test_every_public_name_is_one_of_torchs() -> None:
             assert hasattr(ours, name), name
 
 
-def test_nn_is_imported_when_first_used() -> None:
+def test_nn_is_imported_on_first_use() -> None:
     import subprocess
     import sys
 
@@ -195,12 +195,12 @@ def test_nn_is_imported_when_first_used() -> None:
 
 
 @parity
-def test_one_number_for_all_dimensions(m: Any) -> Any:
+def test_one_number_stands_for_all_dimensions(m: Any) -> Any:
     utils = importlib.import_module(f"{m.__name__}.nn.modules.utils")
     made = [make(value) for make in (utils._single, utils._pair, utils._triple) for value in (2, (1, 2), [3])]
     return [*made, utils._quadruple(1), utils._ntuple(5)("ab"), utils._ntuple(2)(0.5)]
 
 
 @pytest.mark.parametrize("name", ["_size_any_t", "_size_1_t", "_size_2_t", "_size_3_t", "_ratio_any_t", "_ratio_2_t"])
-def test_types_of_sizes(name: str) -> None:
+def test_common_types_are_torchs(name: str) -> None:
     assert getattr(rg.nn.common_types, name) == getattr(torch.nn.common_types, name)

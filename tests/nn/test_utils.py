@@ -1,4 +1,4 @@
-"""Utilities: limits for gradients, parameters as a vector, sequences of different lengths."""
+"""nn.utils: clipping, parameters as a vector, padded sequences, functional_call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def with_grads(m: Any, *grads: Any) -> list[Any]:
         parameter = m.nn.Parameter(m.zeros(value.shape))
         parameter.grad = value
         parameters.append(parameter)
-    return [*parameters, m.nn.Parameter(m.zeros(3))]  # the last one has no gradient
+    return [*parameters, m.nn.Parameter(m.zeros(3))]  # the last parameter has no gradient
 
 
 GRADS = ([3.0, -4.0], [[12.0]], [0.5, 0.25])
@@ -48,7 +48,7 @@ def test_clip_grad_value(m: Any) -> Any:
 
 
 @parity
-def test_norms_apart_from_clipping(m: Any) -> Any:
+def test_get_total_norm_and_clip_grads_with_norm(m: Any) -> Any:
     utils, parameters = m.nn.utils, with_grads(m, *GRADS)
     grads = [p.grad for p in parameters if p.grad is not None]
     total = utils.get_total_norm(grads)
@@ -57,7 +57,7 @@ def test_norms_apart_from_clipping(m: Any) -> Any:
 
 
 @parity
-def test_norms_that_are_not_finite(m: Any) -> Any:
+def test_clipping_with_norms_that_are_not_finite(m: Any) -> Any:
     parameters = with_grads(m, [math.inf, 1.0], [1.0])
     report: list[Any] = [
         attempt(lambda: m.nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)),
@@ -67,25 +67,25 @@ def test_norms_that_are_not_finite(m: Any) -> Any:
     return [*report, str(total), [str(p.grad) for p in parameters[:2]]]
 
 
-def test_error_says_which_gradients_are_not_finite() -> None:
+def test_clipping_error_names_the_gradients_that_are_not_finite() -> None:
     parameters = with_grads(rg, [1.0], [math.nan], [math.inf])
     with pytest.raises(RuntimeError, match="number 1, 2") as error:
         rg.nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
     assert "non-finite, so it cannot be clipped" in str(error.value)
 
 
-def test_a_model_in_place_of_its_parameters() -> None:
+def test_clipping_refuses_a_model() -> None:
     for clip in (rg.nn.utils.clip_grad_norm_, rg.nn.utils.clip_grad_value_):
         with pytest.raises(TypeError, match=rf"{clip.__name__}: expected tensors, but got Linear; give its parameters"):
             clip(rg.nn.Linear(1, 1), 1.0)
 
 
-def test_empty_generator_is_warned_about() -> None:
+def test_clipping_an_exhausted_generator_warns() -> None:
     with pytest.warns(UserWarning, match="empty generator"):
         rg.nn.utils.clip_grad_value_((p for p in []), 1.0)
 
 
-def test_dtypes_are_kept() -> None:
+def test_clipping_keeps_dtypes() -> None:
     wide, narrow = with_grads(rg, [3.0])[0], rg.nn.Parameter(rg.zeros(1, dtype=rg.float64))
     narrow.grad = rg.tensor([4.0], dtype=rg.float64)
     assert rg.nn.utils.clip_grad_norm_([wide, narrow], 1.0).item() == 5
@@ -94,7 +94,7 @@ def test_dtypes_are_kept() -> None:
 
 
 @parity
-def test_parameters_as_a_vector(m: Any) -> Any:
+def test_parameters_to_vector_and_back(m: Any) -> Any:
     net = m.nn.Linear(2, 3)
     with m.no_grad():
         net.weight.copy_(m.arange(6.0).reshape(3, 2))
@@ -128,14 +128,14 @@ def test_pad_sequence(m: Any) -> Any:
     ]
 
 
-def test_gradients_flow_through_padding() -> None:
+def test_gradients_through_pad_sequence() -> None:
     x = rg.ones(2, requires_grad=True)
     padded = rg.nn.utils.rnn.pad_sequence([x, rg.ones(3)], batch_first=True)
     (padded * rg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [1, 2])
 
 
-def test_what_is_given_to_functional_call_must_be_tensors() -> None:
+def test_functional_call_takes_only_tensors() -> None:
     layer = rg.nn.Linear(2, 1)
     for lib, module in ((rg, layer), (torch, torch.nn.Linear(2, 1))):
         with pytest.raises(TypeError, match=r"not an instance|'bias' is not a Tensor, but 3"):
@@ -144,7 +144,7 @@ def test_what_is_given_to_functional_call_must_be_tensors() -> None:
 
 
 @parity
-def test_names_that_are_no_parameters(lib: Any) -> Any:
+def test_pruning_and_weight_norm_refuse_wrong_names_and_dims(lib: Any) -> Any:
     utils = {name: importlib.import_module(f"{lib.__name__}.nn.utils.{name}") for name in ("prune", "parametrizations")}
     layer, other = lib.nn.Linear(2, 3, bias=False), lib.nn.Linear(2, 3, bias=False)
     calls = [
@@ -157,7 +157,7 @@ def test_names_that_are_no_parameters(lib: Any) -> Any:
 
 
 @parity
-def test_a_buffer_that_is_assigned_in_functional_call_comes_back_in_its_dict(lib: Any) -> Any:
+def test_functional_call_returns_reassigned_buffers_in_the_dict(lib: Any) -> Any:
     class Counting(lib.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -180,7 +180,7 @@ def test_a_buffer_that_is_assigned_in_functional_call_comes_back_in_its_dict(lib
 
 
 @parity
-def test_functional_call_with_other_attributes(lib: Any) -> Any:
+def test_functional_call_with_attributes_that_are_not_parameters(lib: Any) -> Any:
     class Scaled(lib.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()

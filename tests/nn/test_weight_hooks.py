@@ -1,4 +1,4 @@
-"""Weights computed by a hook before every call: weight and spectral normalisation, as torch had them first."""
+"""The older weight and spectral normalisation, which recompute the weight in a hook before every call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("train", [True, False])
-def test_computes_what_torchs_does(norm: str, layer: str, train: bool) -> None:
+def test_weight_hooks_agree_with_torch(norm: str, layer: str, train: bool) -> None:
     make, shape = LAYERS[layer]
     x = np.random.default_rng(0).normal(size=shape)
     # the second gradient of torch's weight norm fails torch's own gradgradcheck
@@ -43,7 +43,7 @@ def test_computes_what_torchs_does(norm: str, layer: str, train: bool) -> None:
 
 
 @parity
-def test_names_and_life(m: Any) -> Any:
+def test_adding_and_removing_weight_hooks(m: Any) -> Any:
     u, report = m.nn.utils, []
     for norm, remove in ((u.weight_norm, u.remove_weight_norm), (u.spectral_norm, u.remove_spectral_norm)):
         layer = m.nn.Linear(3, 2)
@@ -60,14 +60,14 @@ def test_names_and_life(m: Any) -> Any:
     return report
 
 
-def test_spectral_norm_divides_by_the_largest_singular_value() -> None:
+def test_spectral_norm_hook_divides_by_the_largest_singular_value() -> None:
     rg.manual_seed(0)
     layer = rg.nn.utils.spectral_norm(rg.nn.Linear(5, 4).double(), n_power_iterations=30)
     layer(rg.ones(2, 5, dtype=rg.float64))
     assert abs(float(rg.linalg.matrix_norm(layer.weight.detach(), 2)) - 1) < 1e-6
 
 
-def test_training_moves_length_and_direction() -> None:
+def test_training_with_the_weight_norm_hook() -> None:
     layer = rg.nn.utils.weight_norm(rg.nn.Linear(3, 2))
     optimizer = rg.optim.SGD(layer.parameters(), lr=0.1)
     before = layer.weight.detach().clone()
@@ -83,7 +83,7 @@ def test_training_moves_length_and_direction() -> None:
 
 
 @parity
-def test_older_state_dicts_fit_the_newer_form(m: Any) -> Any:
+def test_state_dicts_of_weight_hooks_load_into_parametrizations(m: Any) -> Any:
     older, newer = m.nn.Sequential(m.nn.Linear(3, 2)), m.nn.Sequential(m.nn.Linear(3, 2))
     m.nn.utils.weight_norm(older[0])
     with m.no_grad():
@@ -95,7 +95,7 @@ def test_older_state_dicts_fit_the_newer_form(m: Any) -> Any:
     return [repr(loaded), newer(m.ones(1, 3)), newer[0].weight]
 
 
-def test_weight_norm_says_that_there_is_a_newer_way() -> None:
+def test_weight_norm_hook_warns_about_the_parametrization() -> None:
     for library in (rg, torch):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -104,7 +104,7 @@ def test_weight_norm_says_that_there_is_a_newer_way() -> None:
 
 
 @parity
-def test_wrong_use(m: Any) -> Any:
+def test_weight_hooks_refuse_wrong_uses(m: Any) -> Any:
     u = m.nn.utils
     return [
         attempt(lambda: u.spectral_norm(m.nn.Linear(2, 2), n_power_iterations=0)),

@@ -1,4 +1,4 @@
-"""A call, or several, of every overridable NumPy function: the table behind ``test_numpy_protocol``."""
+"""One or more calls of every overridable NumPy function: the table behind ``test_numpy_protocol``."""
 
 from tests.numpy_calls import elementwise, linear, making, rearranging, reductions
 from tests.numpy_calls.call import CALLS, Call, Fixed

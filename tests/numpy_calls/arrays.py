@@ -1,4 +1,4 @@
-"""The arrays that functions are called with."""
+"""The arrays used in the calls."""
 
 from __future__ import annotations
 

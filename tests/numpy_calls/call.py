@@ -1,4 +1,4 @@
-"""What a call of a NumPy function is, and the list of all of them."""
+"""A call of a NumPy function, and the list of all calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ufuncs and other functions element by element."""
+"""Calls of ufuncs and other elementwise functions."""
 
 from __future__ import annotations
 

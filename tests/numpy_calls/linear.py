@@ -1,4 +1,4 @@
-"""Linear algebra, polynomials, convolutions, spectra."""
+"""Calls of linear algebra, polynomials, convolutions and spectra."""
 
 from __future__ import annotations
 

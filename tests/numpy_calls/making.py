@@ -1,4 +1,4 @@
-"""Functions that make, describe and store arrays."""
+"""Calls of functions that create, describe and store arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tests.numpy_calls.arrays import POSITIVE, SCALAR, UNIT, M, N, V, X, Z
 from tests.numpy_calls.call import constant, described, differentiable, made, undetached
 
-# --- ranges, in whose ends there is a gradient ------------------------------------------------------------------------
+# --- ranges, which are differentiable in their ends -------------------------------------------------------------------
 
 differentiable("linspace", SCALAR, V, 4)
 differentiable("linspace", SCALAR, V, num=4, endpoint=False, retstep=True, axis=-1)
@@ -23,7 +23,7 @@ differentiable("geomspace", SCALAR, POSITIVE, 4)
 differentiable("geomspace", np.array(-1.7), -POSITIVE, 4)
 differentiable("geomspace", Z[0], Z[1], 3, endpoint=False, axis=1)
 
-# --- arrays from nothing, by like= ------------------------------------------------------------------------------------
+# --- creation with like= ----------------------------------------------------------------------------------------------
 
 constant("zeros_like ones_like", M)
 constant("zeros_like ones_like", M, dtype=np.int64, shape=(2, 2))

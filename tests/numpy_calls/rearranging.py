@@ -1,4 +1,4 @@
-"""Functions that reshape, join, pick and place."""
+"""Calls of functions that reshape, join, index and assign."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ differentiable("array", M, ndmin=3, like=M)
 differentiable("require", M, like=M)
 differentiable("fix", SCALAR)
 
-# --- joining, taking apart, repeating ---------------------------------------------------------------------------------
+# --- joining, splitting, repeating ------------------------------------------------------------------------------------
 
 differentiable("concatenate stack hstack vstack dstack column_stack", (M, M[::-1].copy()))
 differentiable("concatenate stack hstack vstack dstack column_stack", [V, W])
@@ -102,7 +102,7 @@ differentiable("meshgrid", V, W[:2])
 differentiable("meshgrid", V, W[:2], UP[:3], indexing="ij", copy=False)
 differentiable("meshgrid", V, W[:2], sparse=True)
 
-# --- picking and placing ----------------------------------------------------------------------------------------------
+# --- indexing and assignment ------------------------------------------------------------------------------------------
 
 differentiable("take", M, N % 4, axis=1)
 differentiable("take", M, [0, 5, 5, -1])

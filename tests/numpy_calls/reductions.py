@@ -1,4 +1,4 @@
-"""Reductions, running sums, differences, sorting."""
+"""Calls of reductions, cumulative sums, differences and sorting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked of every operation, and the rows that say what to call it with."""
+"""Rows, which say what to call an operation with, and helpers for the checks of all operations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Make:
         return self.dtype.kind in "fc"
 
     def normal(self, *shape: int, scale: float = 1.0) -> np.ndarray:
-        """Any values: standard normal, or small integers, or booleans, as the dtype has it."""
+        """Return standard normal numbers, small integers or booleans, depending on the dtype."""
         kind = self.dtype.kind
         if kind == "c":
             return (self.rng.normal(size=shape) + 1j * self.rng.normal(size=shape)).astype(
@@ -53,7 +53,7 @@ class Make:
         return self.rng.integers(low, 10, size=shape).astype(self.dtype)
 
     def uniform(self, *shape: int, low: float = 0.1, high: float = 0.9) -> np.ndarray:
-        """Values from an interval (real and imaginary part, if complex)."""
+        """Return values from an interval (real and imaginary part, if complex)."""
         values = self.rng.uniform(low, high, size=shape)
         if self.dtype.kind == "c":
             return (values + 1j * self.rng.uniform(low, high, size=shape)).astype(self.dtype)
@@ -65,13 +65,13 @@ class Make:
         return self.uniform(*shape, low=0.3, high=2.5)
 
     def distinct(self, *shape: int) -> np.ndarray:
-        """Values no two of which are close, so that sorting and maxima are stable under small steps."""
+        """Return values that are all far apart, so that small steps change neither order nor maxima."""
         n = int(np.prod(shape))
         values = self.rng.permutation(n) - n // 2
         return (values * (0.37 if self.is_float else 1)).reshape(shape).astype(self.dtype)
 
     def integers(self, *shape: int, low: int = 0, high: int = 5) -> np.ndarray:
-        """An int64 array, for indices."""
+        """Return an int64 array, for indices."""
         return self.rng.integers(low, high, size=shape)
 
     def mask(self, *shape: int) -> np.ndarray:
@@ -80,14 +80,14 @@ class Make:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call: arrays stand for tensors (also inside lists), everything else is passed as it is."""
+    """One call: arrays stand for tensors (also inside lists); everything else is passed unchanged."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 def call(*args: Any, **kwargs: Any) -> Sample:
-    """A sample, written as the call it stands for."""
+    """Return a sample, written like the call it stands for."""
     return Sample(args, kwargs)
 
 
@@ -102,7 +102,7 @@ class Row:
     samples
         A function of a :class:`Make` that yields samples.
     torch
-        What torch calls it: a function, or None for the same name.
+        The equivalent torch function, or None for the function of the same name.
     dtypes
         Dtypes of the samples. Gradients are checked for the floating and complex ones.
     gradients
@@ -170,7 +170,7 @@ def unary(
     dtypes: tuple[str, ...] = FLOATS,
     **more: Any,
 ) -> Row:
-    """A row for an elementwise function of one tensor: all the layouts that matter."""
+    """Return a row for an elementwise function of one tensor, with all layouts that matter."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for array in layouts(make, values):
@@ -188,7 +188,7 @@ def binary(
     scalars: Sequence[Any] = (2, 0.5),
     **more: Any,
 ) -> Row:
-    """A row for an elementwise function of two tensors: layouts, broadcasting, Python numbers."""
+    """Return a row for an elementwise function of two tensors: layouts, broadcasting, Python numbers."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for a, b in zip(layouts(make, left), layouts(make, right), strict=True):
@@ -218,7 +218,7 @@ def values_of(
 
 
 def layouts(make: Make, values: str | Callable[[Make, tuple[int, ...]], np.ndarray]) -> Iterator[np.ndarray]:
-    """A plain array, a vector, 0-d, empty, transposed, every other element, and a negative stride."""
+    """Yield a plain array, a vector, 0-d, empty, transposed, every other element, and a negative stride."""
     yield values_of(make, values, (3, 4))
     yield values_of(make, values, (5,))
     yield values_of(make, values, ())
@@ -242,7 +242,7 @@ def to_ours(array: np.ndarray) -> rg.Tensor:
 
 
 def convert(value: Any, make_tensor: Callable[[np.ndarray], Any], module: Any) -> Any:
-    """Arrays to tensors, and dtypes given by name (``"dtype:float64"``) to the library's own."""
+    """Convert arrays to tensors, and dtypes given by name (``"dtype:float64"``) to the library's own."""
     if isinstance(value, np.ndarray):
         return make_tensor(value)
     if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
@@ -253,7 +253,7 @@ def convert(value: Any, make_tensor: Callable[[np.ndarray], Any], module: Any) -
 
 
 class Bound:
-    """A sample in one library, with the tensors to differentiate made leaves."""
+    """A sample in one library, whose tensors to differentiate are leaves."""
 
     def __init__(
         self, row: Row, sample: Sample, make_tensor: Callable[[np.ndarray], Any], module: Any, grad: bool
@@ -304,14 +304,14 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def are_close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
-    """Whether :func:`numpy.testing.assert_allclose` would pass, which takes more than twice as long."""
+    """Whether :func:`numpy.testing.assert_allclose` would pass; it takes more than twice as long."""
     return a.shape == b.shape and bool(np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True).all())
 
 
 def assert_same(ours: Any, theirs: Any, factor: float = 1.0, *, check_dtype: bool = True, what: Any = "") -> None:
-    """Values equal within the tolerance of their dtype; NaN and infinities in the same places.
+    """Check that values agree within the tolerance of their dtype, with NaN and infinities in the same places.
 
-    ``what`` says what was compared; a tuple is put into words only if it has to be said, which takes long of arrays.
+    ``what`` says what was compared. A tuple is formatted only on failure, because formatting arrays is slow.
     """
     a, b = as_array(ours), as_array(theirs)
     assert a.shape == b.shape, f"{what}: shape {a.shape}, torch has {b.shape}"
@@ -327,7 +327,7 @@ def differentiable(outputs: list[Any]) -> list[Any]:
 
 
 def all_names() -> set[str]:
-    """Everything that needs a row: operations and composites."""
+    """Return the names of everything that needs a row: operations and composites."""
     return set(operations) | set(composites)
 
 

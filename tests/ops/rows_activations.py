@@ -17,7 +17,7 @@ HALF = ("float16", *FLOATS)
 
 
 def activation(name: str, *options: dict[str, Any], **more: Any) -> Row:
-    """A row for a function of one tensor: all layouts, values far from 0, and every set of options."""
+    """Return a row for a function of one tensor: all layouts, values far from 0, and every set of options."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for array in layouts(make, "normal"):
@@ -33,7 +33,7 @@ def activation(name: str, *options: dict[str, Any], **more: Any) -> Row:
 
 
 def at(row: Row, *values: float, **options: Any) -> Row:
-    """The same function at chosen points, where finite differences may say nothing."""
+    """Return a row for the same function at chosen points, where finite differences may not exist."""
 
     def samples(make: Make) -> Iterator[Sample]:
         yield call(np.array(values, make.dtype), **options)
@@ -99,7 +99,7 @@ def glus(make: Make) -> Iterator[Sample]:
 
 
 def along(widen: bool = True) -> Callable[[Make], Iterator[Sample]]:
-    """Calls of a function that normalises along a dimension."""
+    """Return calls of a function that normalises along a dimension."""
 
     def samples(make: Make) -> Iterator[Sample]:
         yield call(make.normal(3, 4), 1)
@@ -136,7 +136,7 @@ ROWS = [
     RELU,
     at(RELU, *FAR),
     RELU6,
-    # for NaN, torch has one gradient or another, depending on the position
+    # for NaN, torch's gradient depends on the position
     at(RELU6, -1.0, 3.0, 6.0, 7.0, *FAR[:-1]),
     HARDTANH,
     at(HARDTANH, -2.0, -1.0, 0.5, 1.0, 2.0, *FAR[:-1]),
@@ -171,7 +171,7 @@ ROWS = [
     replace(SILU, dtypes=("complex64", "complex128"), gradients=False),
     MISH,
     replace(MISH, dtypes=("float16",), gradients=False),
-    at(MISH, *FAR[:-4]),  # torch's second derivative overflows beyond
+    at(MISH, *FAR[:-4]),  # beyond, torch's second derivative overflows
     GELU,
     at(GELU, *FAR[:-2]),  # at infinity, torch has NaN in float32 only
     at(GELU, *FAR, approximate="tanh"),

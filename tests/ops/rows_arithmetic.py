@@ -12,7 +12,7 @@ INF, NAN = np.inf, np.nan
 
 
 def at(name: str, *operands: Any, **more: Any) -> Row:
-    """A row for chosen values, such as 0, infinity and NaN; lists become arrays and the rest is passed as it is."""
+    """Return a row for chosen values, such as 0, infinity and NaN; lists become arrays, the rest stays unchanged."""
     kwargs = more.pop("kwargs", {})
 
     def samples(make: Make) -> list[Any]:
@@ -22,13 +22,13 @@ def at(name: str, *operands: Any, **more: Any) -> Row:
 
 
 def not_zero(make: Make, shape: tuple[int, ...]) -> np.ndarray:
-    """Divisors: away from 0, of both signs where there are two."""
+    """Return divisors away from 0, of both signs if the dtype is signed."""
     signs = 1 if make.dtype.kind in "ub" else make.rng.choice([-1, 1], shape)
     return make.positive(*shape) * np.asarray(signs, make.dtype)
 
 
 def between_multiples(make: Make, shape: tuple[int, ...]) -> np.ndarray:
-    """Dividends whose quotient by :func:`quarters` is no integer."""
+    """Return dividends whose quotient by :func:`quarters` is not an integer."""
     if make.dtype.kind in "iu":
         return make.normal(*shape)
     return (make.rng.integers(-9, 10, shape) + make.rng.uniform(0.1, 0.2, shape)).astype(make.dtype)
@@ -41,7 +41,7 @@ def quarters(make: Make, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def mixed_dtypes(left: str, right: str) -> Any:
-    """Samples of two dtypes and of 0-d operands, whose dtypes count less."""
+    """Return samples of two dtypes, some with 0-d operands, whose dtype counts less."""
 
     def samples(make: Make) -> list[Any]:
         a, b = make.rng.normal(size=(2, 3)) + 3, make.rng.normal(size=(3,)) + 3

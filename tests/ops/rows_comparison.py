@@ -15,7 +15,7 @@ BITS = (*INTS, "bool")
 
 
 def compared(name: str, dtypes: tuple[str, ...], *numpy: Any) -> list[Row]:
-    """A comparison of small integers, many of them equal, of special values, and with numbers of a higher kind."""
+    """Return a row that compares small integers (many equal), special values, and numbers of a higher kind."""
     return [
         binary(name, small, small, scalars=(1, 0.5, 300), dtypes=dtypes, gradients=False, numpy=numpy),
         at(name, [0.0, -0.0, NAN, INF, INF, NAN, 1.0], [-0.0, 0.0, NAN, INF, -INF, 1.0, NAN], gradients=False),

@@ -11,13 +11,13 @@ from tests.ops.harness import COMPLEX, FLOATS, Make, Row, Sample, call
 
 functional = torch.nn.functional
 NUMBERS = (*COMPLEX, "int64")
-HALF = ("float16",)  # which torch sums up in half precision, too
+HALF = ("float16",)  # torch sums in half precision, too
 
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 
 
 def convolutions(*cases: Case) -> Callable[[Make], Iterator[Sample]]:
-    """Every case with a bias, and the first one without, and with its operands in other layouts."""
+    """Return every case with a bias, and the first one also without and with operands in other layouts."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for input, weight, options in cases:
@@ -54,7 +54,7 @@ CONV2D = convolutions(
     ((2, 3, 4, 4), (3, 1, 3, 3), {"padding": 1, "groups": 3}),
     ((2, 3, 4, 4), (5, 3, 1, 1), {}),
     ((2, 3, 5, 4), (2, 3, 1, 1), {"stride": 2}),
-    ((1, 4, 15, 3), (2, 4, 3, 3), {"padding": 1}),  # long enough for shifted products
+    ((1, 4, 15, 3), (2, 4, 3, 3), {"padding": 1}),  # long enough to use shifted products
     ((1, 1, 3, 3), (1, 1, 3, 3), {"padding": 4}),
 )
 CONV3D = convolutions(

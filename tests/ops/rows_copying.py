@@ -1,4 +1,4 @@
-"""How to test copies, conversions and writes of whole tensors."""
+"""Rows of copies, conversions and writes of whole tensors."""
 
 from __future__ import annotations
 

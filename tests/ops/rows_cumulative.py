@@ -14,7 +14,7 @@ INF, NAN = np.inf, np.nan
 
 
 def along(values: str = "normal") -> Callable[[Make], Iterator[Sample]]:
-    """Samples of ``f(x, dim)``."""
+    """Return samples of ``f(x, dim)``."""
 
     def samples(make: Make) -> Iterator[Sample]:
         def a(*shape: int) -> np.ndarray:
@@ -44,7 +44,7 @@ def fixed(*arrays: object, **kwargs: object) -> Callable[[Make], Iterator[Sample
 
 
 def with_zeros(make: Make) -> Iterator[Sample]:
-    """Rows with no zero, one, two, at either end."""
+    """Return rows with no zero, one, two, and zeros at either end."""
     array = make.positive(5, 4)
     array[1, 2] = array[2, 0] = array[2, 3] = array[3, 0] = array[4, 3] = 0
     yield call(array, 0)

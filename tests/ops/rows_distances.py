@@ -21,7 +21,7 @@ def counted(make: Make) -> Iterator[Sample]:
 
 
 ROWS = [
-    # torch has no second derivative, and crashes in the first one of no rows at all
+    # torch has no second derivative, and its first one crashes without rows
     Row("pdist", pairs, torch.pdist, method=False, second=False),
     Row("pdist", counted, torch.pdist, method=False, gradients=False),
 ]

@@ -1,4 +1,4 @@
-"""Rows of what is looked up by index."""
+"""Rows of embeddings and one_hot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bag_samples(make: Make) -> Iterator[Sample]:
 
 
 def frequency_samples(make: Make) -> Iterator[Sample]:
-    """Where what backward computes is no derivative."""
+    """Return samples whose gradients are scaled by frequency and so are not derivatives."""
     yield call(make.integers(8, high=5), make.normal(5, 3), None, None, 2.0, True)
     yield call(make.integers(2, 4, high=5), make.normal(5, 3), 2, None, 2.0, True)
     yield call(make.integers(2, 4, high=5), make.normal(5, 3), padding_idx=1)

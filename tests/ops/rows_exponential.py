@@ -13,7 +13,7 @@ EVERY = ("float16", *COMPLEX, *INTS, "bool")
 
 
 def exponents(make: Make, shape: tuple[int, ...]) -> np.ndarray:
-    """Small integers of the dtype, not negative where that makes no sense."""
+    """Return small integers of the dtype, negative only where that makes sense."""
     low = 0 if make.dtype.kind in "iu" else -3
     return make.rng.integers(low, 4, shape).astype(make.dtype)
 
@@ -52,7 +52,7 @@ ROWS = [
         grad_args=(0,),
         numpy=(np.ldexp,),
     ),
-    # torch's gradients are those of 2 ** other in integers: 0 for negative ones
+    # torch's gradients use 2 ** other in integers, which is 0 for negative ones
     Row(
         "ldexp",
         lambda make: [call(make.normal(3), np.array([-2, 0, 200]))],

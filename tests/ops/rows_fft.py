@@ -14,7 +14,7 @@ NORMS = (None, "backward", "forward", "ortho")
 
 
 def lines(least: int = 1) -> Callable[[Make], Iterator[Sample]]:
-    """Calls of a transform along one dimension: even and odd lengths, cropped and padded, every norm, every layout."""
+    """Return calls along one dimension: even and odd lengths, cropped and padded, every norm, every layout."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for length in (2, 3, 6, 7):
@@ -40,7 +40,7 @@ def lines(least: int = 1) -> Callable[[Make], Iterator[Sample]]:
 
 
 def grids(make: Make) -> Iterator[Sample]:
-    """Calls of a transform along several dimensions."""
+    """Return calls of a transform along several dimensions."""
     yield call(make.normal(3, 4))
     yield call(make.normal(4, 5))
     yield call(make.normal(2, 3, 4), dim=(0, 2))
@@ -57,7 +57,7 @@ def grids(make: Make) -> Iterator[Sample]:
 
 
 def everywhere(make: Make) -> Iterator[Sample]:
-    """Calls where only the lengths, or nothing, say which dimensions are meant."""
+    """Return calls where only the lengths, or nothing, determine the dimensions."""
     yield from grids(make)
     yield call(make.normal(5))
     yield call(make.normal(2, 3, 4))
@@ -85,7 +85,7 @@ def counts(make: Make) -> Iterator[Sample]:
 
 
 def numpys(name: str, dim: str = "axes") -> dict[str, Any]:
-    """NumPy's function, which calls ``dim`` by another name."""
+    """Return NumPy's function with ``dim`` under NumPy's name."""
     function = getattr(np.fft, name)
 
     @functools.wraps(function)

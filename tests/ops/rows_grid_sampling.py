@@ -1,4 +1,4 @@
-"""Rows of grids of places, and of images sampled there."""
+"""Rows of grid_sample and affine_grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to test picking and placing by index tensors, masks and slices."""
+"""Rows of operations that gather and scatter elements by index tensors, masks and slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ I = np.array  # noqa: E741
 
 
 def calls(*made):
-    """Samples made by functions of a :class:`Make`."""
+    """Return samples made by functions of a :class:`Make`."""
     return lambda make: [function(make) for function in made]
 
 
@@ -33,7 +33,7 @@ def gathered(make: Make):
 
 
 def scattered(make: Make):
-    """Indices without repetition, so that the result is defined."""
+    """Return samples with indices that do not repeat, so that the result is defined."""
     yield call(make.normal(3, 4), 0, I([[0, 2, 1, 1], [1, 0, 0, 2]]), make.normal(2, 4))
     yield call(make.normal(3, 4), 1, I([[0, 3], [1, 2]]), make.normal(2, 2))
     yield call(make.normal(5), 0, I([4, 1, 0]), make.normal(3))
@@ -50,7 +50,7 @@ def repeated(make: Make):
 
 
 def corner(*more: object):
-    """A ``src`` larger than the index, for which torch has no gradient."""
+    """Return samples whose ``src`` is larger than the index; torch has no gradient for them."""
     return lambda make: [call(make.normal(3, 4), 1, I([[0, 3], [1, 2]]), make.normal(3, 3), *more)]
 
 
@@ -226,7 +226,7 @@ ROWS = [
         gradients=False,
         numpy=(np.argwhere,),
     ),
-    # placing by index
+    # scattering by index
     Row("scatter", scattered, dtypes=ALL, inplace=True),
     Row(
         "scatter",
@@ -357,7 +357,7 @@ ROWS = [
     Row("scatter", corner(), gradients=False, inplace=True),
     Row("scatter_add", corner(), gradients=False, inplace=True),
     Row("scatter_reduce", corner("amax"), gradients=False, inplace=True),
-    # placing by mask
+    # scattering by mask
     Row("masked_fill", filled(0, 3), dtypes=ALL, inplace=True),
     Row("masked_fill", filled(0.5, float("inf")), dtypes=("float64",), inplace=True, numeric=False),
     Row(
@@ -372,7 +372,7 @@ ROWS = [
         dtypes=ALL,
         inplace=True,
     ),
-    # placing at flat positions and slices
+    # scattering at flat positions and slices
     Row(
         "put",
         calls(
@@ -411,7 +411,7 @@ ROWS = [
             lambda make: call(make.normal(3, 4), make.normal(2, 2), (2, 2), (1, 4)),
         ),
         dtypes=REAL,
-        gradients=False,  # torch's for input fails its own gradcheck; ours is in test_indexing.py
+        gradients=False,  # torch's gradient for input fails its own gradcheck; ours is tested in test_indexing.py
     ),
     Row(
         "nonzero_static",

@@ -1,4 +1,4 @@
-"""How to test joining tensors and taking them apart."""
+"""Rows of operations that join and split tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.ops.rows_shape import ALL, each, every_layout, normal
 
 
 def lists(*calls: tuple[list[tuple[int, ...]], tuple] | tuple[list[tuple[int, ...]], tuple, dict]):
-    """A sample of a list of normal values for each (shapes, further arguments, keywords)."""
+    """Return a sample of a list of normal values for each (shapes, further arguments, keywords)."""
 
     def samples(make: Make):
         for shapes, args, *keywords in calls:
@@ -19,12 +19,12 @@ def lists(*calls: tuple[list[tuple[int, ...]], tuple] | tuple[list[tuple[int, ..
 
 
 def separate(*calls: list[tuple[int, ...]], **keywords: object):
-    """The same with the tensors as arguments of their own."""
+    """Return the same with the tensors as separate arguments."""
     return lambda make: [call(*[normal(make, *shape) for shape in shapes], **keywords) for shapes in calls]
 
 
 def mixed(make: Make):
-    """Tensors of several dtypes."""
+    """Return tensors of several dtypes."""
     for other in ("float64", "float32", "int64", "bool"):
         yield call([make.normal(2, 3), Make(other).normal(2, 3)])
 
@@ -97,7 +97,7 @@ ROWS = [
         each(((4,), ()), ((4,), (3,)), ((4,), (2, True)), ((3,), (1,)), ((2,), (3,)), ((3,), (0,))),
         dtypes=ALL,
     ),
-    # taking apart
+    # splitting
     Row("unbind", each(((3, 2), ()), ((3, 2), (1,)), ((3, 2, 2), (-1,)), ((3,), ())), dtypes=ALL, view=True),
     Row("unbind", every_layout(1), dtypes=("float64",)),
     Row(

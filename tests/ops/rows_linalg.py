@@ -16,18 +16,18 @@ SHAPES: list[tuple[int, ...]] = [(3, 3), (2, 4, 4), (1, 1), (0, 0), (2, 0, 3, 3)
 
 
 def regular(make: Make, *shape: int) -> np.ndarray:
-    """Square matrices far from singular ones."""
+    """Return square matrices that are far from singular."""
     return make.normal(*shape) + (shape[-1] * np.eye(shape[-1])).astype(make.dtype)
 
 
 def positive(make: Make, *shape: int) -> np.ndarray:
-    """Hermitian positive-definite matrices."""
+    """Return Hermitian positive-definite matrices."""
     a = make.normal(*shape)
     return a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(shape[-1], dtype=make.dtype)
 
 
 def factor(make: Make, *shape: int) -> np.ndarray:
-    """Like Cholesky factors: with a real diagonal."""
+    """Return matrices like Cholesky factors, with a real diagonal."""
     a = regular(make, *shape)
     return np.where(np.eye(shape[-1], dtype=bool), a.real, a).astype(make.dtype)
 
@@ -38,7 +38,7 @@ def hermitian(make: Make, *shape: int) -> np.ndarray:
 
 
 def each(values: Callable[..., np.ndarray], shapes: list[tuple[int, ...]] = SHAPES, **kwargs: Any) -> Any:
-    """Samples of one argument in every shape, and transposed, and with a negative stride."""
+    """Return samples of one argument in every shape, transposed, and with a negative stride."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for shape in shapes:
@@ -54,7 +54,7 @@ def normal(make: Make, *shape: int) -> np.ndarray:
 
 
 def systems(values: Callable[..., np.ndarray], **kwargs: Any) -> Any:
-    """Samples of a matrix and right-hand sides."""
+    """Return samples of a matrix and right-hand sides."""
 
     def samples(make: Make) -> Iterator[Sample]:
         pairs = [
@@ -130,7 +130,7 @@ def eigenvalues_in_order(results: list[Any]) -> list[Any]:
 
 
 def in_order(x: Any, L: Any) -> Any:
-    """The last dimension of ``x`` sorted as the eigenvalues ``L``, by real part and then by imaginary part."""
+    """Return ``x`` with its last dimension in the order of the eigenvalues ``L``: by real, then by imaginary part."""
     values = as_array(L)
     if values.size == 0:
         return x
@@ -171,7 +171,7 @@ def lstsq_samples(make: Make) -> Iterator[Sample]:
 
 
 def deficient(make: Make, *shape: int) -> np.ndarray:
-    """Matrices of rank 2."""
+    """Return matrices of rank 2."""
     *batch, m, n = shape
     return make.normal(*batch, m, 2) @ make.normal(*batch, 2, n)
 
@@ -230,7 +230,7 @@ def powers(x: torch.Tensor, n: int | None, increasing: bool) -> torch.Tensor:
 
 
 def twice(name: str, alias: str, samples: Any, **more: Any) -> list[Row]:
-    """The same row for a function and its other name."""
+    """Return the same row for a function and for its other name."""
     return [Row(name, samples, **more), Row(alias, samples, **more)]
 
 
@@ -268,7 +268,7 @@ ROWS = [
         post=first_only,
         second=False,
     ),
-    # torch's gradients have entries in the triangle that is not read, too
+    # torch's gradients also have entries in the triangle that is not read
     Row(
         "cholesky_solve",
         lambda make: [call(make.normal(2, 3, 2), regular(make, 2, 3, 3), upper=u) for u in (False, True)],
@@ -283,7 +283,7 @@ ROWS = [
         dtypes=COMPLEX,
         tolerance=4,
     ),
-    # and complex ones are not Hermitian; test_linalg.py compares those of Hermitian matrices
+    # and its complex ones are not Hermitian; test_linalg.py compares those of Hermitian matrices
     *twice("linalg.cholesky", "cholesky", each(positive), numeric=False, tolerance=4),
     Row("linalg.cholesky", each(positive, upper=True), numeric=False, tolerance=4),
     Row("linalg.cholesky", each(positive), dtypes=("complex64", "complex128"), gradients=False, tolerance=4),

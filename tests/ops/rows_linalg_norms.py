@@ -41,7 +41,7 @@ def empty_norms(make: Make) -> Iterator[Sample]:
 
 
 def zeros_and_ties(make: Make) -> Iterator[Sample]:
-    """Where the norm has no derivative: torch gives 0 at 0 and shares what belongs to several."""
+    """Return samples where the norm has no derivative: torch gives 0 at 0 and divides the gradient among ties."""
     for ord in (1, 2, 3, 1.5, INF, -INF):
         yield call(np.zeros((2, 3), make.dtype), ord)
         yield call(np.array([[0, 0, 0], [1, 0, -2]], make.dtype), ord, dim=1)
@@ -137,12 +137,12 @@ def small_vectors(make: Make) -> Iterator[Sample]:
 
 
 def explicit_distance(x1: torch.Tensor, x2: torch.Tensor, p: float, compute_mode: str) -> torch.Tensor:
-    """torch's cdist has no second derivative, except by matrix product."""
+    """Compute cdist by formula, because torch's has a second derivative only for the matrix-product mode."""
     return torch.linalg.vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, dim=-1)
 
 
 def condition(a: torch.Tensor, p: Any) -> torch.Tensor:
-    """torch's gradient of its own function fails where it computes an inverse."""
+    """Compute cond by formula, because torch's gradient fails where it uses an inverse."""
     if p in (None, 2, -2):
         return torch.linalg.cond(a, p)
     return torch.linalg.matrix_norm(a, p) * torch.linalg.matrix_norm(torch.linalg.inv(a), p)

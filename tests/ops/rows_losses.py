@@ -21,7 +21,7 @@ def loss(name: str, samples: Callable[[Make], Iterator[Sample]], **more: Any) ->
 
 
 def reduced(*samples: Sample) -> Iterator[Sample]:
-    """Every sample under every reduction."""
+    """Return every sample with every reduction."""
     for sample in samples:
         for reduction in REDUCTIONS:
             yield call(*sample.args, **sample.kwargs, reduction=reduction)

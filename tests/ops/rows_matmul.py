@@ -17,7 +17,7 @@ def draw(make: Make, *shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def shaped(*shapes: tuple[tuple[int, ...], ...], **kwargs: Any) -> Any:
-    """Samples of random tensors of these shapes."""
+    """Return samples of random tensors of these shapes."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for group in shapes:
@@ -132,7 +132,7 @@ def tensordot_samples(make: Make) -> Iterator[Sample]:
 
 
 def added(*shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """Samples for ``input`` plus a product, with and without factors."""
+    """Return samples for ``input`` plus a product, with and without factors."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for group in shapes:
@@ -267,5 +267,5 @@ ROWS = [
     Row("tensordot", tensordot_samples, dtypes=(*COMPLEX, "int64", "int32"), method=False),
 ]
 
-# by name: where they are tested instead
+# names without a row, and where they are tested
 WITHOUT_ROW = dict.fromkeys(("sparse.mm", "sparse.spsolve"), "test_sparse.py, since they take SciPy's matrices")

@@ -16,7 +16,7 @@ SHAPES = {1: (2, 3, 7), 2: (2, 2, 6, 7), 3: (1, 2, 4, 5, 4)}
 
 
 def pools(n: int, *options: dict[str, Any], values: str = "normal") -> Callable[[Make], Iterator[Sample]]:
-    """Windows of all kinds over inputs of ``n`` dimensions, of which none is the other's length."""
+    """Return windows of all kinds over inputs of ``n`` dimensions of different lengths."""
 
     def samples(make: Make) -> Iterator[Sample]:
         make_values = getattr(make, values)

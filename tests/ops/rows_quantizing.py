@@ -1,4 +1,4 @@
-"""Rows of what rounds numbers as if they had a few bits, and lets gradients pass."""
+"""Rows of fake quantization, which rounds numbers to a few bits and passes gradients through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def whole_samples(make: Make) -> Iterator[Sample]:
     yield call(make.normal(5), np.array([0.1], np.float32), np.array([2], np.int32), 0, 15)
     yield call(make.normal(5), np.array(0.1, np.float32), np.array(2, np.int32), 0, 15)
     yield call(make.normal(0), 0.1, 0, -8, 7)
-    # halves are rounded to even numbers; just outside of the range, and at its ends
+    # halves, which are rounded to even; values just outside the range and at its ends
     yield call(np.array([-0.75, -0.5, -0.25, 0.25, 0.75, 1.25, 3.75, 3.76, 4.0], make.dtype), 0.5, 1, 0, 8)
     yield call(np.array([np.nan, np.inf, -np.inf, 6e4], make.dtype), 0.5, 1, 0, 8)
 

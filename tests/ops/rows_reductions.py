@@ -16,7 +16,7 @@ INF, NAN = np.inf, np.nan
 def over_dims(
     values: str = "normal", *, several: bool = True, whole: bool = True, empty: bool = True, first: tuple[Any, ...] = ()
 ) -> Callable[[Make], Iterator[Sample]]:
-    """Samples of ``f(x, *first, dim, keepdim)``: all layouts, with and without ``dim``, 0-d and empty."""
+    """Return samples of ``f(x, *first, dim, keepdim)``: all layouts, with and without ``dim``, 0-d and empty."""
 
     def samples(make: Make) -> Iterator[Sample]:
         def a(*shape: int) -> np.ndarray:
@@ -47,7 +47,7 @@ def over_dims(
 
 
 def large(values: str = "normal", *first: Any) -> Callable[[Make], Iterator[Sample]]:
-    """Samples large enough to be rearranged: few columns, with and without a remainder, and the rest."""
+    """Return samples large enough to be rearranged: few columns, with and without a remainder, and others."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for shape in ((205, 6), (600, 2), (40, 50), (3, 400), (30, 6, 7), (2, 60, 11)):
@@ -76,7 +76,7 @@ def with_dtype(*dtypes: str) -> Callable[[Make], Iterator[Sample]]:
 
 
 def fixed(*arrays: Any, **kwargs: Any) -> Callable[[Make], Iterator[Sample]]:
-    """Samples of given values."""
+    """Return samples of given values."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for array in arrays:
@@ -110,7 +110,7 @@ SUMS = [
 
 
 def with_zeros(make: Make) -> Iterator[Sample]:
-    """Rows with no zero, one, and two."""
+    """Return rows with no zero, one and two."""
     array = make.positive(3, 4)
     array[1, 2] = array[2, 0] = array[2, 3] = 0
     yield call(array)
@@ -346,7 +346,7 @@ def ranked(make: Make) -> Iterator[Sample]:
 
 
 def values_only(results: list[Any]) -> list[Any]:
-    """Which of several equal elements was picked is left open."""
+    """Return only the values, because which of several equal elements is picked is undefined."""
     return results[:1]
 
 

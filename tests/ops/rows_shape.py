@@ -1,4 +1,4 @@
-"""How to test reshaping, expanding, transposing, repeating, padding, diagonals and windows."""
+"""Rows of reshaping, expanding, transposing, repeating, padding, diagonals and windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def normal(make: Make, *shape: int) -> np.ndarray:
 
 
 def every_layout(*args: object, **kwargs: object):
-    """The same arguments on all layouts of at least two dimensions."""
+    """Return the same arguments for all layouts of at least two dimensions."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for array in layouts(make, "normal"):
@@ -28,7 +28,7 @@ def every_layout(*args: object, **kwargs: object):
 
 
 def each(*calls: tuple[tuple[int, ...], tuple, dict] | tuple[tuple[int, ...], tuple]):
-    """A sample of normal values for each (shape, further arguments, keywords)."""
+    """Return a sample of normal values for each (shape, further arguments, keywords)."""
 
     def samples(make: Make) -> Iterator[Sample]:
         for shape, args, *keywords in calls:

@@ -32,7 +32,7 @@ def sorts(make: Make) -> Iterator[Sample]:
 
 
 def sorts_with_ties(make: Make) -> Iterator[Sample]:
-    """Stable, so that the indices are determined; NaN last, or first where the largest are."""
+    """Return stable sorts, whose indices are determined; NaN counts as the largest."""
     ties = np.array([3, 1, 3, 2, 1, 1, 3, 0] * 3, make.dtype)
     yield call(ties, stable=True)
     yield call(ties, stable=True, descending=True)
@@ -73,7 +73,7 @@ def unsorted_tops(make: Make) -> Iterator[Sample]:
 
 
 def in_order(results: list[Any]) -> list[Any]:
-    """The values in order: the order of the results is left open."""
+    """Return the values sorted, because the order of the results is undefined."""
     values = results[0]
     dim = 1 if values.shape[1] == 4 else 0
     return [values.sort(dim)[0]]

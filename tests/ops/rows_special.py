@@ -24,7 +24,7 @@ def between(low: float, high: float) -> Values:
 
 
 def at(row: Row, *values: Any) -> Row:
-    """The same function at chosen points; several arrays for several operands."""
+    """Return a row for the same function at chosen points; several arrays for several operands."""
 
     def samples(make: Make) -> Iterator[Sample]:
         yield call(*(np.array(column, make.dtype) for column in (values if isinstance(values[0], list) else [values])))
@@ -188,7 +188,7 @@ ROWS = [
     special("spherical_bessel_j0", **WITHOUT_TORCH),
     at(special("spherical_bessel_j0", **WITHOUT_TORCH), -INF, -20, -1e-3, 0, 1e-9, 5, 100, INF),
     special("airy_ai", **WITHOUT_TORCH, dtypes=("float32", *INTS, "bool")),
-    special("airy_ai", **WITHOUT_TORCH, dtypes=("float64",), tolerance=1e5),  # torch's is that inaccurate
+    special("airy_ai", **WITHOUT_TORCH, dtypes=("float64",), tolerance=1e5),  # torch's function is that inaccurate
     alias(I0, "modified_bessel_i0", torch.special.i0),
     alias(I1, "modified_bessel_i1", torch.special.i1),
     alias(DIGAMMA, "digamma"),

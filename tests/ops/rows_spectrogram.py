@@ -10,7 +10,7 @@ from tests.ops.harness import FLOATS, Make, Row, Sample, call
 
 
 def window(make: Make, length: int) -> np.ndarray:
-    """A window without zeros, real like the signal."""
+    """Return a window without zeros, real like the signal."""
     return (0.6 + 0.4 * np.sin(np.arange(length) + 0.5)).astype(np.empty(0, make.dtype).real.dtype)
 
 

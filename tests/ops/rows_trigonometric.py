@@ -40,7 +40,7 @@ ROWS = [
     unary("cosh", dtypes=EVERY, numpy=(np.cosh,)),
     unary("tanh", dtypes=EVERY, numpy=(np.tanh,)),
     at("tanh", [0.0, 100.0, INF, -INF, NAN], second=True),
-    # torch has no gradients of these in-place forms
+    # torch has no gradients for these in-place forms
     *(
         row
         for name, values, numpy in (

@@ -1,4 +1,4 @@
-"""How to test the copies of views: on the samples that test the views."""
+"""Rows of the copying versions of views, on the samples of the views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VIEWS = frozenset((
 # fmt: on
 
 
-# torch has no derivative of complex results of these
+# torch has no derivative for complex results of these
 IN_TWO_STEPS = {
     "select": lambda *args: torch.select(*args).contiguous().clone(),
     "view_as_complex": lambda *args: torch.view_as_complex(*args).clone(),

@@ -1,4 +1,4 @@
-"""One row per operation; the rows of each family are beside this file."""
+"""The table: one row per operation, from the files of the families."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.ops.harness import Row
 
 ROWS: list[Row] = []
-# Names that need no row, and why.
+# Names that need no row, with the reason.
 WITHOUT_ROW: dict[str, str] = {}
 
 for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):

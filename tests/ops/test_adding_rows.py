@@ -1,4 +1,4 @@
-"""Rows that are added where an index says, however often it says the same."""
+"""Adding rows at the places of an index, which may repeat."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWS = {
 
 
 def for_all_sizes(patch: pytest.MonkeyPatch, library: str) -> None:
-    """Rows are added whole, however few and short, by SciPy or by NumPy alone."""
+    """Make even few and short rows be added as whole rows, by SciPy or by NumPy alone."""
     for limit in ("_WIDE", "_MANY", "_NARROW", "_SOME"):
         patch.setattr(_positions, limit, 1)
     if library == "numpy":
@@ -39,7 +39,7 @@ def for_all_sizes(patch: pytest.MonkeyPatch, library: str) -> None:
 @pytest.mark.parametrize("width", [(16,), (128,), (3, 5, 2)])
 @pytest.mark.parametrize("length", [1, 40, 1000])
 @pytest.mark.parametrize("draw", DRAWS)
-def test_is_what_numpy_adds(
+def test_add_rows_agrees_with_numpy(
     draw: str, length: int, width: tuple[int, ...], library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for_all_sizes(monkeypatch, library)
@@ -54,7 +54,7 @@ def test_is_what_numpy_adds(
 
 
 @pytest.mark.parametrize("library", ["numpy", "scipy"])
-def test_rows_in_half_precision_are_rounded_once(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adding_float16_rows_rounds_once(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for_all_sizes(monkeypatch, library)
     index, rows = np.arange(3000) % 2, np.ones((3000, 4), np.float16)
     rows[:, 1:] += np.arange(1, 4, dtype=np.float16) / 8
@@ -65,7 +65,7 @@ def test_rows_in_half_precision_are_rounded_once(library: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("library", ["numpy", "scipy"])
 @given(numbers=st.lists(st.integers(-9, 8), max_size=60), few=st.integers(0, 40))
-def test_all_ways_from_many_to_few(library: str, numbers: list[int], few: int) -> None:
+def test_add_rows_for_any_number_of_rows(library: str, numbers: list[int], few: int) -> None:
     index = np.array(numbers, int).reshape(-1)
     rows = np.arange(len(numbers) * 16.0).reshape(-1, 16) ** 2
     expected, target = np.zeros((2, 9, 16))
@@ -80,22 +80,22 @@ def test_all_ways_from_many_to_few(library: str, numbers: list[int], few: int) -
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex128", "int32"])
 @pytest.mark.parametrize("dim", [0, 1])
-def test_many_rows_of_every_dtype_and_layout(dtype: str, dim: int) -> None:
+def test_index_add_of_many_rows_in_every_dtype_and_layout(dtype: str, dim: int) -> None:
     rng = np.random.default_rng(0)
     given, added = (rng.integers(-9, 9, (count, 70)).astype(dtype) for count in (9, 2000))
     index = rng.integers(0, 9, 2000)
     expected = given.astype("complex128" if dtype == "complex128" else "float64")
     np.add.at(expected, index, added)
     ours = rg.from_numpy(given.copy())
-    if dim:  # lies the other way
+    if dim:  # in column-major order
         ours = ours.T
     ours.index_add_(dim, rg.from_numpy(index), rg.from_numpy(added if not dim else added.T))
     np.testing.assert_array_equal((ours.T if dim else ours).numpy(), expected.astype(dtype))
 
 
 @pytest.mark.parametrize("beyond", [9, 10**9])
-def test_an_index_that_was_changed_since(beyond: int) -> None:
-    """Nothing is written beyond the array."""
+def test_index_changed_before_backward_writes_nothing_out_of_bounds(beyond: int) -> None:
+    """It raises instead."""
     index = np.arange(1000) % 9
     picked = rg.ones(9, 16, requires_grad=True)[index]
     index[5] = beyond
@@ -103,7 +103,7 @@ def test_an_index_that_was_changed_since(beyond: int) -> None:
         picked.sum().backward()
 
 
-def test_what_overflows_is_told() -> None:
+def test_overflow_when_adding_rows_is_reported_as_a_birth() -> None:
     index = np.repeat([0, 1], 500)
     for big in (1.0, 1e38):
         with rg.anomaly.watch() as watch:
@@ -130,7 +130,7 @@ PICKED: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("several", [0, 10**6])
 @pytest.mark.parametrize("dtype", ["float16", "float64", "complex128", "int64", "bool"])
 @pytest.mark.parametrize("name", PICKED)
-def test_elements_are_added_alike_whether_few_or_many(
+def test_add_picked_of_few_and_many_elements(
     name: str, dtype: str, several: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_positions, "_SEVERAL", several)
@@ -144,7 +144,7 @@ def test_elements_are_added_alike_whether_few_or_many(
 
 
 @pytest.mark.parametrize("padding", [None, 3])
-def test_embedding(padding: int | None) -> None:
+def test_gradient_of_a_large_embedding(padding: int | None) -> None:
     rng = np.random.default_rng(0)
     table, g = rng.standard_normal((50, 128)), rng.standard_normal((20, 30, 128))
     words = rng.integers(0, 50, (20, 30))
@@ -157,7 +157,7 @@ def test_embedding(padding: int | None) -> None:
     np.testing.assert_allclose(*found, rtol=1e-10, atol=1e-10)
 
 
-def test_index_by_negative_and_positive_numbers_of_the_same_rows() -> None:
+def test_gradient_of_indexing_by_positive_and_negative_numbers() -> None:
     rng = np.random.default_rng(0)
     given, g = rng.standard_normal((10, 128)), rng.standard_normal((800, 128))
     numbers = rng.integers(-10, 10, 800)
@@ -171,7 +171,7 @@ def test_index_by_negative_and_positive_numbers_of_the_same_rows() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "complex64"])
 @pytest.mark.parametrize("shape", [(12, 1), (12, 7), (1200, 7), (12, 3, 7), (12, 5), (0, 7)])
-def test_an_index_expanded_from_one_for_each_row(shape: tuple[int, ...], dtype: str) -> None:
+def test_scatter_and_gather_with_an_expanded_index(shape: tuple[int, ...], dtype: str) -> None:
     rng = np.random.default_rng(0)
     width = (3, 7) if len(shape) == 3 else (7,)
     given, added = (rng.integers(-5, 5, (count, *width)).astype(dtype) for count in (9, shape[0] + 2))

@@ -1,4 +1,4 @@
-"""NumPy arrays as arguments: beside tensors they count as such, or are refused; alone they are refused, as in torch."""
+"""NumPy arrays as arguments: accepted beside tensors, refused alone, as in torch."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tests.ops.table import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-# What is only a method, so that its first argument is a tensor anyway.
+# These are only methods, so their first argument is a tensor anyway.
 METHODS = {"expand_as", "reshape_as", "view_as", "set_"}
 
 FIRST_OF_EACH = {row.name: row for row in reversed(ROWS)}
 
 
 def with_arrays(value: Any, path: tuple[Any, ...]) -> Any:
-    """A value with the tensor at a path, through lists, replaced by an array."""
+    """Return the value with the tensor at a path (through lists) replaced by an array."""
     if not path:
         return value.numpy(force=True)
     return type(value)(with_arrays(item, path[1:]) if k == path[0] else item for k, item in enumerate(value))
 
 
 def paths(value: Any) -> Iterator[tuple[Any, ...]]:
-    """Where the tensors are in a value."""
+    """Yield the paths of the tensors in a value."""
     if isinstance(value, rg.Tensor):
         yield ()
     elif isinstance(value, (tuple, list)):
@@ -41,8 +41,8 @@ def bound_to_tensors(row: Row) -> Bound:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in FIRST_OF_EACH.items()])
-def test_beside_a_tensor_an_array_counts_as_one(row: Row) -> None:
-    """The result is the same, and gradients reach the tensors that are left."""
+def test_array_beside_a_tensor_counts_as_a_tensor(row: Row) -> None:
+    """The result is the same, and gradients reach the remaining tensors."""
     bound = bound_to_tensors(row)
     arguments = [*bound.args, *bound.kwargs.values()]
     places = list(paths(arguments))
@@ -78,7 +78,7 @@ def test_arrays_alone_are_refused(row: Row) -> None:
         row.function(*arguments[: len(bound.args)], **kwargs)
 
 
-def test_gradients_reach_the_tensors_beside() -> None:
+def test_gradients_reach_the_tensor_beside_an_array() -> None:
     x = rg.ones(3, requires_grad=True)
     rg.dist(np.zeros(3, np.float32), x).backward()
     np.testing.assert_allclose(x.grad.numpy(), 3**-0.5, rtol=1e-6)

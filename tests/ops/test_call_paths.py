@@ -1,4 +1,4 @@
-"""The short paths of calls record what the general one does, which is the reference."""
+"""The short paths of calls record the same as the general path, which is the reference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @contextmanager
 def general_path() -> Iterator[None]:
-    """Have every call in this thread take the general path, as if somebody watched."""
+    """Make every call in this thread take the general path, as if it were observed."""
     state.local.mode = state.WATCHED
     try:
         yield
@@ -37,16 +37,16 @@ def general_path() -> Iterator[None]:
 
 
 def content(entry: Any) -> Any:
-    """What a saved entry holds, however it is kept."""
+    """Return the content of a saved entry, in whatever form it is kept."""
     if isinstance(entry, (SavedList, list)):
         return [content(item) for item in entry]
     if isinstance(entry, tuple) and entry and isinstance(entry[0], (rg.Tensor, np.ndarray)):
-        entry = entry[0]  # with its version
+        entry = entry[0]  # (value, version)
     return entry._data if isinstance(entry, rg.Tensor) else entry
 
 
 def is_plainly_equal(mine: Any, theirs: Any) -> bool:
-    """Whether :func:`numpy.testing.assert_equal` would pass, which puts all that it compares into words."""
+    """Whether :func:`numpy.testing.assert_equal` would pass; it formats everything it compares, which is slow."""
     if isinstance(mine, np.ndarray):
         return np.array_equal(mine, theirs, equal_nan=mine.dtype.kind in "fc")
     plain = all(isinstance(each, int) for each in mine) if isinstance(mine, tuple) else isinstance(mine, (int, str))
@@ -70,7 +70,7 @@ def assert_same_record(short: Any, general: Any) -> None:
 
 @pytest.mark.parametrize("grad", [True, False], ids=["recorded", "plain"])
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_short_paths_record_what_the_general_path_does(row: Row, dtype: str, grad: bool) -> None:
+def test_short_paths_record_the_same_as_the_general_path(row: Row, dtype: str, grad: bool) -> None:
     for sample in row.samples(Make(dtype)):
         results = []
         for path in (general_path, None):

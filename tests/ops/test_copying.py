@@ -1,4 +1,4 @@
-"""Copies, conversions, and writes of whole tensors, against torch."""
+"""Copies, conversions and writes of whole tensors, compared with torch."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def test_to_every_dtype(source: str, target: str) -> None:
 @pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning")
 @pytest.mark.parametrize("name", SHORTCUTS)
 @pytest.mark.parametrize("source", NAMES)
-def test_shortcuts(source: str, name: str) -> None:
+def test_conversion_methods_named_after_dtypes(source: str, name: str) -> None:
     ours, theirs = pair(source)
     got, expected = getattr(ours, name)(), getattr(theirs, name)()
     assert_same(got, expected)
     assert (got is ours) == (expected is theirs)
 
 
-def test_numbers_that_integers_cannot_hold_convert_without_complaint() -> None:
+def test_converting_numbers_that_do_not_fit_into_integers_does_not_warn() -> None:
     for value in (np.nan, np.inf, 1e30):
         rg.tensor([value]).to(rg.int32)
     assert rg.tensor([300, -1]).to(rg.uint8).tolist() == [44, 255]
 
 
-def test_forms_of_to() -> None:
+def test_forms_of_calling_to() -> None:
     x = rg.ones(2)
     y = rg.zeros(1, dtype=rg.float64)
     assert x.to() is x
@@ -85,7 +85,7 @@ def test_forms_of_to() -> None:
 
 
 @pytest.mark.parametrize("call", [{"copy": True}, {"dtype": rg.float32, "copy": True}], ids=str)
-def test_to_may_be_told_to_copy(call: dict[str, Any]) -> None:
+def test_to_with_copy(call: dict[str, Any]) -> None:
     x = rg.ones(2, requires_grad=True)
     y = x.to(**call)
     assert y is not x
@@ -93,7 +93,7 @@ def test_to_may_be_told_to_copy(call: dict[str, Any]) -> None:
     assert y.grad_fn.name() == "ToCopyBackward0"
 
 
-def test_astype_is_numpys() -> None:
+def test_astype_behaves_as_numpys() -> None:
     x = rg.ones(2, requires_grad=True)
     assert x.astype("float64").dtype == rg.float64
     assert x.astype(np.float32) is not x
@@ -107,7 +107,7 @@ def test_astype_is_numpys() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_type(name: str) -> None:
+def test_type_agrees_with_torch(name: str) -> None:
     ours, theirs = pair(name)
     words = theirs.type().replace("torch", "retrograd")
     assert ours.type() == words
@@ -116,11 +116,11 @@ def test_type(name: str) -> None:
     assert rg.zeros(1).type(getattr(rg, name)).dtype == ours.dtype
 
 
-def test_the_default_type() -> None:
+def test_type_of_the_tensor_class_is_the_default_dtype() -> None:
     assert rg.zeros(1, dtype=rg.int64).type(rg.Tensor).dtype == rg.float32
 
 
-def test_complex_to_real_warns() -> None:
+def test_converting_complex_to_real_warns() -> None:
     with pytest.warns(UserWarning, match="discards the imaginary part"):
         rg.tensor([1 + 2j]).to(rg.float32)
 
@@ -128,7 +128,7 @@ def test_complex_to_real_warns() -> None:
 # --- copies -------------------------------------------------------------------------------------------------------
 
 
-def test_clone_keeps_the_order_in_memory() -> None:
+def test_clone_keeps_the_memory_layout() -> None:
     array = np.zeros((4, 6))
     for view in (array.T, array[:, ::2], array.reshape(2, 3, 4).transpose(2, 0, 1)):
         ours, theirs = to_ours(view), to_torch(view)
@@ -138,7 +138,7 @@ def test_clone_keeps_the_order_in_memory() -> None:
     assert rg.ones(3).expand(2, 2, 3).clone().stride() == (6, 3, 1)
 
 
-def test_contiguous_is_the_tensor_itself_if_it_can_be() -> None:
+def test_contiguous_returns_a_contiguous_tensor_itself() -> None:
     x = rg.ones(2, 3, requires_grad=True)
     assert x.contiguous() is x
     y = x.T.contiguous()
@@ -147,7 +147,7 @@ def test_contiguous_is_the_tensor_itself_if_it_can_be() -> None:
     assert x.grad.tolist() == [[1, 1, 1]] * 2
 
 
-def test_numpys_copy() -> None:
+def test_numpy_copy_of_tensors() -> None:
     x = rg.ones(2, 3, requires_grad=True)
     assert x.copy().requires_grad
     assert np.copy(x.T).stride() == (1, 3)
@@ -171,7 +171,7 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("on_a_view", [False, True], ids=["whole", "view"])
-def test_writes(name: str, dtype: str, on_a_view: bool) -> None:
+def test_in_place_writes_of_whole_tensors(name: str, dtype: str, on_a_view: bool) -> None:
     results = []
     for library, make in ((rg, to_ours), (torch, to_torch)):
         x, v = make(made(dtype)).requires_grad_(), make(made(dtype)[::-1].copy()).requires_grad_()
@@ -189,7 +189,7 @@ def test_writes(name: str, dtype: str, on_a_view: bool) -> None:
             assert_same(got, expected, 30)
 
 
-def test_the_node_of_copy_() -> None:
+def test_node_of_copy_() -> None:
     x = rg.ones(2, requires_grad=True) * 1
     assert x.copy_(rg.zeros(2)).grad_fn.name() == "CopyBackwards"
 
@@ -197,7 +197,7 @@ def test_the_node_of_copy_() -> None:
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning")
-def test_copy_converts(source: str, target: str) -> None:
+def test_copy_converts_dtypes(source: str, target: str) -> None:
     (ours, theirs), (new, their_new) = pair(target), pair(source)
     assert_same(ours.copy_(new), theirs.copy_(their_new))
     if source in FLOATING and target in FLOATING:
@@ -208,17 +208,17 @@ def test_copy_converts(source: str, target: str) -> None:
             assert_same(got, expected)
 
 
-def test_copy_within_one_tensor() -> None:
+def test_copy_between_overlapping_parts_of_a_tensor() -> None:
     x = rg.arange(4)
     x[1:].copy_(x[:-1])
     assert x.tolist() == [0, 0, 1, 2]
 
 
-def test_copy_of_a_number() -> None:
+def test_copy_from_a_number() -> None:
     assert rg.zeros(2).copy_(3).tolist() == [3, 3]
 
 
-def test_writes_are_refused_where_torch_refuses_them() -> None:
+def test_wrong_writes_are_refused_as_in_torch() -> None:
     leaf = rg.ones(2, requires_grad=True)
     for write in (lambda x: x.copy_(rg.zeros(2)), lambda x: x.fill_(1), lambda x: x.zero_()):
         with pytest.raises(RuntimeError, match="leaf Variable"):
@@ -230,7 +230,7 @@ def test_writes_are_refused_where_torch_refuses_them() -> None:
     assert leaf.tolist() == [0, 0]
 
 
-def test_a_saved_tensor_notices_a_write() -> None:
+def test_writing_to_a_saved_tensor_is_noticed() -> None:
     x = rg.ones(2, requires_grad=True)
     y = x * 1
     z = y * y
@@ -239,7 +239,7 @@ def test_a_saved_tensor_notices_a_write() -> None:
         z.sum().backward()
 
 
-def test_numpys_fill() -> None:
+def test_numpy_fill_of_tensors() -> None:
     x = rg.zeros(2)
     assert x.fill(3) is None
     assert x.tolist() == [3, 3]
@@ -248,7 +248,7 @@ def test_numpys_fill() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 @pytest.mark.parametrize("value", [2 + 0j, 2 + 1j])
 @pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning")
-def test_complex_numbers_that_are_real_fill_real_tensors(dtype: str, value: complex) -> None:
+def test_filling_real_tensors_with_complex_numbers_of_zero_imaginary_part(dtype: str, value: complex) -> None:
     def program(lib: Any) -> Any:
         x, mask, first = lib.ones(2, 2, dtype=getattr(lib, dtype)), lib.eye(2, dtype=lib.bool), lib.zeros(1, 1).long()
         number = lib.tensor(value)
@@ -258,7 +258,7 @@ def test_complex_numbers_that_are_real_fill_real_tensors(dtype: str, value: comp
     parity(program)()
 
 
-def test_the_gradient_of_a_complex_number_that_fills_a_real_tensor() -> None:
+def test_gradient_of_a_complex_value_that_fills_a_real_tensor() -> None:
     value = rg.tensor(2 + 0j, requires_grad=True)
     rg.zeros(3).masked_fill(rg.tensor([True, False, True]), value).sum().backward()
     assert value.grad.item() == 2
@@ -294,7 +294,7 @@ RESHAPES = {
 
 @pytest.mark.parametrize("name", RESHAPES)
 @pytest.mark.parametrize("on_a_view", [False, True], ids=["whole", "view"])
-def test_shapes_in_place(name: str, on_a_view: bool) -> None:
+def test_in_place_changes_of_shape(name: str, on_a_view: bool) -> None:
     results = []
     for library, make in ((rg, to_ours), (torch, to_torch)):
         x = make(VALUES.copy()).requires_grad_()
@@ -310,7 +310,7 @@ def test_shapes_in_place(name: str, on_a_view: bool) -> None:
         assert_same(got, expected)
 
 
-def test_shapes_in_place_without_recording() -> None:
+def test_in_place_changes_of_shape_under_no_grad() -> None:
     x = rg.ones(2, 3, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf Variable"):
         x.t_()
@@ -320,6 +320,6 @@ def test_shapes_in_place_without_recording() -> None:
     assert rg.ones(2, 3).t_().shape == (3, 2)
 
 
-def test_bfloat16_says_what_to_use_instead() -> None:
+def test_error_about_bfloat16_suggests_an_alternative() -> None:
     with pytest.raises(TypeError, match=r"NumPy has no such dtype; use float\(\)"):
         rg.ones(2).bfloat16()

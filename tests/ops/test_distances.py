@@ -1,4 +1,4 @@
-"""Distances that are computed column by column, in blocks of pairs."""
+"""Distances computed column by column, in blocks of pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDERS = [1.0, 1.5, 2.0, 3.0, math.inf]
 
 
 def special_rows(*shape: int) -> Any:
-    """Small whole numbers, so that columns tie and points coincide, with numbers that are not finite in some."""
+    """Return small whole numbers, so that columns tie and points coincide; some rows have nonfinite numbers."""
     x = np.random.default_rng(0).integers(-2, 3, shape).astype(np.float64)
     x[..., -1, 0], x[..., -2, 1] = np.nan, np.inf
     return x
@@ -24,7 +24,7 @@ def special_rows(*shape: int) -> Any:
 @pytest.mark.parametrize("block", [1, 7, 30, 1 << 15])
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize("shapes", [((9, 3), (5, 3)), ((4, 1, 6, 2), (3, 5, 2)), ((7, 4), (2, 3, 4)), ((0, 3), (4, 3))])
-def test_blocks_of_pairs_make_up_the_whole(p: float, block: int, shapes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cdist_in_blocks_of_pairs(p: float, block: int, shapes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_distances, "_BLOCK", block)
     operands = [special_rows(*shape) if 0 not in shape else np.zeros(shape) for shape in shapes]
     results = []
@@ -43,7 +43,7 @@ def test_blocks_of_pairs_make_up_the_whole(p: float, block: int, shapes: Any, mo
 @pytest.mark.parametrize("block", [1, 7, 30, 1 << 15])
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize("count", [2, 3, 11])
-def test_blocks_of_pairs_of_one_matrix(p: float, block: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pdist_in_blocks_of_pairs(p: float, block: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_distances, "_BLOCK", block)
     first, second = np.triu_indices(count, 1)
     results = []
@@ -60,7 +60,7 @@ def test_blocks_of_pairs_of_one_matrix(p: float, block: int, count: int, monkeyp
 
 
 @pytest.mark.parametrize("p", ORDERS)
-def test_batches_of_gradients_and_of_points(p: float) -> None:
+def test_distances_with_batched_gradients_and_points(p: float) -> None:
     rng = np.random.default_rng(0)
     x = rg.tensor(rng.normal(size=(5, 3)), requires_grad=True)
     y = rg.tensor(rng.normal(size=(4, 3)), requires_grad=True)

@@ -1,4 +1,4 @@
-"""Quotients rounded down and remainders of many floats are those of NumPy's loops, to the last bit."""
+"""Floor division and remainders of many floats agree with NumPy's loops to the last bit."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def any_bits(dtype):
 
 
 def sprinkled(values, *among):
-    """The values with others among them, each of these several times."""
+    """Return the values with the others scattered among them several times."""
     values = np.array(values)
     for position, value in enumerate(among):
         values[position::97] = value
@@ -56,7 +56,7 @@ def assert_identical(found, expected):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_numbers_of_every_kind(name, dtype):
+def test_floor_division_of_all_kinds_of_numbers(name, dtype):
     x, y = (value if isinstance(value, float) else value.astype(dtype) for value in PAIRS[name])
     with np.errstate(all="ignore"):
         assert_identical(fmod_of(x, y), np.fmod(x, y))
@@ -64,19 +64,19 @@ def test_numbers_of_every_kind(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
-def test_any_bits(dtype):
+def test_floor_division_of_random_bit_patterns(dtype):
     x, y = any_bits(dtype), any_bits(dtype)
     with np.errstate(all="ignore"):
         assert_identical(fmod_of(x, y), np.fmod(x, y))
         assert_identical(floor_quotient(x, y), np.floor_divide(x, y))
-        # of what is near, too, where every bound of the fast way is met
+        # and of nearby numbers, which meet every bound of the fast path
         near = np.nextafter(y, x) * RANDOM.integers(-5, 6, LENGTH).astype(dtype)
         assert_identical(fmod_of(near, y), np.fmod(near, y))
         assert_identical(floor_quotient(near, y), np.floor_divide(near, y))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_no_flags_are_raised_that_numpy_does_not_raise(dtype):
+def test_floor_division_raises_only_numpys_floating_point_flags(dtype):
     extremes = np.finfo(dtype)
     x = sprinkled(normal().astype(dtype), extremes.max, extremes.smallest_subnormal, -extremes.max, 0)
     with np.errstate(all="raise", under="ignore"):
@@ -86,7 +86,7 @@ def test_no_flags_are_raised_that_numpy_does_not_raise(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operations_and_gradients(dtype):
+def test_gradients_of_floor_division_and_remainders(dtype):
     x, y = (rg.from_numpy(value.astype(dtype)).requires_grad_() for value in PAIRS["quotients of all sizes"])
     plain = x.detach().numpy(), y.detach().numpy()
     assert_identical((x.detach() // y.detach()).numpy(), np.floor_divide(*plain))
@@ -97,7 +97,7 @@ def test_operations_and_gradients(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_several_blocks(dtype):
+def test_floor_division_in_several_blocks(dtype):
     shape = (3, _division._BLOCK - 5)
     x, y = (RANDOM.normal(size=shape).astype(dtype) * scale for scale in (100, 1))
     for divisor in (y, y[0], y[0, 0], np.array(0.3, dtype)):

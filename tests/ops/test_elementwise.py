@@ -1,4 +1,4 @@
-"""Elementwise operations where the table of rows does not reach: operators, aliases, NumPy's own functions, size."""
+"""Elementwise operations beyond the table of rows: operators, aliases, NumPy functions, large tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UPPER = "max" if "max" in inspect.signature(np.clip).parameters else "a_max"  # 
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
-def test_aliases(alias: str, name: str) -> None:
+def test_aliases_are_the_same_function(alias: str, name: str) -> None:
     assert getattr(rg, alias) is getattr(rg, name)
     assert getattr(rg.Tensor, alias) is getattr(rg.Tensor, name)
     assert hasattr(rg.Tensor, f"{alias}_") == hasattr(torch.Tensor, f"{alias}_")
@@ -40,8 +40,8 @@ def names() -> list[str]:
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_same_forms_as_torch(name: str) -> None:
-    """A function is a method, and has an in-place form, exactly where torch's is and has."""
+def test_operations_have_the_same_forms_as_in_torch(name: str) -> None:
+    """A function has a method and an in-place form exactly if torch's has."""
     extra = {"conjugate"}  # NumPy's name
     if name not in extra:
         assert hasattr(torch, name)
@@ -54,7 +54,7 @@ BITS = ("and_", "or_", "xor", "lshift", "rshift")
 
 
 @pytest.mark.parametrize("name", (*BINARY, *BITS))
-def test_operators(name: str) -> None:
+def test_binary_operators(name: str) -> None:
     """With tensors, numbers on either side, ndarrays on either side, and in place."""
     function = getattr(operator, name)
     for dtype in ("int64",) if name in BITS else ("float32", "float64", "int64"):
@@ -86,7 +86,7 @@ def test_unary_operators() -> None:
     assert_same(~rg.tensor([0, 5]), torch.tensor([-1, -6]))
 
 
-def test_reflected_operators_have_gradients() -> None:
+def test_gradients_of_reflected_operators() -> None:
     for function in (
         lambda x: 2 - x,
         lambda x: 2 / x,
@@ -101,7 +101,7 @@ def test_reflected_operators_have_gradients() -> None:
         assert_same(*grads)
 
 
-def test_foreign_operands_are_left_to_python() -> None:
+def test_operators_defer_to_foreign_operands() -> None:
     x = rg.tensor([1.0])
     assert (x == None) is False  # noqa: E711
     assert (x != "a") is True
@@ -124,7 +124,7 @@ def test_foreign_operands_are_left_to_python() -> None:
         (np.array([0.1], "float32"), 0.1),
     ],
 )
-def test_numbers_that_do_not_fit_the_dtype(a: np.ndarray, b: Any) -> None:
+def test_operators_with_numbers_that_do_not_fit_the_dtype(a: np.ndarray, b: Any) -> None:
     for function in (operator.add, operator.mul, operator.eq, operator.lt, operator.ge):
         assert_same(function(rg.tensor(a), b), function(torch.tensor(a), b))
 
@@ -138,8 +138,8 @@ def test_where_as_a_method() -> None:
         assert_same(x.grad, torch.tensor([1.0, 0.0, 1.0]))
 
 
-def test_where_and_clamp_keep_infinite_gradients_out() -> None:
-    """A masked element gets 0, not 0 * inf: here the gradient that arrives is infinite or NaN."""
+def test_where_and_clamp_stop_infinite_gradients() -> None:
+    """A masked element gets 0, not 0 * inf, when the incoming gradient is infinite or NaN."""
     x = rg.tensor([0.0, 4.0, -1.0], requires_grad=True)
     rg.where(x > 0, x, 1.0).backward(rg.tensor([np.inf, 1.0, np.nan]))
     assert x.grad.tolist() == [0.0, 1.0, 0.0]
@@ -152,7 +152,7 @@ def test_where_and_clamp_keep_infinite_gradients_out() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
-def test_masked_gradients_in_every_dtype(dtype: str) -> None:
+def test_masked_gradients_of_every_dtype(dtype: str) -> None:
     x = rg.tensor(np.array([1, 2, 3], dtype), requires_grad=True)
     y = rg.where(rg.tensor([True, False, True]), x, 0)
     g = rg.tensor(np.array([np.inf, np.nan, -0.0], dtype))
@@ -163,8 +163,8 @@ def test_masked_gradients_in_every_dtype(dtype: str) -> None:
     assert_same(x.grad, np.array([np.inf, 0, 0], dtype))
 
 
-def test_large_tensors() -> None:
-    """Large work is done in blocks, on threads; operands that broadcast and 0-d ones must follow."""
+def test_elementwise_operations_on_large_tensors() -> None:
+    """Large work is split into blocks and threads, along with broadcast and 0-d operands."""
     n = 1 << 19
     x, row, scale = np.linspace(-3, 3, 2 * n).reshape(2, n), np.linspace(1, 2, n), np.array(2.0)
     for function in (
@@ -188,7 +188,7 @@ def test_large_tensors() -> None:
                 assert_same(ours, theirs, 10)
 
 
-def test_parts_are_views() -> None:
+def test_real_and_imag_are_views() -> None:
     x = rg.tensor([1 + 2j, 3 - 1j])
     for part in (x.real, x.imag, rg.real(x), rg.imag(x), rg.view_as_real(x)):
         assert part._is_view()
@@ -206,7 +206,7 @@ def test_parts_are_views() -> None:
 
 
 @pytest.mark.parametrize("part", ["real", "imag"])
-def test_writing_to_a_part_rewrites_history(part: str) -> None:
+def test_writing_to_real_or_imag_rewrites_history(part: str) -> None:
     grads = []
     for library in (rg, torch):
         z = library.tensor([1 + 2j, 3 - 1j], requires_grad=True)
@@ -218,8 +218,8 @@ def test_writing_to_a_part_rewrites_history(part: str) -> None:
         assert_same(ours, theirs)
 
 
-def test_an_infinite_part_stays_infinite() -> None:
-    """``real + 1j * imag`` would be NaN."""
+def test_complex_with_an_infinite_part() -> None:
+    """``real + 1j * imag`` would give NaN."""
     re, im = rg.tensor([np.inf, 1.0], requires_grad=True), rg.tensor([1.0, np.inf], requires_grad=True)
     z = rg.complex(re, im)
     assert z.tolist() == [complex(np.inf, 1), complex(1, np.inf)]
@@ -260,8 +260,8 @@ SAVING = {
 
 @pytest.mark.parametrize("written", ["input", "other", "result"])
 @pytest.mark.parametrize("name", SAVING)
-def test_saved_tensors_are_those_of_torch(name: str, written: str) -> None:
-    """Writing to a tensor is legal if no rule that will run needs it, and an error otherwise."""
+def test_operations_save_the_same_tensors_as_torch(name: str, written: str) -> None:
+    """Writing to a tensor is an error only if a rule that will run needs it."""
     outcomes = []
     for library in (rg, torch):
         leaf = library.tensor([1.5, 2.5], requires_grad=True)
@@ -313,8 +313,8 @@ NUMPY_ONLY = [
 
 
 @pytest.mark.parametrize(("function", "args"), NUMPY_ONLY, ids=[function.__name__ for function, _ in NUMPY_ONLY])
-def test_numpy_functions(function: Any, args: tuple[Any, ...]) -> None:
-    """NumPy's values, as a Tensor."""
+def test_numpy_functions_return_numpys_values_as_tensors(function: Any, args: tuple[Any, ...]) -> None:
+    """For functions that only NumPy has."""
     arrays = [np.array(value) if isinstance(value, list) else value for value in args]
     tensors = [rg.tensor(value) if isinstance(value, np.ndarray) else value for value in arrays]
     got, expected = function(*tensors), function(*arrays)
@@ -346,7 +346,7 @@ def test_gradients_of_numpy_functions(function: Any, slope: Any) -> None:
     np.testing.assert_allclose(leaf.grad.numpy(), slope(x))
 
 
-def test_numpy_predicates_return_what_numpy_returns() -> None:
+def test_numpy_predicates_agree_with_numpy() -> None:
     x, z = rg.tensor([1.0, 2.0]), rg.tensor([1j])
     assert np.iscomplexobj(z) is True
     assert np.iscomplexobj(x) is False
@@ -357,8 +357,7 @@ def test_numpy_predicates_return_what_numpy_returns() -> None:
     assert np.array_equiv(x, rg.tensor([[1.0, 2.0]])) is True
 
 
-def test_every_ufunc_has_an_answer() -> None:
-    """No ufunc of NumPy is left without one, be it a rule or a reason why there is none."""
+def test_every_ufunc_has_a_rule_or_a_reason_for_none() -> None:
     from retrograd.core.protocols import refused
     from retrograd.core.registry import numpy_functions
 
@@ -366,7 +365,7 @@ def test_every_ufunc_has_an_answer() -> None:
     assert {ufunc.__name__ for ufunc in ufuncs - set(numpy_functions) - set(refused)} == set()
 
 
-def test_comparisons_are_plain_and_hashing_is_by_identity() -> None:
+def test_comparisons_are_elementwise_and_hashing_by_identity() -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     assert not (x > 1).requires_grad
     assert not x.isnan().requires_grad
@@ -401,7 +400,7 @@ def test_out() -> None:
     assert rg.eq(x, x, out=rg.zeros(2, dtype=rg.bool)).tolist() == [True, True]
 
 
-def test_derivatives_of_sinc_at_and_near_zero() -> None:
+def test_derivatives_of_sinc_near_zero() -> None:
     """The series of sin(πx)/(πx) is 1 - (πx)²/6 + (πx)⁴/120 - ...; torch's second derivative at 0 is 0."""
     slope = rg.func.grad(rg.sinc)
     for x in (0.0, 1e-12, -1e-7, 1e-3):
@@ -412,15 +411,15 @@ def test_derivatives_of_sinc_at_and_near_zero() -> None:
         np.testing.assert_allclose(second(np.float64(x)).numpy(), -(np.pi**2) / 3, rtol=1e-8)
         np.testing.assert_allclose(rg.func.jacfwd(slope)(np.float64(x)).numpy(), -(np.pi**2) / 3, rtol=1e-8)
         np.testing.assert_allclose(rg.func.grad(rg.func.grad(second))(np.float64(x)).numpy(), np.pi**4 / 5, rtol=1e-8)
-    around = np.array([0.5 / np.pi - 1e-9, 0.5 / np.pi + 1e-9])  # where the formula changes
+    around = np.array([0.5 / np.pi - 1e-9, 0.5 / np.pi + 1e-9])  # the formula changes here
     for derivative in (slope, second):
         below, above = rg.vmap(derivative)(around).tolist()
         assert below == pytest.approx(above, rel=1e-7)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_ldexp_is_the_inverse_of_frexp(dtype: str) -> None:
-    """Up to the largest number, whose power of two is beyond the dtype."""
+def test_ldexp_inverts_frexp(dtype: str) -> None:
+    """Even for the largest number, whose power of two exceeds the dtype."""
     limits = np.finfo(dtype)
     values = rg.tensor([limits.max, -limits.max, limits.tiny, limits.tiny / 8, 1.0], dtype=getattr(rg, dtype))
     assert rg.equal(rg.ldexp(*rg.frexp(values)), values)
@@ -432,10 +431,10 @@ def test_ldexp_is_the_inverse_of_frexp(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32"])
 @pytest.mark.parametrize("name", ["atan2", "hypot", "pow", "copysign", "xlogy", "special.xlog1py", "special.zeta"])
-def test_gradients_beside_integers(name: str, dtype: str) -> None:
-    """They are those beside the same numbers as floats: no product of integers wraps around, and none is halved.
+def test_gradients_of_operations_with_integer_operands(name: str, dtype: str) -> None:
+    """They equal the gradients with the same numbers as floats: no integer product wraps around or is truncated.
 
-    torch squares 100 as an int8 in the derivative of atan2, and gets 16.
+    In the derivative of atan2, torch squares 100 as an int8 and gets 16.
     """
     function = rg
     for part in name.split("."):

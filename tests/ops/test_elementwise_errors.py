@@ -1,4 +1,4 @@
-"""What elementwise operations refuse: torch's exception classes, and messages that name the operation."""
+"""Errors of elementwise operations: torch's exception classes, and messages that name the operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import retrograd as rg
 
 
 def tensors(library: Any) -> dict[str, Any]:
-    """The operands that the cases below speak of."""
+    """Return the operands that the cases below name."""
     return {
         "rg": library,
         "f": library.tensor([1.0, 2.0]),
@@ -48,7 +48,7 @@ CASES = [
     ("sub", "rg.sub(i, i, alpha=1.0)"),
     ("sub", "f.sub_(f, alpha=False)"),
     ("sub", "rg.rsub(f, f, alpha=True)"),
-    # no tensors
+    # not a tensor
     ("add", "rg.add(f, 'a')"),
     ("add", "rg.add(f, None)"),
     ("mul", "rg.mul(f, [1, 2])"),
@@ -93,7 +93,7 @@ CASES = [
     ("addcmul", "rg.addcmul(b, b, b)"),
     ("addcdiv", "rg.addcdiv(i, i, i)"),
     ("logaddexp2", "rg.logaddexp2(c, c)"),
-    # dtypes that do not go together
+    # incompatible dtypes
     ("heaviside", "rg.heaviside(i, f)"),
     ("isclose", "rg.isclose(f, d)"),
     ("allclose|isclose", "rg.allclose(f, d)"),
@@ -135,7 +135,7 @@ CASES = [
     ("view_as_complex", "rg.view_as_complex(rg.tensor(1.0))"),
     ("view_as_complex", "rg.view_as_complex(g.T)"),
     ("view_as_complex", "rg.view_as_complex(rg.ones(3, 5)[:, :2])"),
-    # Python's own words
+    # Python's own messages
     (r"\+", "f + None"),
     (r"\+", "f + [1, 2]"),
     ("<", "f < None"),
@@ -148,10 +148,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("words", "expression"), CASES, ids=[expression for _, expression in CASES])
-def test_refusals(words: str, expression: str) -> None:
-    """The exception is of torch's class, or of a class derived from it, and says which operation it is about."""
+def test_wrong_elementwise_calls_are_refused_as_in_torch(words: str, expression: str) -> None:
+    """The exception has torch's class or a subclass of it, and names the operation."""
     theirs = outcome(lambda: eval(expression, tensors(torch) | {"rg": torch}))
-    assert theirs is not None, "torch has no objection"
+    assert theirs is not None, "torch accepts this"
     with pytest.raises(type(theirs), match=f"(?i){words.rstrip('_')}"):
         eval(expression, tensors(rg))
 
@@ -184,13 +184,13 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
 @pytest.mark.parametrize("number", [100, 300, 2**31, -1, 1.5, 1e30])
-def test_numbers_that_do_not_fit(name: str, dtype: str, number: float) -> None:
-    """They are refused where torch refuses them, and wrap around where it lets them."""
+def test_scalar_arguments_that_do_not_fit_the_dtype(name: str, dtype: str, number: float) -> None:
+    """They are refused where torch refuses them and wrap around elsewhere."""
 
     def result(library: Any) -> Any:
         try:
             made = LIMITS[name](library, library.tensor([1, 0, 1], dtype=getattr(library, dtype)), number)
-        except (RuntimeError, ValueError):  # limits in the wrong order are torch's only ValueError here
+        except (RuntimeError, ValueError):  # for limits in the wrong order, torch raises its only ValueError here
             return "refused"
         return str(made.dtype).rpartition(".")[2], made.tolist()
 
@@ -198,7 +198,7 @@ def test_numbers_that_do_not_fit(name: str, dtype: str, number: float) -> None:
         assert result(rg) == result(torch)
 
 
-def test_messages_say_what_is_accepted() -> None:
+def test_elementwise_errors_say_what_is_accepted() -> None:
     with pytest.raises(NotImplementedError, match=r'"floor" not implemented for \'complex64\', only for integers'):
         rg.floor(rg.tensor([1j]))
     with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
@@ -209,7 +209,7 @@ def test_messages_say_what_is_accepted() -> None:
         rg.tensor([1.0]).float_power_(2)
 
 
-def test_numpy_functions_refuse_what_they_cannot_honour() -> None:
+def test_numpy_functions_refuse_unsupported_arguments() -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     for function in (np.add, np.exp, np.maximum, np.power):
         arguments = (x, x)[: function.nin]
@@ -221,6 +221,6 @@ def test_numpy_functions_refuse_what_they_cannot_honour() -> None:
         np.isnat(x)
 
 
-def test_operands_follow_numpys_sentence() -> None:
+def test_broadcasting_error_of_numpy_is_followed_by_the_operands() -> None:
     with pytest.raises(RuntimeError, match=r"powers are not allowed; operands: int64\[1\], int64\[\]$"):
         rg.pow(rg.tensor([2]), rg.tensor(-1))

@@ -1,4 +1,4 @@
-"""The error function's relatives of many float32 numbers, and digamma near its negative root, are as SciPy's."""
+"""Error functions of many float32 numbers, and digamma near its negative root, agree with SciPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNIT = np.concatenate(
 
 
 @pytest.mark.parametrize(("name", "x"), [("erfc", WIDE), ("ndtr", WIDE), ("erfinv", UNIT)])
-def test_float32_numbers_are_those_of_float64_rounded(name: str, x: np.ndarray[Any, Any]) -> None:
+def test_float32_error_functions_are_rounded_float64_results(name: str, x: np.ndarray[Any, Any]) -> None:
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         found = getattr(rg.special, name)(rg.from_numpy(x)).numpy()
     exact = getattr(special_functions, name)(x.astype(np.float64))
@@ -36,7 +36,7 @@ def test_float32_numbers_are_those_of_float64_rounded(name: str, x: np.ndarray[A
 
 
 @pytest.mark.parametrize("function", [lambda m, x: m.erfc(x), lambda m, x: m.special.ndtr(x), lambda m, x: m.erfinv(x)])
-def test_gradients_and_layouts_of_many_float32_numbers(function: Callable[[Any, Any], Any]) -> None:
+def test_gradients_and_layouts_of_float32_error_functions(function: Callable[[Any, Any], Any]) -> None:
     x = RANDOM.uniform(-0.95, 0.95, (90, 120)).astype(np.float32)
     for array in (x, x.T, x[:, ::2], x[::-1]):
         ours = rg.from_numpy(array.copy()).requires_grad_()
@@ -66,13 +66,13 @@ def test_digamma_near_its_negative_root(dtype: Any) -> None:
     assert_same(digamma_of(np.array(x[7])), found[7])
 
 
-def test_zero_of_digamma_is_between_the_numbers_beside_it() -> None:
+def test_digamma_changes_sign_at_its_negative_root() -> None:
     below, above = digamma_of(np.array([np.nextafter(ROOT, -1), np.nextafter(ROOT, 0)]))
     assert below < 0 < above
     assert above - below < 2.1 * np.spacing(-ROOT) * 8.94
 
 
-def test_gradient_of_lgamma_is_digamma() -> None:
+def test_gradient_of_lgamma_is_digamma_near_its_root() -> None:
     x = rg.from_numpy(NEAR_ROOT[:600]).requires_grad_()
     (gradient,) = rg.autograd.grad(rg.lgamma(x).sum(), x)
     assert_same(gradient, torch.digamma(torch.from_numpy(NEAR_ROOT[:600])), 10)

@@ -1,4 +1,4 @@
-"""What programs ask tensors about how and where they are kept."""
+"""Queries of programs about the kind, layout and memory of tensors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KINDS = ("cpu", "meta", "mkldnn", "mps", "nested", "quantized", "sparse", "spars
 
 
 @parity
-def test_kinds(m: Any) -> list[bool]:
+def test_queries_about_the_kind_of_a_tensor(m: Any) -> list[bool]:
     return [getattr(m.ones(2), f"is_{kind}") for kind in KINDS]
 
 
 @parity
-def test_questions(m: Any) -> list[Any]:
+def test_further_queries_about_tensors(m: Any) -> list[Any]:
     x = m.ones(2, 3)
     return [
         x.get_device(),
@@ -38,7 +38,7 @@ def test_questions(m: Any) -> list[Any]:
 
 
 @parity
-def test_whether_the_order_of_dimensions_is_unique(m: Any) -> list[Any]:
+def test_dim_order_and_its_ambiguity_check(m: Any) -> list[Any]:
     made = (m.ones(2, 3), m.ones(1, 3), m.ones(2, 1, 3), m.ones(2, 3).t(), m.ones(2, 1).expand(2, 3), m.ones(()))
     checks = (True, False, [m.contiguous_format], [], "neither")
     return [
@@ -49,7 +49,7 @@ def test_whether_the_order_of_dimensions_is_unique(m: Any) -> list[Any]:
 
 
 @parity
-def test_the_dtype_of_gradients(m: Any) -> list[Any]:
+def test_grad_dtype(m: Any) -> list[Any]:
     x = m.ones(2, requires_grad=True)
     x.grad_dtype = m.float32
     return [
@@ -59,14 +59,14 @@ def test_the_dtype_of_gradients(m: Any) -> list[Any]:
     ]
 
 
-def test_gradients_are_of_no_other_dtype() -> None:
+def test_grad_dtype_refuses_other_dtypes() -> None:
     x = rg.ones(2, requires_grad=True)
     with pytest.raises(NotImplementedError, match="gradients have the dtype of their tensor"):
         x.grad_dtype = rg.float64
 
 
 @parity
-def test_python_functions_of_the_elements(m: Any) -> list[Any]:
+def test_map_and_apply_with_python_functions(m: Any) -> list[Any]:
     x = m.arange(6.0).reshape(2, 3)
     report = [
         x.apply_(lambda value: value * 2 + 1),
@@ -84,13 +84,13 @@ def test_python_functions_of_the_elements(m: Any) -> list[Any]:
     ]
 
 
-def test_python_functions_are_writes() -> None:
+def test_map_and_apply_count_as_writes() -> None:
     x = rg.ones(2)
     x.apply_(abs).map_(x, max)
     assert x._version == 2
 
 
-def test_dense_and_unpinned() -> None:
+def test_tensors_are_dense_and_not_pinned() -> None:
     x = rg.ones(2)
     assert x.to_dense() is x
     assert x.pin_memory() is x
@@ -110,15 +110,15 @@ def test_gradients_of_factored_systems() -> None:
 
 
 @pytest.mark.parametrize("pivots", [[0, 0], [1, 3], [-3, -3], [1, -2], [1, -(2**31)]])
-def test_pivots_that_are_not_pivots(pivots: list[int]) -> None:
-    """LAPACK does not look, and would write to memory that belongs to others."""
+def test_ldl_solve_refuses_wrong_pivots(pivots: list[int]) -> None:
+    """LAPACK does not check them and would write out of bounds."""
     factors = rg.eye(2)
     wrong = rg.tensor(pivots, dtype=rg.int32)
     with pytest.raises(RuntimeError, match="the pivots must be those that ldl_factor returned"):
         rg.linalg.ldl_solve(factors, wrong, factors)
 
 
-def test_singular_systems() -> None:
+def test_singular_systems_raise_or_are_reported_in_info() -> None:
     singular = rg.zeros(2, 2)
     for function in (rg.linalg.ldl_factor, lambda a: rg.linalg.solve_ex(a, rg.ones(2), check_errors=True)):
         with pytest.raises(rg.linalg.LinAlgError):

@@ -1,4 +1,4 @@
-"""Ways of computing that are taken for large arrays, or for certain arguments, only."""
+"""Fast paths for large arrays or for certain arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_error_function_in_float64() -> None:
 
 @pytest.mark.parametrize("exponent", [-7, -3, -2.0, -1, 0, 0.5, 1, 2, 3, 3.0, 4, 5, 8.0, 2.5, 1e10, float("inf")])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_powers_of_negative_numbers(exponent: float, dtype: str) -> None:
+def test_large_powers_of_negative_numbers(exponent: float, dtype: str) -> None:
     x = np.array([-3.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-20, -1e20], dtype)
     ours, theirs = rg.from_numpy(x).requires_grad_(), torch.from_numpy(x.copy()).requires_grad_()
     assert_same(ours**exponent, theirs**exponent, what=f"x ** {exponent}")
@@ -54,7 +54,7 @@ def test_powers_of_negative_numbers(exponent: float, dtype: str) -> None:
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32"])
 @pytest.mark.parametrize(("shape", "dim"), [((5, _LONG + 3), 0), ((3, 4, _LONG), 1), ((2, 3, 32, 32), 1)])
-def test_running_results_of_long_slices(name: str, dtype: str, shape: tuple[int, ...], dim: int) -> None:
+def test_cumulative_operations_on_long_slices(name: str, dtype: str, shape: tuple[int, ...], dim: int) -> None:
     x = (np.random.default_rng(0).normal(size=shape) * 3).astype(dtype)
     before = x.copy()
     ours, theirs = getattr(rg, name)(rg.from_numpy(x), dim), getattr(torch, name)(torch.from_numpy(x), dim)
@@ -64,7 +64,7 @@ def test_running_results_of_long_slices(name: str, dtype: str, shape: tuple[int,
     assert_same(transposed, theirs.movedim(dim, -1), 10)
 
 
-def test_distinct_values() -> None:
+def test_unique_of_large_arrays() -> None:
     for x in (np.array([3, 1, 3, 2, 1]), np.array([np.nan, 1.0, np.nan, 1.0]), np.empty(0), np.array(5.0)):
         assert_same(rg.unique(rg.from_numpy(x)), torch.unique(torch.from_numpy(x)))
 
@@ -98,7 +98,7 @@ NUMBERS = np.array(
         lambda m, x, y: m.nanmean(m.clamp(x, -10, 10), 0),
     ],
 )
-def test_numbers_of_all_kinds_in_large_arrays(function: Any, dtype: str) -> None:
+def test_large_arrays_with_all_kinds_of_numbers(function: Any, dtype: str) -> None:
     with np.errstate(over="ignore"):
         numbers = NUMBERS.astype(dtype)
     x, y = (np.tile(part.reshape(-1), 60).reshape(-1, 14) for part in np.meshgrid(numbers, numbers))
@@ -119,7 +119,7 @@ def test_numbers_of_all_kinds_in_large_arrays(function: Any, dtype: str) -> None
     ("shape", "dim"),
     [((5000,), None), ((5000,), 0), ((3, 1, 2055), -1), ((2, 16401), 1), ((60, 70), None), ((4, 1024), 1)],
 )
-def test_products_of_long_rows(shape: tuple[int, ...], dim: int | None, dtype: str) -> None:
+def test_prod_of_long_rows(shape: tuple[int, ...], dim: int | None, dtype: str) -> None:
     x = np.random.default_rng(0).normal(1, 0.02, shape) if dtype.startswith("f") else np.ones(shape)
     x[..., [1, 17, -1]] = 3
     ours, theirs = rg.from_numpy(x.astype(dtype)), torch.from_numpy(x.astype(dtype))
@@ -136,7 +136,7 @@ def test_products_of_long_rows(shape: tuple[int, ...], dim: int | None, dtype: s
 @pytest.mark.parametrize(
     "values", [[1e30, 1e-30], [1e-30, 1e30], [1e30, 1e30], [1e-30, 1e-30], [1.0, 0.0], [np.inf, 1.0]]
 )
-def test_products_of_long_rows_overflow_as_those_of_short_ones(values: list[float]) -> None:
+def test_prod_of_long_rows_overflows_as_that_of_short_ones(values: list[float]) -> None:
     x = np.tile(np.float32(values), 2048)
     with rg.anomaly.watch(policy="record") as w:
         product = rg.tensor(x, requires_grad=True).prod()
@@ -146,14 +146,14 @@ def test_products_of_long_rows_overflow_as_those_of_short_ones(values: list[floa
     assert rg.prod(rg.zeros(0, 2048), 1).shape == (0,)
 
 
-def test_hardshrink_keeps_what_is_not_between_the_bounds() -> None:
+def test_hardshrink_keeps_values_outside_the_bounds() -> None:
     x = np.append(NUMBERS, np.float32(-0.5))
     theirs = torch.nn.functional.hardshrink(torch.from_numpy(x), 0.5)
     assert_same(rg.nn.functional.hardshrink(rg.from_numpy(x), 0.5), theirs)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_where_chooses_bits(dtype: str) -> None:
+def test_where_copies_bit_patterns(dtype: str) -> None:
     x, y = (np.tile(part.reshape(-1), 200) for part in np.meshgrid(*[NUMBERS.astype(dtype)] * 2))
     condition = np.random.default_rng(0).random(x.shape) < 0.5
     result = rg.where(*map(rg.from_numpy, (condition, x, y))).numpy()
@@ -167,14 +167,14 @@ def test_logaddexp_of_large_float32_arrays_is_exact() -> None:
 
 
 @pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
-def test_logaddexp_of_large_float64_arrays_is_numpys(name: str) -> None:
+def test_logaddexp_of_large_float64_arrays_agrees_with_numpy(name: str) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 5000)) * 30
     expected = getattr(np, name)(x, y)
     found = getattr(rg, name)(rg.from_numpy(x), rg.from_numpy(y)).numpy()
     np.testing.assert_allclose(found, expected, rtol=4e-16, atol=4e-16)
 
 
-def test_multilabel_margin_loss_takes_memory_for_the_targets_that_there_are() -> None:
+def test_multilabel_margin_loss_needs_memory_only_for_actual_targets() -> None:
     target = np.full((64, 2000), -1)
     target[:, :3] = np.random.default_rng(0).integers(0, 2000, (64, 3))
     x, classes = rg.randn(64, 2000, requires_grad=True), rg.from_numpy(target)
@@ -187,7 +187,7 @@ def test_multilabel_margin_loss_takes_memory_for_the_targets_that_there_are() ->
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_remainders_of_large_arrays_are_numpys(dtype: str) -> None:
+def test_remainders_of_large_arrays_agree_with_numpy(dtype: str) -> None:
     with np.errstate(over="ignore"):
         x, y = (np.tile(part.reshape(-1), 60) for part in np.meshgrid(*[NUMBERS.astype(dtype)] * 2))
     with np.errstate(invalid="ignore"):
@@ -235,7 +235,7 @@ def test_sums_over_the_last_dimensions(length: int, dtype: str) -> None:
     assert_same(ours.amax((1, 2)), theirs.amax((1, 2)))
 
 
-def test_sums_of_rows_are_precise_and_their_overflow_is_heard() -> None:
+def test_row_sums_are_precise_and_report_overflow() -> None:
     x = np.random.default_rng(0).uniform(1, 2, size=(4, reducing.LONGEST)).astype(np.float32)
     np.testing.assert_allclose(rg.from_numpy(x).sum(1).numpy(), x.astype(np.float64).sum(1), rtol=3e-7)
     with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):

@@ -1,4 +1,4 @@
-"""float16 is computed in float32 and rounded once, as torch does; numbers that it cannot hold are said to be so."""
+"""float16 is computed in float32 and rounded once, as in torch; numbers that do not fit are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.harness import assert_same
 from tests.parity import parity
 
 VALUES = np.array([0.0, -0.0, 1.0, -2.0, 0.3, 60000.0, np.inf, np.nan], np.float16)
-# from 0, which times infinity is NaN, to what overflows
+# from 0, which gives NaN times infinity, to numbers that overflow
 WEIGHTS = np.array([0.0, -0.0, 1e-3, 1.0, 2.0, 0.0, 1.0, 1.0], np.float16)
 
 # Operations in which torch's kernels for the CPU keep a Python number in float32.
@@ -42,7 +42,7 @@ def outcome(library: Any, function: Callable[[Any, Any, Any], Any], number: floa
 
 @pytest.mark.parametrize("number", [1e5, -1e5, 100000, 0.1, 1e-9])
 @pytest.mark.parametrize("name", WITH_A_NUMBER)
-def test_a_number_that_float16_does_not_hold(name: str, number: float) -> None:
+def test_scalar_arguments_beyond_float16(name: str, number: float) -> None:
     for ours, theirs in zip(
         outcome(rg, WITH_A_NUMBER[name], number), outcome(torch, WITH_A_NUMBER[name], number), strict=True
     ):
@@ -50,8 +50,8 @@ def test_a_number_that_float16_does_not_hold(name: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_gradient_of_a_scale_beyond_float16(create_graph: bool) -> None:
-    """Loss scaling: the scale is no number of float16, and the gradients are."""
+def test_gradient_of_a_loss_scale_beyond_float16(create_graph: bool) -> None:
+    """In loss scaling, the scale does not fit into float16, but the gradients do."""
     for scale in (2.0**17, 131072):
         x = rg.tensor([0.5, 0.0], dtype=rg.float16, requires_grad=True)
         (g,) = rg.autograd.grad(x * scale, x, rg.tensor([1e-3, 0.0], dtype=rg.float16), create_graph=create_graph)
@@ -60,7 +60,7 @@ def test_gradient_of_a_scale_beyond_float16(create_graph: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "softplus", "tanh", "mish", "logsigmoid", "expm1"])
-def test_several_steps_are_rounded_once(name: str) -> None:
+def test_composite_float16_functions_are_rounded_once(name: str) -> None:
     x = np.linspace(-15, 15, 301).astype(np.float16)
     ours = getattr(rg.nn.functional, name, None) or getattr(rg, name)
     theirs = getattr(torch.nn.functional, name, None) or getattr(torch, name)
@@ -68,8 +68,8 @@ def test_several_steps_are_rounded_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "mish", "hardswish", "softplus", "logsigmoid", "selu"])
-def test_derivatives_of_several_steps_are_rounded_once(name: str) -> None:
-    """Backward, recorded or not, and forward mode: what float32 gives, rounded."""
+def test_derivatives_of_composite_float16_functions_are_rounded_once(name: str) -> None:
+    """Backward, with and without a graph, and forward mode give rounded float32 results."""
     x = np.concatenate([np.linspace(-15, 15, 301), [-60000, -1000, -300, 300, 1000, 60000]])
 
     def f(x: rg.Tensor) -> rg.Tensor:
@@ -103,8 +103,8 @@ def test_derivatives_of_several_steps_are_rounded_once(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("values", [[1.0] * 4097, [40000.0, 40000.0, -40000.0]])
-def test_sums_at_indices_are_rounded_once(total: Callable[[Any, Any, Any], Any], values: list[float]) -> None:
-    """In float16, 2048 + 1 is 2048, and 40000 + 40000 infinite."""
+def test_float16_sums_at_indices_are_rounded_once(total: Callable[[Any, Any, Any], Any], values: list[float]) -> None:
+    """In float16, 2048 + 1 is 2048 and 40000 + 40000 is infinite."""
     x = rg.tensor(values, dtype=rg.float16)
     result = total(rg, x, rg.zeros(len(values), dtype=rg.int64))
     assert result.dtype is rg.float16
@@ -112,7 +112,7 @@ def test_sums_at_indices_are_rounded_once(total: Callable[[Any, Any, Any], Any],
 
 
 @parity
-def test_renorm_beyond_the_norms_of_float16(m: Any) -> list[Any]:
+def test_renorm_with_norms_beyond_float16(m: Any) -> list[Any]:
     x = m.tensor([[30000.0] * 9, [1.0] * 9], dtype=m.float16, requires_grad=True)
     large = m.tensor([[1e30] * 9, [1.0] * 9], requires_grad=True)
     results = [m.renorm(x, 2, 0, 5.0), m.renorm(large, 1, 0, 5.0)]
@@ -127,7 +127,7 @@ def test_addcmul_scales_before_it_multiplies(m: Any) -> list[Any]:
 
 
 @parity
-def test_comparisons_and_dtype_dependent_operations(m: Any) -> list[Any]:
+def test_float16_comparisons_and_dtype_dependent_operations(m: Any) -> list[Any]:
     h = m.tensor([float("inf"), 0.1, 65504.0, 0.0, 1.0], dtype=m.float16)
     other = m.tensor([0.0, 1.0, float("inf"), 1.0, 2.0], dtype=m.float16)
     return [h == 1e5, h == 0.1, h < 1e5, m.nan_to_num(h), m.nextafter(h, other), m.remainder(h[1:], 0.1), h[1:] ** 2.5]
@@ -147,8 +147,8 @@ FILLS: dict[str, Callable[[Any, Any, float], Any]] = {
     [("float16", -1e9), ("float32", 1e300), ("uint8", 300), ("uint8", -257), ("int8", -129), ("int64", float("nan"))],
 )
 @pytest.mark.parametrize("name", [*FILLS, "pad"])
-def test_a_value_that_does_not_fit(name: str, dtype: str, value: float) -> None:
-    """A mask of -1e9 in half precision would be -inf, and the softmax of a masked row NaN: torch refuses, too."""
+def test_fill_values_beyond_float16_are_refused(name: str, dtype: str, value: float) -> None:
+    """In half precision a mask of -1e9 would be -inf, and the softmax of a masked row NaN; torch refuses it, too."""
     fill = FILLS.get(name, lambda m, x, value: m.nn.functional.pad(x, (1, 0), value=value))
     with pytest.raises(RuntimeError, match="without overflow"):
         fill(torch, torch.ones(2, dtype=getattr(torch, dtype)), value)
@@ -160,6 +160,6 @@ def test_a_value_that_does_not_fit(name: str, dtype: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("dtype", "value"), [("float16", float("-inf")), ("uint8", -1), ("int32", 2.7), ("bool", 3), ("float16", 65504.0)]
 )
-def test_a_value_that_fits(name: str, dtype: str, value: float) -> None:
+def test_fill_values_within_float16_are_accepted(name: str, dtype: str, value: float) -> None:
     expected = FILLS[name](torch, torch.ones(2, dtype=getattr(torch, dtype)), value)
     assert_same(FILLS[name](rg, rg.ones(2, dtype=getattr(rg, dtype)), value), expected)

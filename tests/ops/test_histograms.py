@@ -1,4 +1,4 @@
-"""Histograms of points beyond the rows of the table: results, edges, what is refused."""
+"""histogramdd beyond the rows of the table: results, edges and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.parity import check_both_refuse, check_message, parity
 
 
 @parity
-def test_points_on_edges(m: Any) -> Any:
+def test_histogramdd_of_points_on_edges(m: Any) -> Any:
     points = m.tensor([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0], [1.0, 0.5], [1.5, 0.0]])
     result = m.histogramdd(points, [2, 2], range=[0.0, 1.0, 0.0, 1.0])
     edges = [m.tensor([0.0, 0.5, 0.5, 1.0]), m.tensor([0.5, 1.0])]
@@ -41,18 +41,18 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_mistakes(mistake: str) -> None:
+def test_histogramdd_refuses_wrong_arguments(mistake: str) -> None:
     check_both_refuse(lambda m: WRONG[mistake](m, m.arange(1.0, 7.0).reshape(3, 2)))
 
 
-def test_errors_say_what_was_wrong() -> None:
+def test_errors_of_histogramdd_say_what_was_wrong() -> None:
     x = rg.ones(3, 2)
     check_message(lambda: rg.histogramdd(x, [2]), ["1 and 2"])
     check_message(lambda: rg.histogramdd(x, [rg.tensor([1.0, 0.0])] * 2), ["dimension 0", "increase"])
 
 
-def test_histograms_of_every_sample() -> None:
-    """torch has no rule for it."""
+def test_vmap_of_histogramdd() -> None:
+    """torch has no vmap rule for it."""
     x = rg.linspace(0, 1, 24).reshape(2, 6, 2) ** 2
     hist, edges = rg.vmap(lambda x: tuple(rg.histogramdd(x, [2, 3])))(x)
     for k in range(2):

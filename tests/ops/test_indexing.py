@@ -1,4 +1,4 @@
-"""``x[index]`` and ``x[index] = value`` against torch: values, gradients, views, histories, errors."""
+"""``x[index]`` and ``x[index] = value``, compared with torch: values, gradients, views, histories, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
 SHAPE = (3, 4, 5)
 MASK = np.arange(12).reshape(3, 4) % 5 < 2
 
-# An index is written with NumPy's arrays, which stand for tensors. The strings name what is beyond a plain array.
+# In an index, NumPy arrays stand for tensors.
 BASIC = [
     0,
     -1,
@@ -105,7 +105,7 @@ def label(index: Any) -> str:
 
 
 def translated(index: Any, make: Any) -> Any:
-    """The index with tensors of a library for arrays."""
+    """Return the index with tensors of a library in place of arrays."""
     if isinstance(index, np.ndarray):
         return make(index)
     if isinstance(index, (tuple, list)):
@@ -119,7 +119,7 @@ def pair(shape: tuple[int, ...] = SHAPE, dtype: str = "float64") -> tuple[rg.Ten
 
 
 @pytest.mark.parametrize("index", BASIC + ADVANCED, ids=label)
-def test_getitem(index: Any) -> None:
+def test_indexing_agrees_with_torch(index: Any) -> None:
     ours, theirs = pair()
     ours.requires_grad_()
     theirs.requires_grad_()
@@ -133,7 +133,7 @@ def test_getitem(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", ADVANCED, ids=label)
-def test_the_gradient_is_differentiable_in_turn(index: Any) -> None:
+def test_second_derivatives_of_indexing(index: Any) -> None:
     ours, theirs = pair()
     seconds = []
     for tensor, library, make in ((ours, rg, to_ours), (theirs, torch, to_torch)):
@@ -145,7 +145,7 @@ def test_the_gradient_is_differentiable_in_turn(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", BASIC, ids=label)
-def test_basic_indexing_gives_views(index: Any) -> None:
+def test_basic_indexing_returns_views(index: Any) -> None:
     ours, _ = pair()
     part = ours[translated(index, to_ours)]
     assert part._is_view()
@@ -163,14 +163,14 @@ def test_advanced_indexing_copies(index: Any) -> None:
     assert not np.shares_memory(ours[translated(index, to_ours)].numpy(), ours.numpy())
 
 
-def test_node_names() -> None:
+def test_node_names_of_indexing() -> None:
     x = rg.ones(3, 4, requires_grad=True)
     assert x[0].grad_fn.name() == "SelectBackward0"
     assert x[0:2].grad_fn.name() == "SliceBackward0"
     assert x[[0, 1]].grad_fn.name() == "IndexBackward0"
 
 
-def test_numpy_arrays_and_scalars_are_indices() -> None:
+def test_numpy_arrays_and_scalars_as_indices() -> None:
     x = rg.arange(12).reshape(3, 4)
     assert x[np.array([2, 0])].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
     assert x[np.int32(1), np.uint8(2)].item() == 6
@@ -207,7 +207,7 @@ def test_numpy_arrays_and_scalars_are_indices() -> None:
     ],
     ids=label,
 )
-def test_wrong_indices(index: Any) -> None:
+def test_wrong_indices_are_refused_as_in_torch(index: Any) -> None:
     ours, theirs = pair()
     with pytest.raises(Exception) as expected:
         theirs[translated(index, to_torch)]
@@ -220,7 +220,7 @@ def test_wrong_indices(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [0, (0, 0), [0], slice(1), np.array([0])], ids=label)
-def test_a_scalar_has_nothing_to_index(index: Any) -> None:
+def test_wrong_indices_of_scalars_are_refused(index: Any) -> None:
     with pytest.raises(IndexError):
         torch.tensor(1.0)[translated(index, to_torch)]
     with pytest.raises(IndexError):
@@ -228,7 +228,7 @@ def test_a_scalar_has_nothing_to_index(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [..., None, (), True, False, np.array(True), (..., None)], ids=label)
-def test_what_indexes_a_scalar(index: Any) -> None:
+def test_indices_of_scalars(index: Any) -> None:
     ours, theirs = rg.tensor(2.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)
     got, expected = ours[translated(index, to_ours)], theirs[translated(index, to_torch)]
     assert_same(got, expected)
@@ -237,7 +237,7 @@ def test_what_indexes_a_scalar(index: Any) -> None:
     assert_same(ours.grad, theirs.grad)
 
 
-def test_an_element_of_a_vector_is_a_view() -> None:
+def test_element_of_a_vector_is_a_view() -> None:
     x = rg.zeros(3)
     x[1].add_(2)
     x[rg.tensor(2)].fill_(3)
@@ -246,7 +246,7 @@ def test_an_element_of_a_vector_is_a_view() -> None:
 
 # --- assignment ---------------------------------------------------------------------------------------------------
 
-# An assignment to repeated places has no defined result.
+# Assignment to repeated places has no defined result.
 UNIQUE = [
     index
     for index in BASIC + ADVANCED
@@ -265,7 +265,7 @@ UNIQUE = [
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
 @pytest.mark.parametrize("index", UNIQUE, ids=label)
-def test_setitem(index: Any, recorded: bool) -> None:
+def test_assignment_agrees_with_torch(index: Any, recorded: bool) -> None:
     ours, theirs = pair()
     shape = theirs[translated(index, to_torch)].shape
     value = np.random.default_rng(2).normal(size=shape)
@@ -317,7 +317,7 @@ def test_setitem(index: Any, recorded: bool) -> None:
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 @pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
-def test_values_are_broadcast_and_converted(index: Any, value: Any, dtype: str, recorded: bool) -> None:
+def test_assigned_values_are_broadcast_and_converted(index: Any, value: Any, dtype: str, recorded: bool) -> None:
     ours, theirs = pair(dtype=dtype)
     if recorded and dtype.startswith("float"):
         ours, theirs = ours.requires_grad_() * 1, theirs.requires_grad_() * 1
@@ -383,7 +383,7 @@ def test_which_values_of_another_dtype_can_be_written(dtype: str, kind: str, rec
     ids=label,
 )
 @pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
-def test_values_that_do_not_fit(index: Any, value: Any, recorded: bool) -> None:
+def test_assigned_values_of_wrong_shape_are_refused(index: Any, value: Any, recorded: bool) -> None:
     ours, theirs = pair()
     if recorded:
         ours, theirs = ours.requires_grad_() * 1, theirs.requires_grad_() * 1
@@ -393,7 +393,7 @@ def test_values_that_do_not_fit(index: Any, value: Any, recorded: bool) -> None:
         ours[translated(index, to_ours)] = translated(value, to_ours)
 
 
-def test_arrays_and_numpy_scalars_are_values() -> None:
+def test_assigning_arrays_and_numpy_scalars() -> None:
     x = rg.zeros(3)
     x[:2] = np.array([1.0, 2.0])
     x[2] = np.float64(3)
@@ -401,7 +401,7 @@ def test_arrays_and_numpy_scalars_are_values() -> None:
     assert x.tolist() == [5, 2, 3]
 
 
-def test_complex_values_lose_their_imaginary_part_with_a_warning() -> None:
+def test_assigning_complex_values_to_real_tensors_warns() -> None:
     x = rg.zeros(2)
     with pytest.warns(UserWarning, match="imaginary"):
         x[0] = rg.tensor(1 + 2j)
@@ -409,7 +409,7 @@ def test_complex_values_lose_their_imaginary_part_with_a_warning() -> None:
 
 
 @parity
-def test_items_cannot_be_deleted(lib: Any) -> Any:
+def test_deleting_items_is_refused(lib: Any) -> Any:
     x = lib.ones(3)
 
     def delete() -> None:
@@ -418,7 +418,7 @@ def test_items_cannot_be_deleted(lib: Any) -> Any:
     return [attempt(delete), x]
 
 
-def test_a_leaf_that_requires_grad_cannot_be_written() -> None:
+def test_assigning_to_a_leaf_that_requires_grad_is_refused() -> None:
     x = rg.ones(3, requires_grad=True)
     for index in (0, slice(2), [0], ...):
         with pytest.raises(RuntimeError, match="leaf Variable"):
@@ -430,7 +430,7 @@ def test_a_leaf_that_requires_grad_cannot_be_written() -> None:
     assert x.is_leaf
 
 
-def test_an_expanded_tensor_cannot_be_written() -> None:
+def test_assigning_to_an_expanded_tensor_is_refused() -> None:
     x = rg.zeros(1, 3).expand(2, 3)
     with pytest.raises(RuntimeError, match="single memory location"):
         x[:, 0] = 1.0
@@ -458,7 +458,7 @@ def test_history_after_assignments() -> None:
         assert_same(got, expected)
 
 
-def test_overlapping_assignment() -> None:
+def test_assignment_between_overlapping_parts() -> None:
     x = rg.arange(5)
     x[1:] = x[:-1]
     assert x.tolist() == [0, 0, 1, 2, 3]
@@ -479,8 +479,8 @@ PLACING = {
 
 @pytest.mark.parametrize("name", PLACING)
 @pytest.mark.parametrize("source", [lambda y: y[:3], lambda y: y[1:], lambda y: y[1:].T], ids=["same", "next", "T"])
-def test_what_is_placed_may_lie_where_it_is_placed(name: str, source: Any) -> None:
-    """torch refuses most of these; nothing that was written is read as if it had been there before."""
+def test_scattered_values_may_overlap_the_target(name: str, source: Any) -> None:
+    """torch refuses most of these; here the values are read before any is overwritten."""
     results = []
     for separate in (False, True):
         x = rg.arange(12.0, dtype=rg.float64).reshape(4, 3).requires_grad_("reduce" not in name)  # saved
@@ -493,7 +493,7 @@ def test_what_is_placed_may_lie_where_it_is_placed(name: str, source: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["put", "index_copy", "scatter", "scatter_reduce"])
-def test_an_index_may_lie_where_something_is_placed(name: str) -> None:
+def test_index_may_overlap_the_target(name: str) -> None:
     source = rg.arange(4)
     results = []
     for separate in (False, True):
@@ -509,7 +509,7 @@ def test_an_index_may_lie_where_something_is_placed(name: str) -> None:
     assert results[0] == results[1]
 
 
-def test_a_saved_index_is_version_checked() -> None:
+def test_writing_to_a_saved_index_is_noticed() -> None:
     x = rg.ones(3, requires_grad=True)
     index = rg.tensor([0, 1])
     y = x[index]
@@ -518,7 +518,7 @@ def test_a_saved_index_is_version_checked() -> None:
         y.sum().backward()
 
 
-def test_augmented_assignment_through_an_index() -> None:
+def test_augmented_assignment_to_indexed_elements() -> None:
     x = rg.ones(3, requires_grad=True)
     y = x * 2
     y[0] *= 5
@@ -528,7 +528,7 @@ def test_augmented_assignment_through_an_index() -> None:
     assert x.grad.tolist() == [10, 2, 2]
 
 
-def test_legacy_sequences_warn() -> None:
+def test_legacy_sequences_of_indices_warn() -> None:
     x = rg.arange(12).reshape(3, 4)
     with pytest.warns(UserWarning, match="non-tuple sequence"):
         assert x[[[0, 1], [1, 2]]].tolist() == [1, 6]
@@ -537,7 +537,7 @@ def test_legacy_sequences_warn() -> None:
 
 
 @pytest.mark.parametrize("layout", ["transposed", "strided", "reversed"])
-def test_layouts(layout: str) -> None:
+def test_layouts_of_indexed_results(layout: str) -> None:
     values = np.random.default_rng(0).normal(size=(6, 8))
     array = {"transposed": values.T, "strided": values[::2, 1::3], "reversed": values[::-1, ::-1]}[layout]
     for index in (1, (slice(1, 3), 1), [0, 2], ([0, 1], [1, 0]), (slice(None), [1, 0, 1])):
@@ -554,18 +554,18 @@ def test_layouts(layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128", "int64", "bool"])
-def test_dtypes(dtype: str) -> None:
+def test_indexing_of_every_dtype(dtype: str) -> None:
     ours, theirs = pair((3, 4), "float64")
     ours, theirs = ours.to(getattr(rg, dtype)), theirs.to(getattr(torch, dtype))
     for index in (0, slice(1), [0, 2, 2], ([0, 1], [1, 1]), np.array([True, False, True])):
         assert_same(ours[translated(index, to_ours)], theirs[translated(index, to_torch)])
 
 
-# --- what random programs found -----------------------------------------------------------------------------------
+# --- found by random programs -------------------------------------------------------------------------------------
 
 
 @parity
-def test_arrays_of_small_integers_are_numbers(lib: Any) -> Any:
+def test_arrays_of_small_integers_as_indices(lib: Any) -> Any:
     x = lib.arange(12.0).reshape(3, 4)
     small = ("int8", "int16", "uint16", "uint32", "uint64")
     report = [x[np.array([0, 2], dtype)] for dtype in small] + [x[1:, np.array(3, dtype)] for dtype in small]
@@ -591,7 +591,7 @@ VALUES_WITH_LEADING_ONES = [
 @pytest.mark.filterwarnings("ignore:Using a non-tuple:UserWarning")
 @pytest.mark.parametrize("shape_and_index", VALUES_WITH_LEADING_ONES)
 @pytest.mark.parametrize("recorded", [True, False])
-def test_values_with_leading_ones(shape_and_index: Any, recorded: bool) -> None:
+def test_assigning_values_with_leading_dimensions_of_one(shape_and_index: Any, recorded: bool) -> None:
     shape, index = shape_and_index
 
     @parity
@@ -612,8 +612,8 @@ def test_values_with_leading_ones(shape_and_index: Any, recorded: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0), (0, 0, 0), (0, 9)], ids=str)
 @pytest.mark.parametrize("of", [(3, 4), ()], ids=str)
-def test_an_index_without_entries(of: Any, shape: Any) -> None:
-    """It picks nothing and places nothing, whatever its shape."""
+def test_empty_indices(of: Any, shape: Any) -> None:
+    """They gather and scatter nothing, whatever their shape."""
 
     @parity
     def compare(lib: Any) -> Any:
@@ -626,7 +626,7 @@ def test_an_index_without_entries(of: Any, shape: Any) -> None:
         return [made, gradients, reduced, placed]
 
     compare()
-    # torch's gradients of what is placed have the shape of the index, and it refuses most of them
+    # torch's gradients of the source have the shape of the index, and it refuses most of them
     index = rg.zeros(shape, dtype=rg.int64)
     for reduce in ("sum", "mean", "prod", "amax"):
         x, src = (rg.ones(of, dtype=rg.float64, requires_grad=True) for _ in range(2))
@@ -636,8 +636,8 @@ def test_an_index_without_entries(of: Any, shape: Any) -> None:
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_was_replaced_has_no_gradient(reduce: str, value: float) -> None:
-    """Not even where what came in its place is not finite."""
+def test_overwritten_elements_get_no_gradient(reduce: str, value: float) -> None:
+    """Even if the new value is not finite."""
 
     def gradient(library: Any) -> Any:
         x = library.tensor([2.0, 5.0, -1.0], requires_grad=True)
@@ -649,7 +649,7 @@ def test_what_was_replaced_has_no_gradient(reduce: str, value: float) -> None:
 
 
 @parity
-def test_an_infinite_gradient_elsewhere_leaves_that_of_what_fills_alone(lib: Any) -> Any:
+def test_infinite_gradient_elsewhere_does_not_reach_the_fill_value(lib: Any) -> Any:
     value, x = lib.tensor(2.0, requires_grad=True), lib.zeros(3)
     weights = lib.tensor([1.0, float("inf"), 3.0])
     (x.index_fill(0, lib.tensor([0, 2]), value) * weights).sum().backward()
@@ -658,7 +658,9 @@ def test_an_infinite_gradient_elsewhere_leaves_that_of_what_fills_alone(lib: Any
 
 @pytest.mark.parametrize(("index", "source"), [((2,), ()), ((0,), ()), ((), (2,))], ids=str)
 @pytest.mark.parametrize("name", ["index_add", "index_copy", "index_reduce"])
-def test_a_number_takes_as_many_elements_as_indices(name: str, index: tuple[int, ...], source: tuple[int, ...]) -> None:
+def test_scattering_several_elements_into_a_scalar_is_refused(
+    name: str, index: tuple[int, ...], source: tuple[int, ...]
+) -> None:
     more = ["mean"] if name == "index_reduce" else []
     for library in (torch, rg):
         x = library.ones(())
@@ -666,7 +668,7 @@ def test_a_number_takes_as_many_elements_as_indices(name: str, index: tuple[int,
             getattr(x, name)(0, library.zeros(index, dtype=library.int64), library.ones(source), *more)
 
 
-def test_gradients_of_as_strided_scatter() -> None:
+def test_as_strided_scatter_gradients() -> None:
     input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
     src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)
 
@@ -680,7 +682,7 @@ def test_gradients_of_as_strided_scatter() -> None:
 
 
 @pytest.mark.parametrize("indices", [(), (None,), (None, None)], ids=str)
-def test_index_put_without_an_index_is_about_all_elements(indices: Any) -> None:
+def test_index_put_without_indices_writes_all_elements(indices: Any) -> None:
     x, values = rg.arange(6.0).reshape(2, 3).requires_grad_(), rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     added = x.index_put(indices, values, accumulate=True)
     assert added.tolist() == (x + values).tolist()
@@ -691,7 +693,7 @@ def test_index_put_without_an_index_is_about_all_elements(indices: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 2.0), 2.5, "ab", [[2], [3]], None], ids=str)
-def test_the_shape_of_unravel_index_consists_of_integers(shape: Any) -> None:
+def test_unravel_index_takes_only_integer_shapes(shape: Any) -> None:
     for lib in (torch, rg):
         with pytest.raises(TypeError, match="shape"):
             lib.unravel_index(lib.tensor([1]), shape)
@@ -703,7 +705,7 @@ def test_the_shape_of_unravel_index_consists_of_integers(shape: Any) -> None:
     "shapes", [((), (1,), ()), ((), (), (2,)), ((1,), (1,), ()), ((3,), (1,), ()), ((3,), (2,), ())], ids=str
 )
 @pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_reduce"])
-def test_a_number_counts_as_a_vector_of_one(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_scalar_tensor_counts_as_a_vector_of_one_element(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     more = ["prod"] if name == "scatter_reduce" else []
 
     def placed(library: Any) -> Any:

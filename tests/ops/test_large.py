@@ -1,4 +1,4 @@
-"""Inputs so large that operations take other ways than with a few elements: results and gradients beside torch's."""
+"""Inputs so large that operations take other paths: results and gradients, compared with torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filled(shape: tuple[int, ...], filling: str, dtype: str = "float32") -> Any:
 
 
 def both(function: Function, x: Any, tolerance: float) -> None:
-    """The function's results, and the gradient of a weighted sum of the first, are the same in both libraries."""
+    """Check that results, and the gradient of a weighted sum of the first result, agree in both libraries."""
     found = []
     for m in (torch, rg):
         leaf = m.tensor(x, requires_grad=x.dtype.kind == "f")
@@ -49,18 +49,18 @@ def both(function: Function, x: Any, tolerance: float) -> None:
 @pytest.mark.parametrize("filling", FILLINGS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["cumsum", "cummax", "cummin", "softmax", "log_softmax"])
-def test_along_the_last_dimension(name: str, shape: tuple[int, ...], filling: str) -> None:
+def test_large_reductions_along_the_last_dimension(name: str, shape: tuple[int, ...], filling: str) -> None:
     both(lambda m, x: getattr(m, name)(x, -1), filled(shape, filling), 1e-4 if name == "cumsum" else 1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_cumprod(shape: tuple[int, ...]) -> None:
+def test_large_cumprod(shape: tuple[int, ...]) -> None:
     x = 1 + 0.01 * filled(shape, "numbers", "float64")
     both(lambda m, x: m.cumprod(x, -1), x, 1e-9)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_cumsum_of_integers(shape: tuple[int, ...]) -> None:
+def test_large_cumsum_of_integers(shape: tuple[int, ...]) -> None:
     both(lambda m, x: m.cumsum(x, -1), filled(shape, "few values").astype(np.int32), 0)
 
 
@@ -87,14 +87,14 @@ ACTIVATIONS: dict[str, Function] = {
 
 @pytest.mark.parametrize("filling", ["numbers", "few values"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_elementwise(name: str, filling: str) -> None:
+def test_large_elementwise_operations(name: str, filling: str) -> None:
     both(ACTIVATIONS[name], filled((50000,), filling), 2e-6)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name not in ("smooth_l1", "huber")])
-def test_elements_that_are_not_finite_do_as_in_small_tensors(name: str) -> None:
-    """There they do as in torch, which has another answer for elements that its vector instructions leave over."""
+def test_nonfinite_elements_of_large_tensors_behave_as_in_small_ones(name: str) -> None:
+    """Small tensors agree with torch, whose vector instructions treat leftover elements differently."""
     few = np.array([np.nan, np.inf, -np.inf], np.float32)
     found = []
     for x in (few, np.concatenate((few, np.zeros(50000, np.float32)))):
@@ -106,19 +106,19 @@ def test_elements_that_are_not_finite_do_as_in_small_tensors(name: str) -> None:
         np.testing.assert_array_equal(large, small)
 
 
-def test_gelu_is_as_accurate_as_single_precision() -> None:
+def test_large_gelu_is_accurate_to_single_precision() -> None:
     x = np.linspace(-8, 8, 100001).astype(np.float32)
     exact = torch.nn.functional.gelu(torch.tensor(x, dtype=torch.float64)).numpy()
     error = np.abs(rg.nn.functional.gelu(rg.tensor(x)).numpy() - exact)
-    assert error.max() < 8e-7  # where torch has 1.1e-6
+    assert error.max() < 8e-7  # torch's error is 1.1e-6
     assert error[np.abs(x) < 1].max() < 1.2e-7
 
 
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("filling", FILLINGS)
 @pytest.mark.parametrize(("shape", "dim"), [((300, 200), 1), ((200, 300), 0), ((3, 500, 30), 1), ((50000,), 0)])
-def test_topk(shape: tuple[int, ...], dim: int, filling: str, largest: bool) -> None:
-    """The values are torch's; their indices are some of those at which they are, and no one twice."""
+def test_large_topk(shape: tuple[int, ...], dim: int, filling: str, largest: bool) -> None:
+    """Values agree with torch; the indices point to these values without repetition."""
     x = filled(shape, filling)
     expected = torch.topk(torch.tensor(x), 6, dim, largest).values.numpy()
     leaf = rg.tensor(x, requires_grad=True)
@@ -132,7 +132,7 @@ def test_topk(shape: tuple[int, ...], dim: int, filling: str, largest: bool) -> 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("size", [100, 8191, 8192, (1 << 19) + 3])
-def test_where_takes_the_very_bits(dtype: type, size: int) -> None:
+def test_large_where_copies_bit_patterns(dtype: type, size: int) -> None:
     rng = np.random.default_rng(0)
     condition, a, b = rng.random(size) < 0.5, rng.normal(size=size).astype(dtype), rng.normal(size=size).astype(dtype)
     if dtype is not np.int32:
@@ -145,7 +145,7 @@ def test_where_takes_the_very_bits(dtype: type, size: int) -> None:
         np.testing.assert_array_equal(grad.numpy(), np.where(condition, np.inf, 0))
 
 
-def test_where_of_what_lies_in_another_order() -> None:
+def test_large_where_of_transposed_operands() -> None:
     rng = np.random.default_rng(0)
     condition, a, b = rng.random((90, 100)) < 0.5, rng.random((100, 90), np.float32), rng.random((180, 100), np.float32)
     got = rg.where(rg.tensor(condition), rg.tensor(a).T, rg.tensor(b)[::2])
@@ -154,5 +154,5 @@ def test_where_of_what_lies_in_another_order() -> None:
 
 @pytest.mark.parametrize("name", ["norm", "std"])
 @pytest.mark.parametrize("length", [8192, 8193, 20000])
-def test_squares_of_long_rows(name: str, length: int) -> None:
+def test_large_sums_of_squares_of_rows(name: str, length: int) -> None:
     both(lambda m, x: getattr(m, name)(x, dim=1), filled((3, length), "numbers", "float64"), 1e-12)

@@ -1,4 +1,4 @@
-"""Running sums and extremes of arrays that are worked on piece by piece."""
+"""Cumulative sums and extremes of arrays that are processed piece by piece."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPES = [(7, 301), (40, 64), (3, 999), (5000,), (2, 1025), (2, 3, 500), (65, 33
 
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small arrays are worked on as large ones are."""
+    """Make small arrays be processed like large ones."""
     for name, value in {"_MANY": 0, "_SEVERAL": 0, "_LONG": 16, "_CACHED": 1024}.items():
         monkeypatch.setattr(cumulative, name, value)
 
@@ -23,7 +23,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_pieces")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("reverse", [False, True])
-def test_pieces_of_any_size_make_up_the_whole(shape: tuple[int, ...], reverse: bool) -> None:
+def test_cumulative_operations_in_pieces_of_any_size(shape: tuple[int, ...], reverse: bool) -> None:
     data = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     x = rg.tensor(data, requires_grad=True)
     y = (x.flip(-1) if reverse else x).cumsum(-1)
@@ -38,7 +38,7 @@ def test_pieces_of_any_size_make_up_the_whole(shape: tuple[int, ...], reverse: b
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
-def test_pieces_are_as_in_torch(name: str, shape: tuple[int, ...], dtype: str) -> None:
+def test_cumulative_operations_in_pieces_agree_with_torch(name: str, shape: tuple[int, ...], dtype: str) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     data = rng.integers(-3, 4, shape).astype(dtype)  # with ties
@@ -56,7 +56,7 @@ def test_pieces_are_as_in_torch(name: str, shape: tuple[int, ...], dtype: str) -
 
 @pytest.mark.usefixtures("in_pieces")
 @pytest.mark.parametrize("x", [np.arange(3000.0), np.zeros(3000), -np.arange(3000.0)])
-def test_extremes_that_change_everywhere_or_never(x: Any) -> None:
+def test_cumulative_extremes_that_change_everywhere_or_never(x: Any) -> None:
     last = np.arange(3000)
     assert rg.cummax(rg.tensor(x), 0).indices.tolist() == (last if x[-1] >= 0 else 0 * last).tolist()
     assert rg.cummin(rg.tensor(x), 0).indices.tolist() == (last if x[-1] <= 0 else 0 * last).tolist()
@@ -64,14 +64,14 @@ def test_extremes_that_change_everywhere_or_never(x: Any) -> None:
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"])
 @pytest.mark.parametrize("size", [3, 300, 20000])
-def test_a_dimension_that_is_not_there_is_told_whatever_the_size(name: str, size: int) -> None:
+def test_cumulative_operation_along_a_missing_dimension_is_refused(name: str, size: int) -> None:
     with pytest.raises(IndexError, match=rf"{name}\(\): Dimension out of range .*\[-1, 0\], but got 3"):
         getattr(rg, name)(rg.ones(size), 3)
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((9, 200), 0), ((5, 4, 130), 1), ((5, 4, 3, 50), -3), ((4, 3, 127), 1)])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-def test_whole_slices_and_single_elements(name: str, shape: tuple[int, ...], dim: int) -> None:
+def test_cumulative_operations_on_whole_slices_and_single_elements(name: str, shape: tuple[int, ...], dim: int) -> None:
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     expected = getattr(np, name)(x.astype(np.float64), dim).astype(np.float32)
     for each in (x, np.asfortranarray(x)):

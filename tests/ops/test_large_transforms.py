@@ -1,4 +1,4 @@
-"""Fourier transforms of many numbers in single precision, which SciPy computes."""
+"""Large single-precision Fourier transforms, which SciPy computes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("name", "options"), CALLS)
-def test_the_same_as_torch_in_every_layout(name: str, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_transforms_agree_with_torch_in_every_layout(
+    name: str, options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_fourier, "_MANY", 0)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 4, 7)).astype(np.float32)
@@ -44,7 +46,7 @@ def test_the_same_as_torch_in_every_layout(name: str, options: Any, monkeypatch:
         assert_same(gradient, expected_gradient, 100, what=f"gradient of {name} {options}")
 
 
-def test_what_overflows_is_told_as_of_few_numbers() -> None:
+def test_overflow_in_large_transforms_is_reported_as_in_small_ones() -> None:
     for n in (_fourier._MANY // 2, _fourier._MANY * 2):
         with rg.anomaly.watch():
             x = rg.full((n,), 3e38, requires_grad=True)
@@ -52,7 +54,7 @@ def test_what_overflows_is_told_as_of_few_numbers() -> None:
                 rg.fft.fft(x * 1.0).abs().sum().backward()
 
 
-def test_what_overflows_in_a_gradient_is_told_as_of_few_numbers() -> None:
+def test_overflow_in_gradients_of_large_transforms_is_reported_as_in_small_ones() -> None:
     for n in (_fourier._MANY // 2, _fourier._MANY * 2):
         with rg.anomaly.watch():
             x = rg.zeros(n, requires_grad=True)

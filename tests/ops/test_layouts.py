@@ -1,4 +1,4 @@
-"""How results and gradients lie in memory, which decides what views they allow: over the whole table, against torch."""
+"""The memory layout of results and gradients, which decides which views are possible, over the whole table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 
 def _ordered(array: np.ndarray, order: list[int]) -> np.ndarray:
-    """The array with its dimensions in memory in the given order."""
+    """Return the array with its dimensions in the given order in memory."""
     return array.transpose(order).copy().transpose(np.argsort(order))
 
 
@@ -58,7 +58,7 @@ def relaid(value: Any, form: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 
 def samples_in_forms(row: Row) -> Iterator[Sample]:
-    """The first samples of every shape, in all forms that make a difference to them."""
+    """Yield the first samples of every shape in all layouts that differ for them."""
     for sample in _plain_samples(row):
         for form in FORMS:
             changed = Sample(relaid(sample.args, form), {key: relaid(x, form) for key, x in sample.kwargs.items()})
@@ -82,7 +82,7 @@ def _strides_of(sample: Sample) -> list[Any]:
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
-    """A tensor with the values and the strides of an array."""
+    """Return a tensor with the values and the strides of an array."""
     steps = [abs(step) // array.itemsize for step in array.strides]
     extent = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True)) if array.size else 0
     tensor = torch.empty(extent, dtype=torch.from_numpy(np.empty(0, array.dtype)).dtype).as_strided(array.shape, steps)
@@ -92,7 +92,7 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
     return tensor
 
 
-# --- what is compared -------------------------------------------------------------------------------------------------
+# --- comparisons ------------------------------------------------------------------------------------------------------
 
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -104,7 +104,7 @@ def tensors(values: list[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, (rg.Tensor, torch.Tensor))]
 
 
-# Results that lie in index order here and in another order in torch, so that more views are possible, by name and why.
+# Results that are contiguous here but not in torch, so that more views are possible, with the reason.
 MORE_VIEWS = {
     "conv* *pool* max_unpool* pixel_* channel_shuffle interpolate local_response_norm group_norm": "no channels_last",
     "linalg.* inverse cholesky* qr svd lu lu_solve geqrf orgqr ormqr triangular_solve": "LAPACK's columns",
@@ -115,7 +115,7 @@ MORE_VIEWS = {
     "unravel_index": "torch's are the columns of one tensor",
     "rot90 pad cdist kron einsum": "torch takes apart in how many steps it is computed",
 }
-# Results that lie in index order in torch and not here, by name and why.
+# Results that are contiguous in torch but not here, with the reason.
 FEWER_VIEWS = {
     "pow": "of a number and a tensor",
     "einsum tensordot cdist matrix_power linalg.matrix_power": "what products leave, which are others in torch",
@@ -142,16 +142,16 @@ def test_layout_of_results(row: Row) -> None:
         try:
             expected = tensors(Bound(row, sample, to_torch, torch, False).run(row.oracle))
         except RuntimeError:
-            continue  # such as of a singular matrix, all of whose rows are the same
+            continue  # such as a singular matrix whose rows are all equal
         try:
             got = tensors(Bound(row, sample, to_ours, rg, False).run(row.function))
         except rg.linalg.LinAlgError:
-            continue  # as well: how far rounding leaves it singular depends on the processor
+            continue  # likewise: whether rounding leaves it singular depends on the processor
         for a, b in zip(got, expected, strict=True):
             check_layout(row.name, a, b, (row.name, sample))
 
 
-# Gradients of tensors that lie in index order which themselves do not, unlike in torch, by name and why.
+# Gradients that are not contiguous, of contiguous tensors, unlike in torch, with the reason.
 OTHER_GRADIENTS = {
     "mean": "stays expanded, as in torch that of a sum, which costs no memory",
     "add sub mul div pow": "the real part of a complex sum, which in torch is a sum of real parts",
@@ -193,8 +193,8 @@ CONTRACTIONS = [
 
 @pytest.mark.parametrize("equation", CONTRACTIONS)
 @pytest.mark.parametrize("arrange", [np.asarray, transposed])
-def test_contractions_lie_in_the_order_that_was_asked_for(equation: str, arrange: Callable[..., np.ndarray]) -> None:
-    """So that what torch lets one view is viewed here, too."""
+def test_contractions_have_the_layout_of_the_requested_order(equation: str, arrange: Callable[..., np.ndarray]) -> None:
+    """So whatever can be viewed in torch can be viewed here, too."""
     sizes = dict(zip("bijklqhd", itertools.count(2)))
     arrays = [np.zeros([sizes[index] for index in term]) for term in equation.split("->")[0].split(",")]
     got, expected = (lib.einsum(equation, *(lib.from_numpy(arrange(x)) for x in arrays)) for lib in (rg, torch))

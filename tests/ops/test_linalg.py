@@ -1,4 +1,4 @@
-"""Linear algebra beyond one call at a time: NumPy's forms, Hermitian matrices, edges, and what gradients look like."""
+"""Linear algebra beyond single calls: NumPy's forms, Hermitian matrices, edge cases, layouts of gradients."""
 # ruff: noqa: N806 (matrices have capital letters)
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ if hasattr(np, "matvec"):
 
 
 @pytest.mark.parametrize("call", NUMPY_CALLS, ids=[f"{k}-{call()[0].__name__}" for k, call in enumerate(NUMPY_CALLS)])
-def test_numpy_functions_with_numpy_arguments(call: Callable[..., Any]) -> None:
+def test_numpy_linear_algebra_on_tensors(call: Callable[..., Any]) -> None:
     function, *args = call()
     expected = flatten(function(*args))
 
@@ -128,7 +128,7 @@ def test_numpy_functions_with_numpy_arguments(call: Callable[..., Any]) -> None:
         assert any(a.requires_grad for a in got)
 
 
-def test_numpy_arguments_that_cannot_be_honoured() -> None:
+def test_numpy_linear_algebra_refuses_unsupported_arguments() -> None:
     x = rg.from_numpy(SQUARE)
     with pytest.raises(TypeError, match="ndarray"):
         np.dot(x.clone().requires_grad_(), x, np.empty((4, 4)))
@@ -198,7 +198,7 @@ def test_gradients_through_hermitian_matrices(function: Callable[[Any, Any], Any
     ],
     ids=["zero-1", "zero-2", "rank-2-of-3", "rank-2-full", "rank-2-of-4"],
 )
-def test_the_gradient_of_det_is_exact_for_singular_matrices(matrix: np.ndarray) -> None:
+def test_gradient_of_det_is_exact_for_singular_matrices(matrix: np.ndarray) -> None:
     x = rg.from_numpy(matrix.copy()).requires_grad_()
     (grad,) = rg.autograd.grad(rg.linalg.det(x), x)
     n = len(matrix)
@@ -214,7 +214,7 @@ def test_the_gradient_of_det_is_exact_for_singular_matrices(matrix: np.ndarray) 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("rank", range(4))
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_the_second_derivative_of_det_is_that_of_nearby_matrices(dtype: str, rank: int, batch: tuple[int, ...]) -> None:
+def test_second_derivative_of_det_equals_that_of_nearby_matrices(dtype: str, rank: int, batch: tuple[int, ...]) -> None:
     rng = np.random.default_rng(rank)
 
     def draw(*shape: int) -> np.ndarray:
@@ -230,26 +230,26 @@ def test_the_second_derivative_of_det_is_that_of_nearby_matrices(dtype: str, ran
         (by_matrix,) = rg.autograd.grad((grad * rg.from_numpy(weights)).real.sum(), x)
         return by_matrix.numpy()
 
-    step = 1e-4  # the determinant is a polynomial, so that the mean of both sides is close
+    step = 1e-4  # the determinant is a polynomial, so the mean of both sides is close
     nearby = (second(singular + step * direction) + second(singular - step * direction)) / 2
     np.testing.assert_allclose(second(singular), nearby, atol=1e-2 * max(1, np.abs(nearby).max()) * step**0.5)
 
 
-def test_the_second_derivative_of_the_determinant_of_zeros() -> None:
+def test_second_derivative_of_det_of_zeros() -> None:
     """d = a11 a22 - a12 a21."""
     x = rg.zeros(2, 2, dtype=rg.float64, requires_grad=True)
     hessian = rg.func.hessian(rg.linalg.det)(x)
     assert hessian.tolist() == [[[[0, 0], [0, 1]], [[0, 0], [-1, 0]]], [[[0, -1], [0, 0]], [[1, 0], [0, 0]]]]
 
 
-def test_the_second_derivative_of_det_has_a_tangent_for_complex_singular_matrices() -> None:
+def test_second_derivative_of_det_has_a_tangent_for_complex_singular_matrices() -> None:
     x = rg.tensor([[1 + 1j, 2, 1], [2 + 2j, 4, 0], [0, 1j, 3]], dtype=rg.complex128)
     x[1, 2] = 2  # twice the first row
     assert rg.autograd.gradgradcheck(rg.linalg.det, (x.requires_grad_(),), check_fwd_over_rev=True)
 
 
 @pytest.mark.parametrize("diagonal", [(1.0, 2.0, 3.0), (1.0, 2.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)], ids=str)
-def test_the_third_derivative_of_det_is_right_or_refused(diagonal: tuple[float, ...]) -> None:
+def test_third_derivative_of_det_is_right_or_refused(diagonal: tuple[float, ...]) -> None:
     """d contains a11 a22 a33, -a11 a23 a32 and a12 a23 a31."""
     x = rg.tensor(np.diag(diagonal), requires_grad=True)
     (first,) = rg.autograd.grad(rg.linalg.det(x), x, create_graph=True)
@@ -262,7 +262,7 @@ def test_the_third_derivative_of_det_is_right_or_refused(diagonal: tuple[float, 
             rg.autograd.grad(second[1, 1] + second[1, 2], x)
 
 
-def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
+def test_singular_matrix_does_not_affect_others_of_its_batch() -> None:
     matrices = np.stack([np.diag([2.0, 4.0]), np.ones((2, 2))])
     x = rg.from_numpy(matrices).requires_grad_()
     inverse, info = rg.linalg.inv_ex(x)
@@ -279,7 +279,7 @@ def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
     np.testing.assert_array_equal(factor.numpy()[0], np.eye(2))
 
 
-# two by two with a NaN, the rest small numbers: LAPACK finds a zero among the pivots of some, and calls them singular
+# for some of these matrices LAPACK finds a zero among the pivots and reports them as singular
 WITH_NAN = [
     np.array(entries).reshape(2, 2)
     for entries in itertools.product([np.nan, 0.0, 1.0], repeat=4)
@@ -288,7 +288,7 @@ WITH_NAN = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-def test_the_determinant_of_a_matrix_with_nan_is_nan(dtype: str) -> None:
+def test_det_of_a_matrix_with_nan_is_nan(dtype: str) -> None:
     matrices = np.stack([*WITH_NAN, np.ones((2, 2)), np.diag([2.0, 3.0])]).astype(dtype)
     for x in (matrices, *matrices):
         for library in (rg, torch):
@@ -304,9 +304,9 @@ def test_the_determinant_of_a_matrix_with_nan_is_nan(dtype: str) -> None:
 
 @pytest.mark.parametrize(
     ("library", "matrices"),
-    [(rg, WITH_NAN), (torch, [matrix for matrix in WITH_NAN if matrix[0, 0]])],  # torch may find a zero, too
+    [(rg, WITH_NAN), (torch, [matrix for matrix in WITH_NAN if matrix[0, 0]])],  # torch may report a zero, too
 )
-def test_a_matrix_with_nan_is_not_called_singular(library: Any, matrices: list[np.ndarray]) -> None:
+def test_matrix_with_nan_is_not_reported_as_singular(library: Any, matrices: list[np.ndarray]) -> None:
     for matrix in matrices:
         A = library.from_numpy(np.stack([matrix, np.diag([2.0, 4.0])])).requires_grad_()
         inverse, info = library.linalg.inv_ex(A)
@@ -321,7 +321,7 @@ def test_a_matrix_with_nan_is_not_called_singular(library: Any, matrices: list[n
         assert results[2][1].tolist() == [[0.5], [0.25]]
 
 
-def test_a_batch_of_hidden_samples_is_factorised_sample_by_sample() -> None:
+def test_vmap_factorises_sample_by_sample() -> None:
     matrices = np.stack([np.eye(2), np.diag([1.0, -1.0]), 4 * np.eye(2), [[np.nan, 0.0], [0.0, 1.0]]])
     infos = []
     for library in (rg, torch):
@@ -334,13 +334,13 @@ def test_a_batch_of_hidden_samples_is_factorised_sample_by_sample() -> None:
 
 
 @pytest.mark.parametrize("p", [None, 1, "fro", "nuc", -2])
-def test_the_condition_of_matrices_without_elements_is_real(p: Any) -> None:
+def test_cond_of_matrices_without_elements_is_real(p: Any) -> None:
     for shape in ((0, 0), (2, 0, 0)):
         got, expected = (lib.linalg.cond(lib.zeros(shape, dtype=lib.complex64), p) for lib in (rg, torch))
         assert_same(got, expected)
 
 
-def test_tensor_equations_without_elements() -> None:
+def test_tensorsolve_and_tensorinv_without_elements() -> None:
     for function in (
         lambda lib, A: lib.linalg.tensorinv(A, ind=1),
         lambda lib, A: lib.linalg.tensorinv(A, ind=3),
@@ -364,7 +364,7 @@ def test_tensor_equations_without_elements() -> None:
     ],
 )
 @pytest.mark.parametrize("other", [[1.0, 1.0, 1.0], [1.0, -1.0, 1.0]], ids=["positive", "negative"])
-def test_matrices_with_nan_have_no_cholesky_factor(matrix: Any, upper: bool, other: list[float]) -> None:
+def test_cholesky_of_matrices_with_nan_is_refused(matrix: Any, upper: bool, other: list[float]) -> None:
     batch = np.array([matrix, np.diag(other[: len(matrix)])])
     ours = rg.linalg.cholesky_ex(rg.from_numpy(batch), upper=upper)
     theirs = torch.linalg.cholesky_ex(torch.from_numpy(batch), upper=upper)
@@ -378,14 +378,14 @@ def test_matrices_with_nan_have_no_cholesky_factor(matrix: Any, upper: bool, oth
             m.linalg.cholesky(m.from_numpy(batch), upper=upper)
 
 
-def test_logdet_where_there_is_none() -> None:
+def test_logdet_of_matrices_without_one() -> None:
     for matrix in ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
         ours = rg.logdet(rg.from_numpy(np.array(matrix)))
         assert_same(ours, torch.logdet(torch.tensor(matrix, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("name", ["eigvalsh", "svdvals"])
-def test_values_have_a_derivative_where_they_are_repeated(name: str) -> None:
+def test_repeated_eigenvalues_and_singular_values_have_derivatives(name: str) -> None:
     grads = []
     for library in (rg, torch):
         x = library.from_numpy(np.diag([2.0, 2.0, 1.0])).requires_grad_()
@@ -398,7 +398,7 @@ def test_values_have_a_derivative_where_they_are_repeated(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_least_squares_where_the_rank_is_not_full(dtype: str) -> None:
+def test_least_squares_of_deficient_rank(dtype: str) -> None:
     A, B = (real(6, 2) @ real(2, 4)).astype(dtype), real(6, 3).astype(dtype)
     grads = []
     for library in (rg, torch):
@@ -414,7 +414,7 @@ def test_least_squares_where_the_rank_is_not_full(dtype: str) -> None:
         assert_same(plain, graph, 10)
 
 
-def test_triangular_systems_with_zeros_on_the_diagonal_raise_nothing() -> None:
+def test_singular_triangular_systems_do_not_raise() -> None:
     A = np.array([[1.0, 0.0], [1.0, 0.0]])
     ours = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(np.array([[1.0], [2.0]])), upper=False)
     assert_same(
@@ -422,13 +422,13 @@ def test_triangular_systems_with_zeros_on_the_diagonal_raise_nothing() -> None:
     )
 
 
-def test_the_other_triangle_is_not_read() -> None:
+def test_other_triangle_is_not_read() -> None:
     A = np.array([[2.0, np.nan], [1.0, 4.0]])
     X = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(np.array([[2.0], [5.0]])), upper=False)
     np.testing.assert_allclose(X.numpy(), [[1.0], [1.0]])
 
 
-def test_large_systems_agree_with_lapack() -> None:
+def test_large_triangular_systems_agree_with_lapack() -> None:
     A = np.tril(real(150, 150)) + 20 * np.eye(150)
     B = real(150, 7)
     X = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(B), upper=False)
@@ -439,21 +439,21 @@ def test_large_systems_agree_with_lapack() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 30.0, 300.0])
-def test_matrix_exp_over_many_norms(scale: float) -> None:
+def test_matrix_exp_for_many_norms(scale: float) -> None:
     x = scale * real(2, 5, 5)
-    x[1] /= 100  # each matrix is scaled by itself
+    x[1] /= 100  # each matrix is scaled separately
     x -= np.swapaxes(x, -1, -2)
     assert_same(rg.linalg.matrix_exp(rg.from_numpy(x)), torch.linalg.matrix_exp(torch.from_numpy(x)), 1e3)
 
 
-def test_matrix_exp_of_what_is_not_finite() -> None:
+def test_matrix_exp_of_nonfinite_matrices() -> None:
     x = np.stack([np.full((2, 2), np.nan), np.zeros((2, 2))])
     result = rg.linalg.matrix_exp(rg.from_numpy(x)).numpy()
     assert np.isnan(result[0]).all()
     np.testing.assert_array_equal(result[1], np.eye(2))
 
 
-def test_half_precision_is_summed_up_in_single() -> None:
+def test_half_precision_products_are_summed_in_single() -> None:
     x = np.full((1, 5000), 0.1, np.float16)
     ours = rg.matmul(rg.from_numpy(x), rg.from_numpy(x.T.copy()))
     np.testing.assert_allclose(ours.numpy(), x.astype(np.float32) @ x.T.astype(np.float32), rtol=1e-3)
@@ -462,11 +462,11 @@ def test_half_precision_is_summed_up_in_single() -> None:
     np.testing.assert_allclose(exponential.numpy(), np.eye(2) * np.e, rtol=1e-3)
 
 
-# --- the gradients of products ----------------------------------------------------------------------------------------
+# --- gradients of products --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (2, 6, 4), (2, 3, 6, 4)])
-def test_a_weight_gets_a_contiguous_gradient_of_its_own(shape: tuple[int, ...]) -> None:
+def test_weight_gets_its_own_contiguous_gradient(shape: tuple[int, ...]) -> None:
     x, w = rg.from_numpy(real(*shape)), rg.from_numpy(real(4, 5)).requires_grad_()
     (x @ w).sum().backward()
     assert w.grad is not None
@@ -487,11 +487,11 @@ def test_a_weight_gets_a_contiguous_gradient_of_its_own(shape: tuple[int, ...]) 
         (lambda x: rg.einsum("ij,jk", x, x), "EinsumBackward0"),
     ],
 )
-def test_node_names(expression: Callable[[Any], Any], name: str) -> None:
+def test_node_names_of_linear_algebra(expression: Callable[[Any], Any], name: str) -> None:
     assert expression(rg.from_numpy(SQUARE).requires_grad_()).grad_fn.name() == name
 
 
-def test_operators() -> None:
+def test_matmul_operator() -> None:
     x = rg.from_numpy(SQUARE).requires_grad_()
     for result in (x @ SQUARE, SQUARE @ x, x @ x.detach()):
         assert result.requires_grad
@@ -500,8 +500,8 @@ def test_operators() -> None:
         x @ "matrix"  # type: ignore[operator]
 
 
-def test_einsum_of_many_operands_takes_the_cheap_order() -> None:
-    """From left to right this would need an intermediate result of 10**15 elements."""
+def test_einsum_contracts_in_a_cheap_order() -> None:
+    """Contracting from left to right would need an intermediate result of 10**15 elements."""
     vectors = [rg.from_numpy(real(1000)) for _ in range(5)]
     result = rg.einsum("a,b,c,d,e,a,b,c,d,e->", *vectors, *vectors)
     expected = np.prod([float((v.numpy() ** 2).sum()) for v in vectors])
@@ -518,7 +518,7 @@ def test_einsum_promotes_only_where_nothing_is_summed() -> None:
     assert rg.einsum("ij,ij->ij", a > 0, a > 0).dtype is rg.bool
 
 
-def test_a_chain_is_multiplied_in_the_cheapest_order() -> None:
+def test_multi_dot_multiplies_in_the_cheapest_order() -> None:
     for shapes, first in (([(10, 100), (100, 5), (5, 50)], 0), ([(50, 5), (5, 100), (100, 10)], 1)):
         tensors = [rg.from_numpy(real(*shape)).requires_grad_() for shape in shapes]
         node = rg.linalg.multi_dot(tensors).grad_fn
@@ -527,7 +527,7 @@ def test_a_chain_is_multiplied_in_the_cheapest_order() -> None:
         assert inner[1 - first] == "AccumulateGrad"
 
 
-def test_results_have_names() -> None:
+def test_linalg_results_are_named_tuples() -> None:
     x = rg.from_numpy(SQUARE)
     assert rg.linalg.slogdet(x)._fields == ("sign", "logabsdet")
     assert rg.linalg.eigh(x)._fields == ("eigenvalues", "eigenvectors")
@@ -541,7 +541,7 @@ def test_results_have_names() -> None:
 
 @pytest.mark.parametrize("dtypes", [("int64", "float32"), ("float64", "float32"), ("bool", "bool"), ("uint8", "int8")])
 @pytest.mark.parametrize("shapes", [((), (3,)), ((3,), ()), ((), ())])
-def test_the_inner_product_with_a_number_promotes_as_their_product(dtypes: Any, shapes: Any) -> None:
+def test_inner_product_with_a_number_promotes_as_mul_does(dtypes: Any, shapes: Any) -> None:
     def program(lib: Any) -> Any:
         x, y = (lib.ones(shape, dtype=getattr(lib, dtype)) for shape, dtype in zip(shapes, dtypes, strict=True))
         return lib.inner(x, y)
@@ -551,7 +551,7 @@ def test_the_inner_product_with_a_number_promotes_as_their_product(dtypes: Any, 
 
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("transpose", [False, True])
-def test_many_reflections_are_torchs(complex_: bool, transpose: bool) -> None:
+def test_many_householder_reflections_agree_with_torch(complex_: bool, transpose: bool) -> None:
     random = np.random.default_rng(0)
     matrix, other = random.normal(size=(2, 2, 90, 70)) + (1j * random.normal(size=(2, 2, 90, 70)) if complex_ else 0)
     packed, tau = (part.numpy().copy() for part in torch.geqrf(torch.from_numpy(matrix)))

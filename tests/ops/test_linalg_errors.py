@@ -1,4 +1,4 @@
-"""What products and linear algebra refuse, in which exception class, and whether the message names the operation."""
+"""Errors of products and linear algebra: torch's exception classes, and messages that name the operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import retrograd as rg
 from retrograd.core.errors import LinAlgError
 
-# an operation, and a call of it that torch refuses, given the library and a maker of tensors of ones
+# an operation and a call that torch refuses, of the library and a maker of tensors of ones
 CASES: list[tuple[str, Callable[[Any, Any], Any]]] = [
     ("matmul", lambda lib, x: x(2, 3) @ x(4, 5)),
     ("matmul", lambda lib, x: lib.matmul(x(2, 3), x(4))),
@@ -227,7 +227,7 @@ def ones(library: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(("name", "call"), CASES, ids=[f"{k}-{name}" for k, (name, _) in enumerate(CASES)])
-def test_same_exception_class(name: str, call: Callable[[Any, Any], Any]) -> None:
+def test_wrong_linalg_calls_are_refused_as_in_torch(name: str, call: Callable[[Any, Any], Any]) -> None:
     with pytest.raises(Exception) as theirs:
         call(torch, ones(torch))
     with pytest.raises(Exception) as ours:
@@ -248,7 +248,7 @@ def test_same_exception_class(name: str, call: Callable[[Any, Any], Any]) -> Non
         (lambda x: rg.linalg.lu_factor(x), ["(Batch element 1)", "U[2,2] is zero"]),
     ],
 )
-def test_singular_matrices_are_named(call: Callable[[Any], Any], words: list[str]) -> None:
+def test_error_names_the_singular_matrix_of_a_batch(call: Callable[[Any], Any], words: list[str]) -> None:
     matrices = rg.from_numpy(np.stack([np.eye(3), np.diag([1.0, 0.0, 1.0]), np.zeros((3, 3))]))
     with pytest.raises(LinAlgError) as error:
         call(matrices)
@@ -260,14 +260,14 @@ def test_singular_matrices_are_named(call: Callable[[Any], Any], words: list[str
     assert all(word in str(error.value) for word in words[1:])
 
 
-def test_dtype_and_shape_are_in_the_message() -> None:
+def test_linalg_errors_name_dtype_and_shape() -> None:
     with pytest.raises(RuntimeError, match=r"float32 and float64"):
         rg.mm(ones(rg)(2, 2), ones(rg)(2, 2, dtype="float64"))
     with pytest.raises(RuntimeError, match=r"\[2, 3\] and \[4, 5\]"):
         rg.matmul(ones(rg)(2, 3), ones(rg)(4, 5))
 
 
-def test_gradients_that_do_not_exist_say_so() -> None:
+def test_linalg_gradients_that_do_not_exist_raise() -> None:
     x = rg.from_numpy(np.arange(12.0).reshape(4, 3)).requires_grad_()
     with pytest.raises(RuntimeError, match="mode='r'"):
         rg.linalg.qr(x, "r").R.sum().backward()

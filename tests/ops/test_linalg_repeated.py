@@ -1,6 +1,6 @@
-"""Derivatives of eigenvectors and singular vectors where values are repeated: those that exist, and NaN for the others.
+"""Derivatives of eigenvectors and singular vectors for repeated values: those that exist, and NaN for the others.
 
-torch gives NaN as soon as any two values are equal; here only vectors that are asked for and are not unique count.
+torch gives NaN as soon as any two values are equal; here only if a vector that is used is not unique.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ VECTORS = {
     "eig": lambda linalg, a: linalg.eig(a)[1].abs()[0].sum(),
     "U": lambda linalg, a: linalg.svd(a)[0][0].sum(),
     "Vh": lambda linalg, a: linalg.svd(a)[2][:, 0].sum(),
-    # the product does not depend on the choice of vectors, but its derivative cannot be had by way of them
+    # the product does not depend on the choice of vectors, but its derivative cannot be computed from theirs
     "product": lambda linalg, a: (lambda u, s, vh: ((u * s) @ vh).sum())(*linalg.svd(a)),
 }
 
 
 @pytest.mark.parametrize("vectors", VECTORS)
-def test_vectors_that_are_not_unique_have_no_derivative(vectors: str) -> None:
+def test_vectors_of_repeated_values_have_nan_gradients(vectors: str) -> None:
     matrix = np.eye(3) if vectors == "eig" else REPEATED
     ours, theirs = (gradient(library, matrix, VECTORS[vectors]) for library in (rg, torch))
     assert not np.isfinite(theirs).all()
@@ -48,7 +48,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_values_alone_have_one(values: str) -> None:
+def test_repeated_values_alone_have_gradients(values: str) -> None:
     ours, theirs = (gradient(library, REPEATED, VALUES[values]) for library in (rg, torch))
     np.testing.assert_allclose(ours, theirs)
 
@@ -67,7 +67,7 @@ def weights(like: Any) -> Any:
 
 @pytest.mark.parametrize("matrix", [REPEATED, RANK_ONE], ids=["repeated", "of rank one"])
 @pytest.mark.parametrize("vectors", UNIQUE)
-def test_the_vector_of_a_value_of_its_own_has_one(vectors: str, matrix: np.ndarray) -> None:
+def test_vector_of_a_simple_value_has_a_gradient(vectors: str, matrix: np.ndarray) -> None:
     ours = gradient(rg, matrix, UNIQUE[vectors])
 
     def value(a: np.ndarray) -> float:
@@ -78,7 +78,7 @@ def test_the_vector_of_a_value_of_its_own_has_one(vectors: str, matrix: np.ndarr
     for i, j in np.ndindex(3, 3):
         direction = np.zeros((3, 3))
         direction[i, j] = step
-        if vectors == "eigh":  # of symmetric matrices
+        if vectors == "eigh":  # for symmetric matrices
             direction = (direction + direction.T) / 2
         numerical[i, j] = (value(matrix + direction) - value(matrix - direction)) / (2 * step)
     symmetric = (ours + ours.T) / 2 if vectors == "eigh" else ours

@@ -1,4 +1,4 @@
-"""Nodes are called as torch calls them: it numbers the forms of a function, and a node tells which form was called."""
+"""Names of nodes: torch numbers the forms of a function, and the name says which form was called."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CASES = [
     if row.gradients and any(np.dtype(dtype).kind in "fc" for dtype in row.dtypes)
 ]
 
-# names go by the classes of arguments, not by whether they are given, or by their values
+# names depend on the classes of arguments, not on their values or whether they are given
 BY_VALUE = {"div": "rounding_mode", "round": "decimals", "sort": "stable"}
-# forms that Python programs do not reach: torch's own functions in C++ call them, with numbers and in place
+# forms that Python programs cannot reach: torch's C++ functions call them, with numbers and in place
 ONLY_INSIDE = ("DivBackward1", "MulBackward1", "TransposeBackward1")
 # the in-place form has a derivative of its own there
 OWN_INPLACE = ("conj_physical",)
@@ -37,7 +37,7 @@ def name(result: Any) -> str | None:
 
 
 def is_another_form(ours: str | None, theirs: str | None) -> bool:
-    """Whether both are nodes of one function, but of another form of it; what torch composes goes by other names."""
+    """Whether the nodes belong to different forms of one function; functions that torch composes have other names."""
     if ours is None or theirs is None or ours == theirs or theirs in ONLY_INSIDE:
         return False
     return re.sub(r"\d+$", "", ours) == re.sub(r"\d+$", "", theirs)
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_forms_are_numbered_as_in_torch(row: Row, dtype: str) -> None:
+def test_node_names_number_forms_as_in_torch(row: Row, dtype: str) -> None:
     wrong = []
     for sample in row.samples(Make(dtype)):
         if row.name == "special.round" or BY_VALUE.get(row.name) in sample.kwargs:
@@ -73,7 +73,7 @@ def test_forms_are_numbered_as_in_torch(row: Row, dtype: str) -> None:
 
 
 @parity
-def test_calls_as_users_write_them(m: Any) -> list[str | None]:
+def test_node_names_of_typical_calls(m: Any) -> list[str | None]:
     x = (m.arange(12.0).reshape(3, 4) + 1).requires_grad_()
     row, half, number = m.ones(1, 3, 1, requires_grad=True), x.to(m.float16), m.tensor(0.5)
     results = [
@@ -108,7 +108,7 @@ def test_calls_as_users_write_them(m: Any) -> list[str | None]:
 
 
 @parity
-def test_errors_say_the_form(m: Any) -> list[str]:
+def test_errors_name_the_numbered_node(m: Any) -> list[str]:
     x = m.tensor([0.0, 1.0], requires_grad=True)
     messages = []
     for function in (lambda: (x**x * m.nan).sum(dim=0), lambda: (x**2).sum(0), lambda: (x % x).mean(0)):
@@ -121,13 +121,13 @@ def test_errors_say_the_form(m: Any) -> list[str]:
     return messages
 
 
-def test_one_class_for_each_name() -> None:
+def test_each_node_name_has_one_class() -> None:
     x = rg.ones(2, 2, requires_grad=True)
     one, other, whole = x.sum(0).grad_fn, x.sum(1).grad_fn, x.sum().grad_fn
     assert type(one) is type(other) is not type(whole)
     assert type((x**x).grad_fn) is type((x.clone() ** x).grad_fn) is not type((x**2).grad_fn)
 
 
-def test_a_name_can_go_by_parameters_only() -> None:
+def test_node_name_function_must_use_parameters_of_the_operation() -> None:
     with pytest.raises(TypeError, match=r"nodes are named by .*axis"):
         Op(lambda input: input, {}, kind="general", name="f", node_name=lambda axis: f"FBackward{axis}")

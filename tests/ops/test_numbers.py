@@ -1,6 +1,6 @@
-"""Numbers among the arguments that are NumPy's, or tensors without dimensions: they count as Python's.
+"""NumPy scalars and 0-d tensors as number arguments count as Python numbers.
 
-Python's leave the dtype of a result alone.
+Python numbers do not change the dtype of a result.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("expression", PARAMETERS + OPERANDS)
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_dtype_stays(expression: str, number: str, dtype: str) -> None:
+def test_number_arguments_do_not_change_the_dtype(expression: str, number: str, dtype: str) -> None:
     def program(library: Any) -> Any:
         x = library.tensor([1.0, 2.0, 3.0], dtype=getattr(library, dtype), requires_grad=True)
         names = {"m": library, "F": library.nn.functional, "x": x, "n": NUMBERS[number](library)}
@@ -69,7 +69,7 @@ def test_the_dtype_stays(expression: str, number: str, dtype: str) -> None:
         lambda x: rg.logaddexp(x, np.float32(0.1)),
     ],
 )
-def test_a_gradient_has_all_digits_of_its_dtype(function: Callable[[rg.Tensor], rg.Tensor]) -> None:
+def test_gradient_with_a_number_argument_has_full_precision(function: Callable[[rg.Tensor], rg.Tensor]) -> None:
     x = rg.tensor([1.0, 2.0, 3.0], dtype=rg.float64, requires_grad=True)
     assert rg.autograd.gradcheck(function, (x,), atol=1e-8, rtol=1e-8)
 
@@ -93,8 +93,8 @@ CONSTANT = [
 
 
 @pytest.mark.parametrize("expression", CONSTANT)
-def test_no_gradient_is_lost_in_silence(expression: str) -> None:
-    """There is no derivative by these: a tensor that requires grad is refused there."""
+def test_number_argument_that_requires_grad_is_refused(expression: str) -> None:
+    """There is no derivative with respect to these arguments."""
     for library in (torch, rg):
         x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
         with pytest.raises(TypeError, match=r"must be (Number|float|int|a number)"):
@@ -110,7 +110,7 @@ def test_no_gradient_is_lost_in_silence(expression: str) -> None:
         "m.linalg.pinv(x.outer(x), atol=n, rtol=0.5)",
     ],
 )  # fmt: skip
-def test_tolerances_and_scales_have_no_derivative(expression: str) -> None:
+def test_tolerances_and_scales_that_require_grad_are_refused(expression: str) -> None:
     for library in (torch, rg):
         x, n = library.tensor([1.0, 2.0, 3.0]), library.tensor(0.5, requires_grad=True)
         names = {"m": library, "F": library.nn.functional, "x": x, "n": n}

@@ -1,4 +1,4 @@
-"""NumPy's reductions, sorts and differences called on Tensors: NumPy's results, and gradients where there are any."""
+"""NumPy's reductions, sorts and differences on Tensors: NumPy's results, and gradients where they exist."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def run(function: Any, args: Any, kwargs: Any, grad: bool) -> tuple[list[Any], l
 
 
 @pytest.mark.parametrize(("function", "args", "kwargs"), [*CASES, *WITHOUT_GRADIENT])
-def test_results_are_numpys(function: Any, args: Any, kwargs: Any) -> None:
+def test_numpy_reductions_of_tensors_agree_with_numpy(function: Any, args: Any, kwargs: Any) -> None:
     got, _ = run(function, args, kwargs, False)
     expected = function(*args, **kwargs)
     expected = list(expected) if isinstance(expected, (tuple, list)) else [expected]
@@ -189,8 +189,8 @@ def test_results_are_numpys(function: Any, args: Any, kwargs: Any) -> None:
 
 
 @pytest.mark.parametrize(("function", "args", "kwargs"), CASES)
-def test_gradients_are_right(function: Any, args: Any, kwargs: Any) -> None:
-    """The directional derivative along a random direction, against central differences of NumPy's own function."""
+def test_gradients_of_numpy_reductions(function: Any, args: Any, kwargs: Any) -> None:
+    """The derivative along a random direction, compared with central differences of NumPy's function."""
     results, leaves = run(function, args, kwargs, True)
     results = [result for result in results if result.requires_grad]
     if function is np.argsort:
@@ -225,7 +225,7 @@ def test_gradients_are_right(function: Any, args: Any, kwargs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "all", "ptp"])
-def test_out(name: str) -> None:
+def test_numpy_reductions_with_out(name: str) -> None:
     x = rg.from_numpy(M.copy())
     expected = getattr(np, name)(M, axis=1)
     out = rg.from_numpy(np.zeros_like(expected))
@@ -234,12 +234,12 @@ def test_out(name: str) -> None:
     array = np.zeros_like(expected)
     assert getattr(np, name)(x, axis=1, out=array) is array
     np.testing.assert_allclose(array, expected)
-    if name != "all":  # which has no gradient
+    if name != "all":  # has no gradient
         with pytest.raises(TypeError, match="out="):
             getattr(np, name)(x.requires_grad_(), axis=1, out=array)
 
 
-def test_integers_become_the_default_dtype() -> None:
+def test_numpy_means_of_integers_have_the_default_dtype() -> None:
     x = rg.from_numpy(np.arange(6).reshape(2, 3))
     for function in (np.mean, np.var, np.std, np.median, np.average):
         assert function(x).dtype is rg.float32
@@ -268,13 +268,13 @@ def test_integers_become_the_default_dtype() -> None:
         (lambda x: np.sum(x, axis=3), IndexError, "sum"),
     ],
 )
-def test_refusals(call: Any, error: type[Exception], message: str) -> None:
+def test_numpy_reductions_refuse_unsupported_arguments(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(rg.from_numpy(V.copy()))
 
 
-def test_nothing_is_lost_silently() -> None:
-    """Sets and histograms have no derivative; where no gradient is recorded they work."""
+def test_numpy_functions_without_a_derivative_refuse_tensors_that_require_grad() -> None:
+    """Sets and histograms have no derivative; they work if nothing is recorded."""
     x = rg.from_numpy(V.copy()).requires_grad_()
     with rg.no_grad():
         assert type(np.unique(x)) is rg.Tensor
@@ -282,7 +282,7 @@ def test_nothing_is_lost_silently() -> None:
     assert np.partition(x, 2).requires_grad
 
 
-def test_methods_of_ndarray() -> None:
+def test_ndarray_methods_of_tensors() -> None:
     x = rg.from_numpy(V.copy())
     assert x.argpartition(1).tolist()[:2] == V.argpartition(1).tolist()[:2]
     sorted_vector = rg.from_numpy(POINTS.copy())
@@ -319,8 +319,8 @@ BESIDE: dict[str, Any] = {
 @pytest.mark.parametrize(
     "pair", [(COUNTS, W), (V.astype("float32"), W), (V, W + 1j * V)], ids=["int", "single", "real"]
 )
-def test_arrays_beside_tensors_keep_their_dtype(name: str, pair: Any) -> None:
-    """Weights beside a tensor of counts are not rounded to integers."""
+def test_array_arguments_keep_their_dtype(name: str, pair: Any) -> None:
+    """Weights are not rounded to integers when the tensor has integers."""
     function = BESIDE[name]
     for x, y in (pair, pair[::-1]):
         if name == "ediff1d" and not np.can_cast(y.dtype, x.dtype, "same_kind"):
@@ -333,7 +333,7 @@ def test_arrays_beside_tensors_keep_their_dtype(name: str, pair: Any) -> None:
             assert mixed.dtype.kind == expected.dtype.kind
 
 
-def test_numbers_and_lists_take_the_dtype_of_the_tensor() -> None:
+def test_numbers_and_lists_get_the_dtype_of_the_tensor() -> None:
     x = rg.from_numpy(V.astype("float32"))
     for made in (
         np.diff(x, prepend=0.5),
@@ -346,8 +346,8 @@ def test_numbers_and_lists_take_the_dtype_of_the_tensor() -> None:
 
 
 @pytest.mark.parametrize("method", ["lower", "higher", "linear"])
-def test_percentiles_at_an_element_are_that_element(method: str) -> None:
-    """70 * 0.01 is more than 70 / 100, which would pick the element after the seventh of eleven."""
+def test_percentile_at_an_element_is_that_element(method: str) -> None:
+    """70 * 0.01 is more than 70 / 100 and would go past the right element of eleven."""
     for n in (11, 21, 101):
         samples = np.arange(float(n))
         expected = np.percentile(samples, range(101), method=method)
@@ -356,7 +356,7 @@ def test_percentiles_at_an_element_are_that_element(method: str) -> None:
 
 
 @pytest.mark.parametrize("samples", [[1.0, np.inf, np.inf], [np.inf, np.inf], [-np.inf, 0.0], [np.inf, np.nan]])
-def test_medians_of_infinities(samples: list[float]) -> None:
+def test_median_of_infinities(samples: list[float]) -> None:
     x = rg.tensor(samples, dtype=rg.float64)
     np.testing.assert_array_equal(np.median(x).numpy(), np.median(samples))
     np.testing.assert_array_equal(np.nanmedian(x).numpy(), np.nanmedian(samples))
@@ -365,12 +365,12 @@ def test_medians_of_infinities(samples: list[float]) -> None:
 @pytest.mark.parametrize(
     "function", [np.sum, np.prod, np.mean, np.var, np.max, np.median, np.nanmean, np.all, np.argmax, np.count_nonzero]
 )
-def test_an_axis_may_be_one_of_numpys_integers(function: Any) -> None:
+def test_axis_may_be_a_numpy_integer(function: Any) -> None:
     for axis in np.arange(3):
         np.testing.assert_allclose(function(rg.from_numpy(X), axis=axis).numpy(), function(X, axis=axis))
 
 
-def test_linear_algebra_takes_numpys_integers() -> None:
+def test_linear_algebra_takes_numpy_integers() -> None:
     x, one = rg.from_numpy(X), np.int64(1)
     for order in (None, 3, np.inf):
         np.testing.assert_allclose(np.linalg.norm(x, order, one).numpy(), np.linalg.norm(X, order, one))
@@ -378,7 +378,7 @@ def test_linear_algebra_takes_numpys_integers() -> None:
     np.testing.assert_allclose(np.linalg.matrix_power(x[:, :, :3], one + 1).numpy(), X[:, :, :3] @ X[:, :, :3])
 
 
-def test_quantiles_of_one_number() -> None:
+def test_quantile_of_one_number() -> None:
     for function in (np.quantile, np.nanquantile, np.percentile):
         np.testing.assert_allclose(function(rg.tensor(2.5), [0.2, 0.7]).numpy(), function(np.array(2.5), [0.2, 0.7]))
         with pytest.raises(RuntimeError, match="non-empty"):
@@ -396,7 +396,7 @@ def test_heaviside_promotes_as_numpy_does(left: Any, right: Any) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_quantiles_at_and_between_elements(method: str, dtype: Any) -> None:
-    """At quantiles that fall on an element exactly, and half way between two."""
+    """At quantiles exactly on an element and halfway between two."""
     rng = np.random.default_rng(0)
     for n in (1, 2, 7, 11):
         x = rng.normal(size=(3, n)).astype(dtype)
@@ -411,14 +411,14 @@ def test_quantiles_at_and_between_elements(method: str, dtype: Any) -> None:
             )
 
 
-def test_heaviside_of_nan_is_numpys_and_torchs() -> None:
+def test_heaviside_of_nan() -> None:
     x, values = [np.nan, 0.0, 1.0, np.nan], [5.0, np.nan, np.nan, np.nan]
     np.testing.assert_array_equal(np.heaviside(rg.tensor(x), rg.tensor(values)).numpy(), np.heaviside(x, values))
     expected = torch.heaviside(torch.tensor(x), torch.tensor(values)).numpy()
     np.testing.assert_array_equal(rg.heaviside(rg.tensor(x), rg.tensor(values)).numpy(), expected)
 
 
-def test_heaviside_of_a_number_is_refused_as_in_torch() -> None:
+def test_heaviside_with_a_number_is_refused_as_in_torch() -> None:
     with pytest.raises(TypeError, match="argument 'values' must be Tensor, not int"):
         rg.heaviside(rg.zeros(2), 2)
     with pytest.raises(RuntimeError, match=r"float32 and int64; convert one of them with \.to\(\)"):

@@ -1,4 +1,4 @@
-"""NumPy's functions that shape, join, pick and place: the same values on Tensors as on arrays, and gradients."""
+"""NumPy functions that reshape, join, index and assign: values on Tensors as on arrays, and gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = np.array(2.5)
 T = np.arange(24.0).reshape(2, 3, 4) + 0.5
 Z = np.array([0.0, 0.0, 1.5, 0.0, 2.5, 0.0])
 
-# Each is a function of Tensors or arrays; what it returns must agree, and the gradient with finite differences.
+# Functions of Tensors or arrays; results must agree, and gradients must match finite differences.
 CALLS: list[tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]] = [
     ("reshape", lambda x: np.reshape(x, (4, 3)), (X,)),
     ("reshape -1", lambda x: np.reshape(x, -1), (X,)),
@@ -129,7 +129,7 @@ CALLS: list[tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]] = [
     ("diagonal", lambda x: np.diagonal(x, offset=1, axis1=1, axis2=2), (T,)),
     ("tril", lambda x: np.tril(x, k=-1), (X,)),
     ("triu", lambda x: np.triu(x, 1), (T,)),
-    # picking
+    # indexing
     ("take", lambda x: np.take(x, [0, -1, 5]), (X,)),
     ("take axis", lambda x: np.take(x, [[0, 1], [2, 2]], axis=1), (X,)),
     ("take one", lambda x: np.take(x, 1, axis=0), (X,)),
@@ -153,7 +153,9 @@ def values(result: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("function", "arrays"), [pytest.param(f, a, id=name) for name, f, a in CALLS])
-def test_values_and_gradients(function: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> None:
+def test_numpy_shape_functions_values_and_gradients(
+    function: Callable[..., Any], arrays: tuple[np.ndarray, ...]
+) -> None:
     leaves = [rg.from_numpy(array.copy()).requires_grad_() for array in arrays]
     got = flatten(function(*leaves))
     assert all(isinstance(item, rg.Tensor) for item in got)
@@ -193,7 +195,7 @@ PLACING: list[tuple[str, Callable[[Any, Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("function"), [pytest.param(f, id=name) for name, f in PLACING])
-def test_placing(function: Callable[[Any, Any], Any]) -> None:
+def test_numpy_functions_that_assign_elements(function: Callable[[Any, Any], Any]) -> None:
     new = V[:4] * 10
     expected = X.copy()
     function(expected, new)
@@ -208,7 +210,7 @@ def test_placing(function: Callable[[Any, Any], Any]) -> None:
     assert as_array(v.grad).sum() == pytest.approx(weight[~stays].sum())
 
 
-def test_a_tensor_with_a_gradient_cannot_be_placed_in_an_array() -> None:
+def test_assigning_a_tensor_that_requires_grad_to_an_array_is_refused() -> None:
     with pytest.raises(TypeError, match="ndarray"):
         np.copyto(np.zeros(2), rg.ones(2, requires_grad=True))
     with pytest.raises(TypeError, match="ndarray"):
@@ -217,7 +219,7 @@ def test_a_tensor_with_a_gradient_cannot_be_placed_in_an_array() -> None:
         np.put_along_axis(np.zeros(2), np.array([0]), rg.ones(1, requires_grad=True), 0)
 
 
-def test_indices_come_as_tensors() -> None:
+def test_numpy_index_functions_return_tensors() -> None:
     x = rg.tensor([[0.0, 2.0], [3.0, 0.0]], requires_grad=True)
     for got, expected in (
         (np.nonzero(x), ([0, 1], [1, 0])),
@@ -244,7 +246,7 @@ def test_shape_ndim_and_size_are_numbers() -> None:
     assert (np.size(x), np.size(x, 1)) == (6, 3)
 
 
-def test_tensors_like_others() -> None:
+def test_numpy_like_functions_return_tensors() -> None:
     x = rg.ones(2, 3, requires_grad=True)
     for got, value in (
         (np.zeros_like(x), 0),
@@ -260,7 +262,7 @@ def test_tensors_like_others() -> None:
     assert np.empty_like(x, dtype="float64").dtype == rg.float64
 
 
-def test_views_and_copies() -> None:
+def test_which_numpy_functions_return_views() -> None:
     x = rg.zeros(2, 3)
     for view in (
         np.reshape(x, 6),
@@ -283,7 +285,7 @@ def test_views_and_copies() -> None:
         assert not np.shares_memory(fresh.numpy(), x.numpy())
 
 
-def test_out_is_a_write_with_a_history() -> None:
+def test_numpy_out_is_a_recorded_write() -> None:
     x = rg.from_numpy(X.copy()).requires_grad_()
     target = rg.zeros(2, 3, 4, dtype=rg.float64)
     assert np.stack([x, x * 2], out=target) is target
@@ -313,13 +315,13 @@ def test_out_is_a_write_with_a_history() -> None:
         (lambda x: np.expand_dims(x, 5), IndexError),
     ],
 )
-def test_refusals(call: Callable[[Any], Any], error: type[Exception]) -> None:
+def test_numpy_shape_functions_refuse_unsupported_arguments(call: Callable[[Any], Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(rg.from_numpy(X.copy()))
 
 
 @pytest.mark.parametrize("mode", ["maximum", "mean", "median", "linear_ramp", "edge", "reflect", "wrap", "empty"])
-def test_padded_integers_are_numpys(mode: str) -> None:
+def test_padding_integers_agrees_with_numpy(mode: str) -> None:
     x = np.arange(12).reshape(3, 4) ** 2
     padded = np.pad(rg.tensor(x), ((2, 3), (5, 0)), mode).numpy()
     assert padded.dtype == x.dtype and padded.shape == (8, 9)
@@ -327,8 +329,8 @@ def test_padded_integers_are_numpys(mode: str) -> None:
         np.testing.assert_array_equal(padded, np.pad(x, ((2, 3), (5, 0)), mode))
 
 
-def test_none_is_broadcast_beside_tensors() -> None:
-    """As libraries do that draw, whose settings may be None."""
+def test_broadcasting_none_beside_tensors() -> None:
+    """Plotting libraries do this with settings that may be None."""
     heights, edges, widths = np.broadcast_arrays(rg.from_numpy(V), None, 0.8)
     assert type(heights) is type(widths) is rg.Tensor
     np.testing.assert_array_equal(heights.numpy(), V)
@@ -337,13 +339,13 @@ def test_none_is_broadcast_beside_tensors() -> None:
 
 
 @pytest.mark.parametrize("function", [np.place, np.putmask], ids=lambda function: function.__name__)
-def test_what_refuses_a_gradient_for_an_array_is_named(function: Any) -> None:
+def test_error_about_assigning_to_an_array_names_the_function(function: Any) -> None:
     with pytest.raises(TypeError, match=rf"^numpy\.{function.__name__}: .*ndarray"):
         function(np.zeros(3), np.array([True, False, True]), rg.ones(2, requires_grad=True))
 
 
-def test_nothing_to_place() -> None:
-    """As in NumPy, unless there is no place for it."""
+def test_assigning_no_values() -> None:
+    """As in NumPy, this is an error only if there are places to fill."""
     for target in (np.zeros(2), rg.zeros(2)):
         with pytest.raises(ValueError, match=r"(?i)cannot insert from an empty array"):
             np.place(target, np.array([True, False]), rg.tensor([]))

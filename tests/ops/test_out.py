@@ -1,4 +1,4 @@
-"""``out=``: what is written to, what changes its shape, and what is refused, as in torch."""
+"""``out=`` writes, resizes and raises as in torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.filterwarnings("ignore:.*out:UserWarning")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("target", SIX_TO_WRITE_TO)
-def test_what_is_written_to(name: str, target: str) -> None:
+def test_out_of_operations(name: str, target: str) -> None:
     @parity
     def compare(lib: Any) -> Any:
         out = SIX_TO_WRITE_TO[target](lib)
@@ -46,7 +46,7 @@ def test_what_is_written_to(name: str, target: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*out:UserWarning")
 @parity
-def test_other_dtypes_and_bases(lib: Any) -> Any:
+def test_out_of_another_dtype_and_out_that_is_a_view(lib: Any) -> Any:
     x = lib.arange(6.0).reshape(2, 3)
     base = lib.zeros(9)
     lib.add(x, 1, out=base[2:3])
@@ -59,7 +59,7 @@ def test_other_dtypes_and_bases(lib: Any) -> Any:
     ]
 
 
-def test_another_shape_is_warned_of() -> None:
+def test_out_is_resized_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"add\(\): out= has shape \[3\], but the result has shape \[2\].*deprecated"):
         rg.add(rg.ones(2), 1, out=rg.zeros(3))
     rg.add(rg.ones(2), 1, out=rg.empty(0))  # quietly
@@ -67,7 +67,7 @@ def test_another_shape_is_warned_of() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*out:UserWarning")
 @parity
-def test_tensors_are_made_in_out(lib: Any) -> Any:
+def test_creation_functions_with_out(lib: Any) -> Any:
     base = lib.ones(6)
     return [
         lib.zeros(3, out=lib.ones(2)),
@@ -82,7 +82,7 @@ def test_tensors_are_made_in_out(lib: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:.*out:UserWarning")
 @parity
-def test_several_results(lib: Any) -> Any:
+def test_out_of_several_results(lib: Any) -> Any:
     x = lib.tensor([3.0, 1.0, 2.0])
     out = lib.zeros(3), lib.zeros(2, dtype=lib.int64)
     result = lib.sort(x, out=out)
@@ -108,7 +108,7 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     [("float32", "float64"), ("float64", "float32"), ("int32", "int32"), ("int64", "int32"), ("bool", "int16")],
 )
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_the_dtype_of_out_is_the_one_to_compute_in(name: str, source: str, target: str) -> None:
+def test_dtype_of_out_is_the_dtype_of_computation(name: str, source: str, target: str) -> None:
     def computed(lib: Any) -> Any:
         values = [0.1, 0.2, 0.7] if source.startswith("float") else [2**30, 2**30, 7]
         x = lib.tensor(values, dtype=lib.float64).to(getattr(lib, source))
@@ -119,7 +119,7 @@ def test_the_dtype_of_out_is_the_one_to_compute_in(name: str, source: str, targe
 
 
 @parity
-def test_another_dtype_than_that_of_out_is_refused(lib: Any) -> Any:
+def test_dtype_that_differs_from_out_is_refused(lib: Any) -> Any:
     out = lib.zeros(())
     return [
         attempt(lambda: lib.sum(lib.ones(3), 0, dtype=lib.float64, out=out)),

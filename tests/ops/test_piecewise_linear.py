@@ -1,4 +1,4 @@
-"""Second derivatives of what is linear piece by piece, compared with torch: zero, and no error."""
+"""Second derivatives of piecewise linear functions are zeros, not errors; compared with torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_second_derivatives_by_the_input(name: str) -> None:
+def test_second_derivatives_of_piecewise_linear_operations(name: str) -> None:
     @parity
     def check(lib: Any) -> Any:
         x = lib.tensor([[0.5, -1.0], [2.0, 0.3], [-0.2, 7.0]], requires_grad=True)
@@ -40,7 +40,7 @@ def test_second_derivatives_by_the_input(name: str) -> None:
 
 
 @parity
-def test_all_further_derivatives(lib: Any) -> Any:
+def test_higher_derivatives_of_piecewise_linear_operations(lib: Any) -> Any:
     x = lib.tensor([-1.0, 0.0, 2.0], requires_grad=True)
     derivatives = [x.relu()]
     for _ in range(4):
@@ -49,7 +49,7 @@ def test_all_further_derivatives(lib: Any) -> Any:
 
 
 @parity
-def test_a_hessian_in_strict_mode(lib: Any) -> Any:
+def test_hessian_of_a_piecewise_linear_function_in_strict_mode(lib: Any) -> Any:
     x = lib.tensor([-1.0, 2.0])
     return [
         product(lambda x: x.relu().sum(), x, *vector, strict=True)
@@ -60,7 +60,7 @@ def test_a_hessian_in_strict_mode(lib: Any) -> Any:
     ]
 
 
-def test_the_derivative_of_hardsigmoid_torch_does_not_have() -> None:
+def test_second_derivative_of_hardsigmoid_which_torch_lacks() -> None:
     x = rg.tensor([-4.0, 0.0, 1.0, 4.0], requires_grad=True)
     (first,) = rg.autograd.grad(rg.nn.functional.hardsigmoid(x).sum(), x, create_graph=True)
     (second,) = rg.autograd.grad(first.sum(), x)

@@ -1,4 +1,4 @@
-"""Fake quantization beyond the rows of the table: what is refused, and learning through it."""
+"""Fake quantization beyond the rows of the table: refusals, and training through the rounding."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_mistakes(mistake: str) -> None:
+def test_fake_quantization_refuses_wrong_arguments(mistake: str) -> None:
     check_both_refuse(lambda m: WRONG[mistake](m, m.ones(2, 3)))
 
 
-def test_errors_say_what_was_wrong() -> None:
+def test_errors_of_fake_quantization_say_what_was_wrong() -> None:
     x = rg.ones(2, 3)
     check_message(lambda: rg.fake_quantize_per_tensor_affine(x, 0.1, 20, 0, 15), ["zero_point", "0 to 15", "is 20"])
     check_message(
@@ -51,8 +51,8 @@ def test_errors_say_what_was_wrong() -> None:
 
 
 @parity
-def test_a_layer_learns_through_the_rounding(m: Any) -> Any:
-    """Training with the weights that the quantised layer will have."""
+def test_training_through_fake_quantization(m: Any) -> Any:
+    """The layer trains with the rounded weights."""
     weight = m.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
     scale, zero_point = m.tensor([0.125, 0.25]), m.zeros(2, dtype=m.int32)
     x, y = m.tensor([[1.0, -2.0, 0.5], [0.25, 1.0, -1.0]]), m.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -68,7 +68,7 @@ def test_a_layer_learns_through_the_rounding(m: Any) -> Any:
     return [losses, weight]
 
 
-def test_gradients_of_every_sample() -> None:
+def test_vmap_of_gradients_of_fake_quantization() -> None:
     x = rg.linspace(-1, 3, 12).reshape(3, 4)
 
     def loss(x: rg.Tensor) -> rg.Tensor:

@@ -1,4 +1,4 @@
-"""Operations say nothing about overflow and division by zero, wherever in NumPy they happen, as torch's say nothing."""
+"""Operations do not warn about overflow and division by zero, as in torch, wherever in NumPy they happen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AWKWARD = {"zero": 0.0, "infinite": np.inf, "nan": np.nan, "huge": 1e38, "tiny":
 
 
 def awkward(value: Any, number: float) -> Any:
-    """``number`` in every other place of every array."""
+    """Put ``number`` into every other place of every array."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
         value = value.copy()
         value.flat[::2] = number
@@ -40,7 +40,7 @@ def differentiate_twice(row: Row, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
-def test_operations_are_quiet(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
+def test_operations_do_not_warn_about_awkward_numbers(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
     dtypes = [dtype for dtype in row.dtypes if dtype in ("float32", "complex64")]
     for dtype in dtypes:
         for sample in list(row.samples(Make(dtype)))[:4]:
@@ -50,10 +50,10 @@ def test_operations_are_quiet(row: Row, capfd: pytest.CaptureFixture[str]) -> No
                     {key: awkward(value, number) for key, value in sample.kwargs.items()},
                 )
                 with warnings.catch_warnings(record=True) as said:
-                    # as in a program that imports this package and has every warning printed
+                    # as in a program that shows all warnings
                     warnings.simplefilter("always")
                     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
-                    # no inverse, no logarithm of a negative number, and so on
+                    # a singular matrix, a refused argument and the like
                     with contextlib.suppress(RuntimeError, ValueError):
                         differentiate_twice(row, odd)
                 assert [str(warning) for warning in said if warning.category is RuntimeWarning] == []
@@ -64,8 +64,8 @@ def test_operations_are_quiet(row: Row, capfd: pytest.CaptureFixture[str]) -> No
 HUGE = 3e38
 
 
-def test_distances_by_a_matrix_product_are_quiet() -> None:
-    x = rg.full((26, 2), 1.5e19, requires_grad=True)  # the squares are finite, their sums are not
+def test_distances_by_a_matrix_product_do_not_warn() -> None:
+    x = rg.full((26, 2), 1.5e19, requires_grad=True)  # the squares are finite, but their sums are not
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
@@ -85,7 +85,7 @@ BORN = {
 
 
 @pytest.mark.parametrize("name", BORN)
-def test_a_watch_still_sees_births(name: str) -> None:
+def test_watch_still_sees_births_of_quiet_operations(name: str) -> None:
     function, values = BORN[name]
     x = rg.tensor(values, requires_grad=True)
     with rg.anomaly.watch(policy="record") as watch:

@@ -1,4 +1,4 @@
-"""Calls that random ones found to differ from torch."""
+"""Calls for which random testing once found a difference from torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.parity import attempt, check_both_refuse, check_message, parity
 
 
 @parity
-def test_complex_powers_of_negative_numbers(lib: Any) -> Any:
+def test_powers_of_negative_complex_numbers(lib: Any) -> Any:
     base = lib.tensor([-1.5, 2.0, -0.25], dtype=lib.float64, requires_grad=True)
     exponent = lib.tensor([2 + 1j, -0.5 - 1j, 2 + 1j], dtype=lib.complex128, requires_grad=True)
     report = []
@@ -26,7 +26,7 @@ def test_complex_powers_of_negative_numbers(lib: Any) -> Any:
 
 @pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("in_place", [False, True])
-def test_index_reduce_of_numbers(reduce: str, in_place: bool) -> None:
+def test_index_reduce_of_scalars(reduce: str, in_place: bool) -> None:
     @parity
     def compare(lib: Any) -> Any:
         index = lib.tensor([0])
@@ -44,7 +44,7 @@ def test_index_reduce_of_numbers(reduce: str, in_place: bool) -> None:
 
 
 @parity
-def test_windows_of_a_number(lib: Any) -> Any:
+def test_unfold_of_a_scalar(lib: Any) -> Any:
     x = lib.tensor(0.25, requires_grad=True)
     return [[windows := x.unfold(0, size, 1), *lib.autograd.grad(windows.sum(), x)] for size in (0, 1)] + [
         attempt(lambda: x.unfold(0, 2, 1))
@@ -52,7 +52,7 @@ def test_windows_of_a_number(lib: Any) -> Any:
 
 
 @parity
-def test_torchs_keywords(lib: Any) -> Any:
+def test_torchs_keyword_names_are_accepted(lib: Any) -> Any:
     x = lib.ones(2, 3)
     return [
         x.sum_to_size(size=(1, 3)),
@@ -64,7 +64,7 @@ def test_torchs_keywords(lib: Any) -> Any:
 
 
 @parity
-def test_factors_of_unsigned_integers(lib: Any) -> Any:
+def test_negative_factors_of_unsigned_integers(lib: Any) -> Any:
     x = lib.tensor([1, 2, 3], dtype=lib.uint8)
     calls = [
         lambda: x.add(x, alpha=-1),
@@ -80,7 +80,7 @@ def test_factors_of_unsigned_integers(lib: Any) -> Any:
 
 
 @parity
-def test_wrong_arguments(lib: Any) -> Any:
+def test_wrong_arguments_found_by_random_calls(lib: Any) -> Any:
     x, number = lib.ones(2, 3), lib.tensor(2.0)
     calls = [
         lambda: number.select_scatter(number, 0, 0),

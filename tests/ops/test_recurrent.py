@@ -1,4 +1,4 @@
-"""Recurrent layers as operations: derivatives of every kind, blocks, births, against the same step by step."""
+"""Recurrent layers as operations: all kinds of derivatives, blocks and births, compared with a loop over steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVEN, UNEVEN = (2, 2, 2), (3, 3, 2, 1, 1)
 def operands(
     mode: str, sizes: tuple[int, ...], *, bias: bool = True, projected: bool = False, dtype: Any = rg.float64
 ) -> Operands:
-    """Random operands: 3 features, hidden states of size 2, or of size 1 if projected."""
+    """Return random operands: 3 features, hidden states of size 2, or of size 1 if projected."""
     rng = np.random.default_rng(0)
 
     def make(*shape: int) -> rg.Tensor:
@@ -45,7 +45,7 @@ def operands(
 def as_function(
     mode: str, x: Operands, sizes: tuple[int, ...], reverse: bool = False
 ) -> tuple[Callable[..., Any], tuple[rg.Tensor, ...]]:
-    """The layer as a function of the tensors that it has."""
+    """Return the layer as a function of its tensors."""
     names = [name for name, value in zip(x._fields, x, strict=True) if value is not None]
 
     def function(*tensors: rg.Tensor) -> tuple[rg.Tensor, ...]:
@@ -63,7 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("mode", "sizes", "reverse", "options"), CASES)
-def test_results_and_gradients_are_those_step_by_step(
+def test_recurrent_results_and_gradients_agree_with_a_loop(
     mode: str, sizes: tuple[int, ...], reverse: bool, options: dict[str, Any]
 ) -> None:
     x = operands(mode, sizes, **options)
@@ -77,21 +77,23 @@ def test_results_and_gradients_are_those_step_by_step(
 
 
 @pytest.mark.parametrize(("mode", "sizes", "reverse", "options"), CASES)
-def test_derivatives(mode: str, sizes: tuple[int, ...], reverse: bool, options: dict[str, Any]) -> None:
+def test_derivatives_of_recurrent_operations(
+    mode: str, sizes: tuple[int, ...], reverse: bool, options: dict[str, Any]
+) -> None:
     function, leaves = as_function(mode, operands(mode, sizes, **options), sizes, reverse)
     assert rg.autograd.gradcheck(function, leaves, fast_mode=True, check_forward_ad=True)
     assert rg.autograd.gradgradcheck(function, leaves, fast_mode=True)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_entry_of_the_derivatives(mode: str) -> None:
+def test_every_entry_of_recurrent_jacobians(mode: str) -> None:
     function, leaves = as_function(mode, operands(mode, (1, 1)), (1, 1))
     assert rg.autograd.gradcheck(function, leaves)
     assert rg.autograd.gradgradcheck(function, leaves)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_blocks_of_steps_make_no_difference(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recurrent_operations_in_blocks_of_steps(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, leaves = as_function(mode, operands(mode, UNEVEN), UNEVEN)
     loss = sum(result.sin().sum() for result in function(*leaves))
     expected = rg.autograd.grad(loss, leaves, retain_graph=True)
@@ -102,14 +104,14 @@ def test_blocks_of_steps_make_no_difference(mode: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_gradients_of_some_operands_only(mode: str) -> None:
+def test_recurrent_gradients_of_some_operands(mode: str) -> None:
     x = operands(mode, UNEVEN, projected=mode == "LSTM")
     function, leaves = as_function(mode, x, UNEVEN)
     expected = rg.autograd.grad(sum(result.sum() for result in function(*leaves)), leaves)
     for position, whole in enumerate(expected):
         alone = [leaf if number == position else leaf.detach() for number, leaf in enumerate(leaves)]
         results = function(*alone)
-        for result in results:  # one result only, too
+        for result in results:  # and from one result only
             (grad,) = rg.autograd.grad(result.sum(), leaves[position], retain_graph=True)
             assert grad.shape == whole.shape
         (grad,) = rg.autograd.grad(sum(result.sum() for result in results), leaves[position])
@@ -117,7 +119,7 @@ def test_gradients_of_some_operands_only(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_accumulated_gradients_and_results_share_no_memory(mode: str) -> None:
+def test_recurrent_gradients_and_results_share_no_memory(mode: str) -> None:
     function, leaves = as_function(mode, operands(mode, EVEN), EVEN)
     results = function(*leaves)
     incoming = [rg.ones_like(result) for result in results]
@@ -129,7 +131,7 @@ def test_accumulated_gradients_and_results_share_no_memory(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_results_may_be_written_to_but_not_the_weights(mode: str) -> None:
+def test_recurrent_results_may_be_overwritten_but_not_the_weights(mode: str) -> None:
     function, leaves = as_function(mode, operands(mode, EVEN), EVEN)
     expected = rg.autograd.grad(function(*leaves)[0].sum(), leaves, allow_unused=True)
     output = function(*leaves)[0]
@@ -144,7 +146,7 @@ def test_results_may_be_written_to_but_not_the_weights(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_half_precision_is_computed_in_single(mode: str) -> None:
+def test_recurrent_half_precision_is_computed_in_single(mode: str) -> None:
     half = operands(mode, EVEN, dtype=rg.float16)
     single = Operands(*(None if each is None else each.detach().float().requires_grad_() for each in half))
     got, expected = recurrent_layer(mode, half, EVEN), recurrent_layer(mode, single, EVEN)
@@ -156,8 +158,8 @@ def test_half_precision_is_computed_in_single(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_vmap(mode: str) -> None:
-    """Over inputs, and over weights: an ensemble."""
+def test_vmap_of_recurrent_operations(mode: str) -> None:
+    """Over inputs, and over weights as in an ensemble."""
     function, leaves = as_function(mode, operands(mode, EVEN), EVEN)
     several = tuple(rg.stack([leaf.detach(), leaf.detach() * 0.5]) for leaf in leaves)
     for dims in [(0,) * len(leaves), (0, *(None,) * (len(leaves) - 1)), (None, None, *(0,) * (len(leaves) - 2))]:
@@ -175,7 +177,7 @@ def test_vmap(mode: str) -> None:
             np.testing.assert_allclose(grads[number].numpy(), expected.numpy(), rtol=1e-10)
 
 
-def test_hooks_pack_what_is_saved() -> None:
+def test_saved_tensor_hooks_pack_recurrent_states() -> None:
     function, leaves = as_function("LSTM", operands("LSTM", EVEN), EVEN)
     expected = rg.autograd.grad(function(*leaves)[0].sum(), leaves, allow_unused=True)
     packed: list[np.ndarray] = []
@@ -186,7 +188,7 @@ def test_hooks_pack_what_is_saved() -> None:
 
     with rg.autograd.graph.saved_tensors_hooks(pack, lambda place: rg.from_numpy(packed[place])):
         output = function(*[leaf * 1 for leaf in leaves])[0]
-    assert len(packed) > len(leaves)  # the states and gates, too
+    assert len(packed) > len(leaves)  # including states and gates
     for mine, other in zip(rg.autograd.grad(output.sum(), leaves, allow_unused=True), expected, strict=True):
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-12)
 
@@ -200,7 +202,7 @@ def test_hooks_pack_what_is_saved() -> None:
         ("LSTM", "LstmBackward0"),
     ],
 )
-def test_one_node_for_the_whole_sequence(mode: str, name: str) -> None:
+def test_recurrent_layer_is_one_node(mode: str, name: str) -> None:
     function, leaves = as_function(mode, operands(mode, EVEN), EVEN)
     results = function(*leaves)
     assert {result.grad_fn.name() for result in results} == {name}
@@ -211,15 +213,15 @@ def test_one_node_for_the_whole_sequence(mode: str, name: str) -> None:
 # --- packed rows ------------------------------------------------------------------------------------------------------
 
 
-def test_runs() -> None:
+def test_runs_of_packed_rows() -> None:
     assert runs_of((3, 3, 2)) == [Run(0, 2, 3, 0), Run(6, 1, 2, 3)]
     rows = np.arange(8)[:, None]
     assert [run.rows(rows)[..., 0].tolist() for run in runs_of((3, 3, 2))] == [[[0, 1, 2], [3, 4, 5]], [[6, 7]]]
 
 
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN, (1,), (4, 1), (0, 0)])
-def test_reversal(sizes: tuple[int, ...]) -> None:
-    """Every sequence, read in that order, is what it was from its end."""
+def test_reversal_of_packed_rows(sizes: tuple[int, ...]) -> None:
+    """Every sequence is read from its end."""
     names = [(sequence, step) for step, size in enumerate(sizes) for sequence in range(size)]
     order = reversal(sizes)
     turned = [names[row] for row in order]
@@ -266,19 +268,19 @@ def explodes_backward() -> None:
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
-def test_a_birth_names_layer_step_and_line(steps: bool) -> None:
+def test_birth_in_a_recurrent_layer_names_layer_step_and_line(steps: bool) -> None:
     event = event_of(explodes, steps)
     assert (event.op, event.kind, event.is_backward) == ("rnn_relu", "overflow", False)
     assert (event.lineno, event.index, event.harmed) == (line_of(explodes), (3, 0, 0), "loss")
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
-def test_a_birth_in_backward_names_the_layer_and_the_line(steps: bool) -> None:
+def test_birth_in_recurrent_backward_names_layer_and_line(steps: bool) -> None:
     event = event_of(explodes_backward, steps)
     assert (event.op, event.is_backward, event.lineno) == ("LstmBackward0", True, line_of(explodes_backward))
 
 
-def test_data_that_came_in_bad_are_told_apart() -> None:
+def test_bad_input_of_a_recurrent_layer_is_reported_as_such() -> None:
     def program() -> None:
         values = rg.ones(4, 2, 3)
         values[2, 1, 0] = float("nan")
@@ -292,7 +294,7 @@ def test_data_that_came_in_bad_are_told_apart() -> None:
     )
 
 
-def test_gates_that_saturate_are_no_birth() -> None:
+def test_saturated_gates_are_not_births() -> None:
     for net in (rg.nn.LSTM(1, 1), rg.nn.GRU(1, 1), rg.nn.RNN(1, 1)):
         with rg.no_grad():
             net.weight_ih_l0.fill_(1e30)

@@ -1,4 +1,4 @@
-"""What the table does not see of reductions: what they keep, how exact they are, NumPy's keywords."""
+"""Reductions beyond the table: what they save, their precision, NumPy's keywords."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_linear_reductions_save_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("dim", [None, 0, (0, 1)])
-def test_the_gradient_of_a_sum_is_a_view(dim: Any) -> None:
-    """It is spread without a copy, and what is spread cannot be written to, as in torch."""
+def test_gradient_of_a_sum_is_an_expanded_view(dim: Any) -> None:
+    """It is expanded without a copy and cannot be written to, as in torch."""
     seen = []
     x = leaf()
     y = x * 1
@@ -46,19 +46,19 @@ def test_the_gradient_of_a_sum_is_a_view(dim: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(300_000, 3), (1_000, 300), (3, 300_000)])
 @pytest.mark.parametrize("dim", [None, 0, 1])
-def test_sums_are_exact(shape: tuple[int, ...], dim: int | None) -> None:
+def test_sums_are_precise(shape: tuple[int, ...], dim: int | None) -> None:
     values = np.random.default_rng(0).random(shape, np.float32)
     exact = values.astype(np.float64).sum(dim)
     np.testing.assert_allclose(rg.sum(rg.from_numpy(values), dim).numpy(), exact, rtol=1e-5 if dim == 0 else 1e-6)
 
 
-def test_running_sums_are_exact() -> None:
+def test_cumsums_are_precise() -> None:
     values = np.full(1_000_000, 0.1, np.float32)
     exact = np.cumsum(values.astype(np.float64))
     np.testing.assert_allclose(rg.cumsum(rg.from_numpy(values), 0).numpy(), exact, rtol=1e-6)
 
 
-def test_halves_do_not_overflow_on_the_way() -> None:
+def test_float16_reductions_do_not_overflow_internally() -> None:
     values = rg.from_numpy(np.full(70_000, 2, np.float16))
     assert values.mean().item() == 2
     assert values.var().item() == 0
@@ -66,7 +66,7 @@ def test_halves_do_not_overflow_on_the_way() -> None:
 
 
 def test_third_derivatives_of_products_with_zeros() -> None:
-    """Of x0 x1 x2 by each of the three factors: 1, wherever zeros are."""
+    """The derivative of x0 x1 x2 by all three factors is 1, wherever the zeros are."""
     x = leaf(np.array([0.0, 2.0, 0.0]))
     for function in (rg.prod, lambda x: rg.cumprod(x, 0)[-1]):
         (first,) = rg.autograd.grad(function(x), x, create_graph=True)
@@ -77,8 +77,8 @@ def test_third_derivatives_of_products_with_zeros() -> None:
 
 @pytest.mark.filterwarnings("ignore:Casting complex:UserWarning")
 @parity
-def test_products_of_real_parts_and_a_sum_of_one_infinity(lib: Any) -> Any:
-    """What a dtype makes of complex numbers is multiplied, and so is its derivative."""
+def test_prod_with_a_real_dtype_of_complex_numbers_and_sum_of_infinity(lib: Any) -> Any:
+    """The converted numbers are multiplied, also in the derivative."""
     found = []
     for values in ([[1 + 2j, 3 - 1j], [-2j, 4 + 1j]], [[1 + 2j, 2j], [3 - 1j, 2 + 1j]]):
         for options in ({}, {"dim": 0}):
@@ -93,8 +93,8 @@ def test_products_of_real_parts_and_a_sum_of_one_infinity(lib: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex:UserWarning")
-def test_running_products_of_real_parts() -> None:
-    """Not as in torch, which multiplies the complex numbers in the derivative."""
+def test_cumprod_with_a_real_dtype_of_complex_numbers() -> None:
+    """torch multiplies the complex numbers in the derivative instead."""
     for values in ([1 + 2j, 3 - 1j, -2j], [1 + 2j, 2j, 3 - 1j]):
         x = rg.tensor(values, requires_grad=True)
         grads = [
@@ -118,7 +118,7 @@ KEYWORDS = [
 
 
 @pytest.mark.parametrize(("name", "more"), KEYWORDS)
-def test_numpys_keywords(name: str, more: dict[str, Any]) -> None:
+def test_numpy_keywords_of_reductions(name: str, more: dict[str, Any]) -> None:
     """``axis`` and ``keepdims`` are understood as ``dim`` and ``keepdim``."""
     x = rg.from_numpy(X)
     got, expected = getattr(x, name)(axis=1, keepdims=True, **more), getattr(x, name)(dim=1, keepdim=True, **more)
@@ -127,13 +127,13 @@ def test_numpys_keywords(name: str, more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp", "diff", "sort", "argsort"])
-def test_numpys_keyword_along(name: str) -> None:
+def test_axis_keyword_along_a_dimension(name: str) -> None:
     x = rg.from_numpy(X)
     got, expected = getattr(x, name)(axis=0), getattr(x, name)(dim=0)
     assert str(got) == str(expected)
 
 
-def test_named_results() -> None:
+def test_reductions_return_named_tuples() -> None:
     x = rg.from_numpy(X)
     assert repr(x.max(0)).startswith("retrograd.return_types.max(\nvalues=")
     assert x.sort(0)._fields == x.topk(1)._fields == x.median(0)._fields == ("values", "indices")
@@ -144,14 +144,14 @@ def test_named_results() -> None:
 @pytest.mark.parametrize("dim", [(), []])
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("name", ["all", "any"])
-def test_truth_over_no_dimension_is_that_of_each_element(name: str, keepdim: bool, dim: Any) -> None:
-    """Unlike sums, for which no dimension means all of them."""
+def test_any_and_all_over_no_dimensions_are_elementwise(name: str, keepdim: bool, dim: Any) -> None:
+    """Unlike sums, for which no dimensions means all."""
     got, expected = (getattr(lib, name)(lib.from_numpy(X.copy()), dim, keepdim) for lib in (rg, torch))
     assert got.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "float16", "float64"])
-def test_nansum_leaves_nan_out_before_it_converts(dtype: str) -> None:
+def test_nansum_drops_nan_before_it_converts(dtype: str) -> None:
     got, expected = (
         lib.nansum(lib.tensor([[1.5, np.nan], [np.nan, 2.75]]), 0, dtype=getattr(lib, dtype)) for lib in (rg, torch)
     )
@@ -160,15 +160,15 @@ def test_nansum_leaves_nan_out_before_it_converts(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("library", [rg, torch])
-def test_a_mean_without_nan_is_no_integer(library: Any) -> None:
+def test_nanmean_with_an_integer_dtype_is_refused(library: Any) -> None:
     with pytest.raises(RuntimeError, match="floating"):
         library.nanmean(library.tensor([1.0, np.nan]), dtype=library.int64)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 0.5, np.inf, -np.inf, 0])
 @pytest.mark.parametrize("dim", [None, 1, (0, 1)])
-def test_the_norm_of_one_number_is_its_absolute_value(p: float, dim: Any) -> None:
-    """Whose square would overflow, or vanish."""
+def test_norm_of_one_number_is_its_absolute_value(p: float, dim: Any) -> None:
+    """Its square would overflow or vanish."""
     values = [1e30] if dim is None else [[1e30]] if dim != 1 else [[1e30], [1e-30], [-1e-30], [0.0]]
     got, expected = (lib.linalg.vector_norm(lib.tensor(values), p, dim) for lib in (rg, torch))
     assert got.tolist() == expected.tolist()
@@ -183,8 +183,8 @@ def test_the_norm_of_one_number_is_its_absolute_value(p: float, dim: Any) -> Non
         lambda lib, x: lib.nn.functional.l1_loss(x, lib.zeros(4)),
     ],
 )
-def test_absolute_values_have_no_slope_at_nan(function: Any) -> None:
-    """As in torch, whose sign of NaN is 0; and the slope is constant: its derivative is 0."""
+def test_absolute_values_have_zero_slope_at_nan(function: Any) -> None:
+    """As in torch, where the sign of NaN is 0; the second derivative is 0, too."""
     found = []
     for lib in (rg, torch):
         x = lib.tensor([np.nan, 1.0, -2.0, 0.0], requires_grad=True)
@@ -197,7 +197,7 @@ def test_absolute_values_have_no_slope_at_nan(function: Any) -> None:
 @pytest.mark.parametrize("shape", [(2, 0), (0, 2), (0,), (0, 0)])
 @pytest.mark.parametrize("p", [0, 1, 2, 3, -1, -2, np.inf, -np.inf])
 @pytest.mark.parametrize("dim", [None, 0, -1])
-def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> None:
+def test_norms_of_empty_tensors(shape: tuple[int, ...], p: float, dim: int | None) -> None:
     @parity
     def compare(lib: Any) -> Any:
         x = lib.zeros(shape)
@@ -208,8 +208,8 @@ def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> 
 
 @pytest.mark.parametrize("shape", [(40, 30, 7), (3, 2, 40, 2, 10), (40, 1, 40), (2, 2100, 3), (0, 500, 4), (9, 99, 49)])
 @pytest.mark.parametrize("keepdim", [False, True])
-def test_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
-    """Those of a dimension in the middle are reduced side by side."""
+def test_reductions_over_a_middle_dimension_with_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
+    """Blocks of a dimension in the middle are reduced side by side."""
     dim = len(shape) // 2
     x = np.random.default_rng(0).normal(1, 0.1, shape).astype(np.float32)
     for name in ("sum", "prod", "amax", "any"):
@@ -219,7 +219,7 @@ def test_narrow_blocks(shape: tuple[int, ...], keepdim: bool) -> None:
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=3e-5)
 
 
-def test_the_edges_of_a_histogram_must_increase() -> None:
+def test_histogram_edges_must_increase() -> None:
     bins = rg.tensor([1.0, 3.0, 2.5, 4.0])
     with pytest.raises(RuntimeError, match=r"must increase, but edge 1 is 3 and edge 2 is 2\.5; sort them"):
         rg.histogram(rg.ones(3), bins)
@@ -233,7 +233,7 @@ def test_the_edges_of_a_histogram_must_increase() -> None:
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_long_sums_in_single_precision_are_precise(shape: tuple[int, ...], dim: Any, turned: bool) -> None:
-    """Row after row, a mean of ten thousands of equal numbers is wrong in the fourth digit."""
+    """Added row by row, a mean of tens of thousands of equal numbers is wrong in the fourth digit."""
     x = rg.full(shape, 0.1)
     if turned:
         x = x.T
@@ -282,7 +282,7 @@ def test_gradients_of_biases_are_precise_for_many_samples(name: str) -> None:
     assert (layer.bias.grad / 20_000 - 1).abs().max() < 1e-5
 
 
-def test_gradients_of_the_biases_of_a_recurrent_layer_are_precise_for_many_samples() -> None:
+def test_gradients_of_recurrent_biases_are_precise_for_many_samples() -> None:
     single = rg.nn.LSTM(2, 2)
     double = copy.deepcopy(single).double()
     for layer in (single, double):
@@ -293,16 +293,16 @@ def test_gradients_of_the_biases_of_a_recurrent_layer_are_precise_for_many_sampl
 
 @pytest.mark.parametrize("dim", [0, 1, None])
 @pytest.mark.parametrize("name", ["var", "std"])
-def test_the_spread_of_numbers_far_from_0(name: str, dim: int | None) -> None:
-    """Where the mean cannot be represented as exactly as the spread asks for."""
+def test_std_of_numbers_far_from_0(name: str, dim: int | None) -> None:
+    """The mean cannot be represented as exactly as the deviations require."""
     x = np.random.default_rng(0).normal(-3e5, 1.0, (50, 20)).astype(np.float32)
     spread = getattr(rg.tensor(x), name)(dim)
     np.testing.assert_allclose(spread.numpy(), getattr(np, name)(x.astype(float), axis=dim, ddof=1), rtol=1e-6)
     assert getattr(rg.full((50, 20), 0.1), name)(dim).abs().max() < 1e-8
 
 
-def test_what_renorm_leaves_alone_keeps_its_gradient() -> None:
-    """Also a slice whose norm is NaN, which is not above the largest one."""
+def test_renorm_passes_gradients_of_slices_it_leaves_alone() -> None:
+    """Including a slice whose norm is NaN, which is not above the maximum."""
 
     def gradient(library: Any) -> Any:
         x = library.tensor([[3.0, 4.0, np.nan], [3.0, 4.0, 0.0], [0.3, 0.4, 0.0]], requires_grad=True)

@@ -1,4 +1,4 @@
-"""What reductions, cumulative operations and sorts say when their arguments do not fit: torch's exception classes."""
+"""Errors of reductions, cumulative operations and sorts: torch's exception classes, and messages that help."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def attempt(library: Any, convert: Any, name: str, args: Any, kwargs: Any) -> Ex
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "args", "kwargs"), CASES)
-def test_torchs_exceptions(name: str, args: Any, kwargs: Any) -> None:
+def test_wrong_reductions_are_refused_as_in_torch(name: str, args: Any, kwargs: Any) -> None:
     theirs = attempt(torch, to_torch, name, args, kwargs)
     ours = attempt(rg, to_ours, name, args, kwargs)
     assert theirs is not None, "torch accepts this"
@@ -188,7 +188,7 @@ def test_torchs_exceptions(name: str, args: Any, kwargs: Any) -> None:
     assert len(str(ours)) < 600
 
 
-def test_no_derivative_is_said_in_backward() -> None:
+def test_missing_derivative_is_reported_in_backward() -> None:
     x = rg.from_numpy(X.copy()).requires_grad_()
     for function in (rg.unique, rg.unique_consecutive):
         result = function(x)
@@ -197,8 +197,8 @@ def test_no_derivative_is_said_in_backward() -> None:
             result.sum().backward()
 
 
-def test_what_was_sorted_may_be_overwritten() -> None:
-    """Only the indices are saved, so that writing to the values is legal, as in torch."""
+def test_sorted_values_may_be_overwritten() -> None:
+    """Only the indices are saved, as in torch."""
     for library, convert in ((rg, to_ours), (torch, to_torch)):
         x = convert(V.copy()).requires_grad_()
         for results in (
@@ -213,7 +213,7 @@ def test_what_was_sorted_may_be_overwritten() -> None:
         assert x.grad is not None
 
 
-def test_weights_of_bincount_have_a_derivative() -> None:
+def test_bincount_is_differentiable_in_its_weights() -> None:
     weights = rg.from_numpy(V.copy()).requires_grad_()
     counts = rg.bincount(rg.from_numpy(np.array([2, 0, 2])), weights)
     (counts * rg.from_numpy(np.array([1, 2, 3], np.float32))).sum().backward()
@@ -222,7 +222,7 @@ def test_weights_of_bincount_have_a_derivative() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("correction", [3, 4])
-def test_cov_without_degrees_of_freedom(correction: int) -> None:
+def test_cov_without_degrees_of_freedom_warns(correction: int) -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
         assert not np.isfinite(rg.cov(rg.from_numpy(X.copy()), correction=correction).numpy()).any()
 
@@ -230,8 +230,10 @@ def test_cov_without_degrees_of_freedom(correction: int) -> None:
 @pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (1, 3), (3, 1), (0, 3)])
 @pytest.mark.parametrize("given", [{}, {"dim": 0}, {"dim": -1, "correction": 0}, {"correction": 2}, {"correction": -3}])
-def test_spread_without_degrees_of_freedom(name: str, shape: tuple[int, ...], given: dict[str, int]) -> None:
-    """There is a warning exactly where torch has one, and it is about the user's line."""
+def test_var_and_std_without_degrees_of_freedom_warn_as_in_torch(
+    name: str, shape: tuple[int, ...], given: dict[str, int]
+) -> None:
+    """They warn exactly where torch does, and the warning points to the caller's line."""
 
     def warnings_of(library: Any) -> list[warnings.WarningMessage]:
         with warnings.catch_warnings(record=True) as caught:
@@ -260,7 +262,7 @@ def test_spread_without_degrees_of_freedom(name: str, shape: tuple[int, ...], gi
         (rg.max, {}),
     ],
 )
-def test_out(function: Any, kwargs: Any) -> None:
+def test_reductions_with_out(function: Any, kwargs: Any) -> None:
     x = rg.from_numpy(X.copy())
     expected = function(x, **kwargs)
     out = rg.from_numpy(np.zeros(tuple(expected.shape), np.float32))
@@ -270,10 +272,10 @@ def test_out(function: Any, kwargs: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted({*SUMS, *EXTREMES, *STATISTICS} - {"count_nonzero"}))
 @pytest.mark.parametrize("second", [0, 1, 2, None], ids=str)
-def test_dimensions_side_by_side(name: str, second: Any) -> None:
-    """``x.sum(0, 1)`` is not over two dimensions, and does not keep one either."""
+def test_several_positional_dimensions_are_refused(name: str, second: Any) -> None:
+    """``x.sum(0, 1)`` neither sums over two dimensions nor keeps one."""
     if second is None and name in ("var", "std", "var_mean", "std_mean"):
-        return  # torch refuses what means that nothing is said about it
+        return  # torch refuses a None that stands for a missing argument
     with pytest.raises(TypeError):
         getattr(torch, name)(to_torch(X), 0, second)
     for x in (to_ours(X), to_ours(X).requires_grad_()):
@@ -282,7 +284,7 @@ def test_dimensions_side_by_side(name: str, second: Any) -> None:
                 call(x, 0, second)
 
 
-def test_keepdim_by_name_or_as_a_bool() -> None:
+def test_keepdim_is_accepted_by_name_or_as_a_bool() -> None:
     x = to_ours(X)
     for kept in (
         rg.sum(x, 0, True),
@@ -292,7 +294,7 @@ def test_keepdim_by_name_or_as_a_bool() -> None:
         assert kept.shape == (1, 3)
 
 
-def test_out_of_several() -> None:
+def test_out_of_reductions_with_several_results() -> None:
     x = rg.from_numpy(X.copy())
     for function in (rg.max, rg.sort, rg.median, rg.cummin):
         expected = function(x, 1)

@@ -1,4 +1,4 @@
-"""``segment_reduce``: values and gradients as torch's, derivatives of any order, and what is refused."""
+"""``segment_reduce``: values, derivatives of any order, and refusals, compared with torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def segments(lib: Any, data: Any, reduce: str, dtype: str = "float64", **options
         ([0.0, 2.0, 3.0, 0.0, 0.0], {"lengths": [3, 2]}),
     ],
 )
-def test_values_and_gradients(reduce: str, initial: Any, data: Any, options: Any) -> None:
+def test_segment_reduce_values_and_gradients(reduce: str, initial: Any, data: Any, options: Any) -> None:
     for dtype in ("float64", "float32"):
         ours, theirs = (
             run(lambda lib, dtype=dtype: segments(lib, data, reduce, dtype, initial=initial, **options), lib)
@@ -52,14 +52,14 @@ def test_values_and_gradients(reduce: str, initial: Any, data: Any, options: Any
 
 
 @pytest.mark.parametrize("lib", [torch, rg])
-def test_further_names(lib: Any) -> None:
+def test_other_names_of_segment_reductions(lib: Any) -> None:
     x, lengths = lib.tensor(VECTOR), lib.tensor([2, 4])
     for name in ("max", "min"):
         assert lib.equal(*(lib.segment_reduce(x, kind, lengths=lengths) for kind in (name, f"a{name}")))
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_nan(reduce: str) -> None:
+def test_segment_reduce_of_nan(reduce: str) -> None:
     for initial in (None, 1.0):
         ours, theirs = (
             lib.segment_reduce(lib.tensor([1.0, np.nan, 3.0]), reduce, lengths=lib.tensor([2, 1]), initial=initial)
@@ -70,7 +70,7 @@ def test_nan(reduce: str) -> None:
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
 @pytest.mark.parametrize("initial", [None, 1.25])
-def test_derivatives_of_any_order(reduce: str, initial: float | None) -> None:
+def test_segment_reduce_derivatives_of_any_order(reduce: str, initial: float | None) -> None:
     x = rg.tensor(np.random.default_rng(1).normal(size=(2, 5, 2)) + 2, requires_grad=True)
     lengths = rg.tensor([[2, 3], [4, 1]])
 
@@ -82,7 +82,7 @@ def test_derivatives_of_any_order(reduce: str, initial: float | None) -> None:
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-def test_samples(reduce: str) -> None:
+def test_vmap_of_segment_reduce(reduce: str) -> None:
     x = rg.tensor(MATRIX)
     lengths = rg.tensor([2, 4])
     each = rg.func.vmap(lambda x: rg.segment_reduce(x, reduce, lengths=lengths))(x)
@@ -103,7 +103,7 @@ def test_samples(reduce: str) -> None:
         ({"data": [1, 2, 3, 4, 5, 6]}, "real floating-point"),
     ],
 )
-def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+def test_segment_reduce_refuses_wrong_arguments(change: dict[str, Any], words: str) -> None:
     def program(lib: Any) -> Any:
         given: dict[str, Any] = {"data": VECTOR, "reduce": "sum", "lengths": [2, 4]} | change
         tensors = {k: v if v is None or k in ("reduce", "axis") else lib.tensor(v) for k, v in given.items()}
@@ -114,7 +114,7 @@ def test_what_is_refused(change: dict[str, Any], words: str) -> None:
     assert words in message(lambda: program(rg))
 
 
-def test_segments_beyond_the_end_are_refused() -> None:
+def test_segment_reduce_refuses_segments_beyond_the_end() -> None:
     with pytest.raises(RuntimeError, match="after 6"):
         rg.segment_reduce(rg.tensor(VECTOR), "sum", lengths=rg.tensor([2, 5]), unsafe=True)
     with pytest.raises(TypeError, match="argument 'lengths'"):

@@ -1,4 +1,4 @@
-"""Errors of the shape, joining, indexing and copying families: torch's exception class, and words that help."""
+"""Errors of shape, joining, indexing and copying operations: torch's exception class, and messages that help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.harness import to_ours, to_torch
 
 
 class Library:
-    """The tensors that the calls below use, in one of the two libraries."""
+    """The tensors that the calls below use, in one library."""
 
     def __init__(self, module: Any, make: Callable[[np.ndarray], Any]) -> None:
         self.module = module
@@ -141,7 +141,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("diagonal_scatter", lambda t: t.x.diagonal_scatter(t.v, 0, 0, 2)),
     ("searchsorted", lambda t: t.searchsorted(t.v + 1j, t.v + 1j)),
     ("bucketize", lambda t: t.bucketize(t.v, t.v + 1j)),
-    # joining and taking apart
+    # joining and splitting
     ("cat", lambda t: t.cat([])),
     ("cat", lambda t: t.cat([t.x, t.v])),
     ("cat", lambda t: t.cat([t.x, t.x[:, :2]])),
@@ -186,7 +186,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("dsplit", lambda t: t.x.dsplit(1)),
     ("unbind", lambda t: t.s.unbind()),
     ("unbind", lambda t: t.x.unbind(2)),
-    # picking
+    # gathering
     ("select", lambda t: t.x.select(0, 2)),
     ("select", lambda t: t.x.select(0, -3)),
     ("select", lambda t: t.x.select(2, 0)),
@@ -231,7 +231,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("take", lambda t: t.x.take(t.v)),
     ("masked_select", lambda t: t.x.masked_select(t.n)),
     ("masked_select", lambda t: t.x.masked_select(t.v > 0)),
-    # placing
+    # scattering
     ("scatter", lambda t: t.x.scatter(0, t.index([0, -1, 0]), 2.0)),
     ("scatter", lambda t: t.x.scatter(0, t.index([0, 1, 0]), t.x[:, :2])),
     ("scatter", lambda t: t.x.scatter(0, t.index([0, 1, 0]), t.n)),
@@ -300,7 +300,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("requires_grad", lambda t: t.x.requires_grad_(None)),
     ("requires_grad", lambda t: t.ones(2, requires_grad="False")),
     ("requires_grad", lambda t: t.tensor([2.0], requires_grad=t.b.any())),
-    # what is no tensor, or of a wrong kind
+    # not a tensor, or of a wrong kind
     ("view", lambda t: t.x.view()),
     ("view_as", lambda t: t.x.view_as([1])),
     ("reshape_as", lambda t: t.x.reshape_as(2.0)),
@@ -327,7 +327,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "wrong"), CALLS, ids=[f"{name}-{k}" for k, (name, _) in enumerate(CALLS)])
-def test_wrong_calls(name: str, wrong: Callable[[Any], Any]) -> None:
+def test_wrong_shape_calls_are_refused_as_in_torch(name: str, wrong: Callable[[Any], Any]) -> None:
     with pytest.raises(Exception) as expected:
         wrong(Library(torch, to_torch))
     with pytest.raises(type(expected.value)) as raised:
@@ -337,7 +337,7 @@ def test_wrong_calls(name: str, wrong: Callable[[Any], Any]) -> None:
         pytest.fail(f"NumPy's own complaint: {raised.value}")
 
 
-def test_devices_that_are_not_there() -> None:
+def test_missing_devices_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"CuPy|GPU"):
         rg.zeros(2).cuda()
     with pytest.raises(RuntimeError, match=r"CuPy|GPU"):

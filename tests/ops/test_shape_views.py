@@ -1,4 +1,4 @@
-"""Writing through views: the history of the base, of the view and of its siblings, against torch."""
+"""Writing through views: histories of the base, the view and its siblings, compared with torch."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("write", ["mul_", "copy_", "zero_", "setitem"])
-def test_a_write_through_a_view(name: str, write: str) -> None:
+def test_write_through_a_view(name: str, write: str) -> None:
     results = []
     for library, make in ((rg, to_ours), (torch, to_torch)):
         x = make(VALUES.copy()).requires_grad_()
@@ -94,7 +94,7 @@ def test_a_write_through_a_view(name: str, write: str) -> None:
         lambda x: next(iter(x)),
     ],
 )
-def test_views_that_come_in_groups_cannot_be_written(view: Callable[[Any], Any]) -> None:
+def test_writing_to_multi_output_views_is_refused(view: Callable[[Any], Any]) -> None:
     for make in (to_ours, to_torch):
         base = make(VALUES.copy()).requires_grad_() * 1
         with pytest.raises(RuntimeError, match="function that returns multiple views"):
@@ -102,20 +102,20 @@ def test_views_that_come_in_groups_cannot_be_written(view: Callable[[Any], Any])
 
 
 @pytest.mark.parametrize("view", [lambda x: x.expand(3, 4, 6), lambda x: x.broadcast_to((2, 4, 6))])
-def test_overlapping_views_cannot_be_written(view: Callable[[Any], Any]) -> None:
+def test_writing_to_overlapping_views_is_refused(view: Callable[[Any], Any]) -> None:
     for make in (to_ours, to_torch):
         with pytest.raises(RuntimeError, match="single memory location"):
             view(make(VALUES.copy())).mul_(2)
 
 
-def test_overlapping_windows_cannot_be_written() -> None:
-    """torch lets this pass, with a result that depends on the order of the writes."""
+def test_writing_to_overlapping_windows_is_refused() -> None:
+    """torch allows it, with a result that depends on the order of the writes."""
     with pytest.raises(RuntimeError, match="single memory location"):
         rg.zeros(4, 6).unfold(1, 2, 1).mul_(2)
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_without_recording(name: str) -> None:
+def test_views_under_no_grad(name: str) -> None:
     x = rg.from_numpy(VALUES.copy()).requires_grad_()
     with rg.no_grad():
         view = VIEWS[name](x)
@@ -135,14 +135,14 @@ def test_views_without_recording(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_of_a_leaf_cannot_be_written(name: str) -> None:
+def test_writing_to_views_of_a_leaf_is_refused(name: str) -> None:
     x = rg.from_numpy(VALUES.copy()).requires_grad_()
     with pytest.raises(RuntimeError, match="view of a leaf Variable"):
         VIEWS[name](x).mul_(2)
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_are_the_same_when_somebody_watches(name: str) -> None:
+def test_views_are_the_same_under_saved_tensor_hooks(name: str) -> None:
     """The short path and the general one agree."""
     x = rg.from_numpy(VALUES.copy()).requires_grad_()
     plain = VIEWS[name](x * 1)
@@ -156,8 +156,8 @@ def test_views_are_the_same_when_somebody_watches(name: str) -> None:
         assert_same(grad, rg.autograd.grad((VIEWS[name](x) ** 2).sum(), x)[0])
 
 
-def test_reversed_memory_read_by_strides() -> None:
-    """NumPy's arrays may lie backwards in memory, which no tensor of torch's does."""
+def test_as_strided_of_reversed_arrays() -> None:
+    """NumPy arrays may have negative strides; torch tensors may not."""
     x = rg.from_numpy(np.arange(5.0)[::-1]).requires_grad_()
     (x.as_strided((1,), (1,)) * 3).sum().backward()
     assert x.grad.tolist() == [3, 0, 0, 0, 0]
@@ -165,7 +165,7 @@ def test_reversed_memory_read_by_strides() -> None:
 
 
 @parity
-def test_what_is_flat_already_stays_itself(lib: Any) -> Any:
+def test_flatten_of_a_vector_is_the_vector_itself(lib: Any) -> Any:
     x = lib.ones(2, 3, requires_grad=True)
     dims = [(0, 0), (1, 1), (-1, 1), (-2, 0), (1, -1), (0, 1), (1, 0), (2, 2), (-3, 0)]
     flattened = [attempt(lambda pair=pair: x.flatten(*pair)) for pair in dims]
@@ -193,7 +193,7 @@ def test_transposes_of_any_number_of_dimensions(name: str, dtype: str, shape: tu
 
 
 @pytest.mark.parametrize("name", ["mT", "H", "mH", "adjoint"])
-def test_the_transpose_of_a_number_is_deprecated(name: str) -> None:
+def test_transpose_of_a_scalar_is_deprecated(name: str) -> None:
     torch.set_warn_always(True)
     try:
         texts = []
@@ -208,15 +208,15 @@ def test_the_transpose_of_a_number_is_deprecated(name: str) -> None:
 
 
 @parity
-def test_integers_of_all_kinds_say_how_to_split(lib: Any) -> Any:
+def test_split_takes_all_kinds_of_integers(lib: Any) -> Any:
     x, two = lib.arange(6.0).reshape(2, 3), lib.tensor(2)
     parts = [x.split(two, 1), x.chunk(two, 1), x.tensor_split(two, 1), x.chunk(np.int64(2), 1)]
     return [parts, x.tensor_split(np.int64(2), 1), attempt(lambda: x.chunk(2.0)), attempt(lambda: x.hsplit(two))]
 
 
 @parity
-def test_selecting_by_a_tensor_is_a_view(lib: Any) -> Any:
-    """Of what it says at the time: a write to the index comes too late."""
+def test_select_by_a_tensor_is_a_view(lib: Any) -> Any:
+    """A later write to the index has no effect."""
     w = lib.ones(2, 3, requires_grad=True)
     x, index = w * 2, lib.tensor(1)
     view = x.select(0, index)

@@ -1,4 +1,4 @@
-"""hypothesis finds the shapes: broadcasting, reductions, reshaping and indexing against torch, with gradients."""
+"""Random shapes: broadcasting, reductions, reshaping and indexing with gradients, compared with torch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FULL_SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4)
 
 
 def values(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Distinct positive numbers away from kinks and poles."""
+    """Return distinct positive numbers away from kinks and poles."""
     rng = np.random.default_rng(seed)
     return np.asarray(rng.permutation(int(np.prod(shape))).reshape(shape) * 0.37 + 0.51)
 
 
 def compare(program: Any, *arrays: np.ndarray) -> None:
-    """Value and gradients of a program that takes the library and tensors."""
+    """Check value and gradients of a program that takes the library and tensors."""
     outcomes = []
     for library, make in ((rg, rg.tensor), (torch, torch.tensor)):
         leaves = [make(array, requires_grad=True) for array in arrays]
@@ -54,7 +54,7 @@ def compare(program: Any, *arrays: np.ndarray) -> None:
 )
 @SETTINGS
 @given(shapes=hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=4, min_side=0, max_side=4))
-def test_broadcasting(name: str, shapes: Any) -> None:
+def test_broadcasting_of_random_shapes(name: str, shapes: Any) -> None:
     a, b, c = (values(shape, k) for k, shape in enumerate(shapes.input_shapes))
     programs = {
         "where": lambda lib, x, y, z: lib.where(z.detach() > 1, x, y) + 0 * z,
@@ -67,7 +67,7 @@ def test_broadcasting(name: str, shapes: Any) -> None:
 @pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "prod", "logsumexp", "var", "std", "norm", "nansum"])
 @SETTINGS
 @given(data=st.data())
-def test_reductions(name: str, data: st.DataObject) -> None:
+def test_reductions_of_random_shapes(name: str, data: st.DataObject) -> None:
     shape = data.draw(FULL_SHAPES)
     one_only = name == "prod"
     dims = data.draw(
@@ -90,7 +90,7 @@ def test_reductions(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax", "flip", "roll"])
 @SETTINGS
 @given(shape=FULL_SHAPES, data=st.data())
-def test_along_one_dimension(name: str, shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_operations_along_a_random_dimension(name: str, shape: tuple[int, ...], data: st.DataObject) -> None:
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     shift = data.draw(st.integers(-5, 5))
     programs = {
@@ -102,7 +102,7 @@ def test_along_one_dimension(name: str, shape: tuple[int, ...], data: st.DataObj
 
 @SETTINGS
 @given(shape=FULL_SHAPES, data=st.data())
-def test_indexing(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_random_basic_indexing(shape: tuple[int, ...], data: st.DataObject) -> None:
     index = data.draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
     parts = index if isinstance(index, tuple) else (index,)
     if any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts):
@@ -112,7 +112,7 @@ def test_indexing(shape: tuple[int, ...], data: st.DataObject) -> None:
 
 @SETTINGS
 @given(shape=FULL_SHAPES, data=st.data())
-def test_assignment(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_random_assignment(shape: tuple[int, ...], data: st.DataObject) -> None:
     index = data.draw(hnp.basic_indices(shape, allow_newaxis=False, allow_ellipsis=True))
     parts = index if isinstance(index, tuple) else (index,)
     if any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts):
@@ -128,14 +128,14 @@ def test_assignment(shape: tuple[int, ...], data: st.DataObject) -> None:
 
 @SETTINGS
 @given(shape=FULL_SHAPES, data=st.data())
-def test_integer_array_indexing(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_random_integer_array_indexing(shape: tuple[int, ...], data: st.DataObject) -> None:
     index = data.draw(hnp.integer_array_indices(shape, result_shape=hnp.array_shapes(max_dims=2, max_side=3)))
     compare(lambda lib, t: t[tuple(lib.tensor(part) for part in index)], values(shape, 5))
 
 
 @SETTINGS
 @given(shape=SHAPES, data=st.data())
-def test_permutations_and_reshapes(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_random_permutations_and_reshapes(shape: tuple[int, ...], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(shape))))
     compare(lambda lib, t: t.permute(*order).reshape(-1) if shape else t.permute(()).reshape(-1), values(shape, 6))
 
@@ -146,7 +146,7 @@ def test_permutations_and_reshapes(shape: tuple[int, ...], data: st.DataObject) 
     sizes=st.tuples(*[st.integers(1, 4)] * 3),
     vectors=st.tuples(st.booleans(), st.booleans()),
 )
-def test_matmul(batch: Any, sizes: tuple[int, int, int], vectors: tuple[bool, bool]) -> None:
+def test_matmul_of_random_shapes(batch: Any, sizes: tuple[int, int, int], vectors: tuple[bool, bool]) -> None:
     n, m, k = sizes
     left, right = batch.input_shapes
     a = values((m,) if vectors[0] else (*left, n, m), 7)
@@ -156,7 +156,7 @@ def test_matmul(batch: Any, sizes: tuple[int, int, int], vectors: tuple[bool, bo
 
 @SETTINGS
 @given(shape=FULL_SHAPES, data=st.data())
-def test_joining_and_splitting(shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_joining_and_splitting_random_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     size = data.draw(st.integers(1, 3))
 

@@ -1,4 +1,4 @@
-"""What torch's functions take by keyword, and with ``out=``, these take, too: every sample of the table, called so."""
+"""Every sample of the table called with torch's keywords and with ``out=``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMED_ROWS = [pytest.param(row, id=row.name) for row in ROWS if row.torch is Non
 
 
 def overloads_in(body: list[ast.stmt]) -> dict[str, list[list[str]]]:
-    """The parameters of functions that can be given by position."""
+    """Return the positional parameters of functions."""
     found = defaultdict(list)
     for node in body:
         if isinstance(node, ast.FunctionDef) and node.args.vararg is None:
@@ -34,7 +34,7 @@ def overloads_in(body: list[ast.stmt]) -> dict[str, list[list[str]]]:
 
 @functools.cache
 def function_overloads() -> dict[str, list[list[str]]]:
-    """Those of functions; not the overloads for a number in place of the first tensor, which call it ``self``."""
+    """Return the overloads of functions, except those with a number as first operand, which call it ``self``."""
     found = overloads_in(ast.parse((STUBS / "_VariableFunctions.pyi").read_text()).body)
     return {name: [names for names in some if "self" not in names] for name, some in found.items()}
 
@@ -46,7 +46,7 @@ def method_overloads() -> dict[str, list[list[str]]]:
 
 
 def calls(row: Row) -> list[tuple[Bound, Bound]]:
-    """Some samples, bound in both libraries."""
+    """Yield some samples, bound in both libraries."""
     dtype = "float64" if "float64" in row.dtypes else row.dtypes[0]
     return [
         (Bound(row, sample, to_ours, rg, False), Bound(row, sample, to_torch, torch, False))
@@ -55,7 +55,7 @@ def calls(row: Row) -> list[tuple[Bound, Bound]]:
 
 
 def accepted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function of torch returns, or None if it does not take such arguments."""
+    """Return the result of a torch function, or None if it does not take such arguments."""
     try:
         return function(*args, **kwargs)
     except (TypeError, RuntimeError, IndexError, ValueError):
@@ -71,7 +71,7 @@ def compare(row: Row, got: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("row", NAMED_ROWS)
-def test_arguments_by_keyword(row: Row) -> None:
+def test_functions_take_torchs_keywords(row: Row) -> None:
     for names in function_overloads().get(row.name, []):
         for ours, theirs in calls(row):
             if len(theirs.args) > len(names) or set(names) & set(theirs.kwargs):
@@ -82,7 +82,7 @@ def test_arguments_by_keyword(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [param for param in NAMED_ROWS if param.values[0].method])
-def test_arguments_of_methods_by_keyword(row: Row) -> None:
+def test_methods_take_torchs_keywords(row: Row) -> None:
     for _, *names in method_overloads().get(row.name, []):
         for ours, theirs in calls(row):
             if not 1 < len(theirs.args) <= len(names) + 1 or set(names) & set(theirs.kwargs):
@@ -95,7 +95,7 @@ def test_arguments_of_methods_by_keyword(row: Row) -> None:
 
 
 def empty(result: Any, library: Any) -> Any:
-    """What to give as ``out``: a tensor without elements for each result; None if not all of them are tensors."""
+    """Return an empty tensor for each result, to pass as ``out``, or None if not all results are tensors."""
     results = flatten(result)
     if not all(isinstance(item, torch.Tensor) for item in results):
         return None
@@ -104,7 +104,7 @@ def empty(result: Any, library: Any) -> Any:
 
 
 @pytest.mark.parametrize("row", NAMED_ROWS)
-def test_out(row: Row) -> None:
+def test_functions_take_out_where_torchs_do(row: Row) -> None:
     for ours, theirs in calls(row):
         plain = accepted(row.oracle, *theirs.args, **theirs.kwargs)
         out = None if plain is None or "out" in theirs.kwargs else empty(plain, torch)
@@ -139,7 +139,7 @@ def test_out_is_not_recorded() -> None:
         pytest.param(lambda lib, x: lib.var(x, axis=0, keepdims=True), id="options"),
     ],
 )
-def test_numpy_names(call: Callable[[Any, Any], Any]) -> None:
+def test_numpy_keywords_are_accepted(call: Callable[[Any, Any], Any]) -> None:
     values = np.arange(4.0).reshape(2, 2)
     theirs = call(torch, torch.tensor(values))
     np.testing.assert_array_equal(as_array(call(rg, rg.tensor(values))), theirs.numpy())

@@ -1,4 +1,4 @@
-"""float32 numbers without NumPy's vector instructions: as accurate by the detour."""
+"""float32 functions on processors for which NumPy has no vector instructions, computed in another way."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def has_no_vectors(monkeypatch):
 
 
 def units_in_last_place(found, exact):
-    """By how many spacings of float32 numbers ``found`` differs from the float64 ``exact``; NaN must agree."""
+    """Return the distance of ``found`` from the float64 ``exact`` in float32 spacings; NaN must agree."""
     assert found.dtype == np.float32
     np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
     spacing = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
@@ -44,7 +44,7 @@ def test_expm1_is_accurate_up_to_0():
 
 
 @given(st.integers(0, 3 * LENGTH))
-def test_small_arrays_and_other_dtypes_take_numpys_function(length):
+def test_small_arrays_and_other_dtypes_use_numpys_function(length):
     for dtype in (np.float16, np.float32, np.float64):
         x = np.linspace(0, 1, length).astype(dtype)
         for found, exact in ((log1p_to_one(x), np.log1p(x)), (expm1_to_zero(-x), np.expm1(-x))):
@@ -57,7 +57,7 @@ def test_small_arrays_and_other_dtypes_take_numpys_function(length):
 
 
 @pytest.mark.parametrize("name", ["softplus", "logsigmoid", "mish", "elu", "selu", "celu"])
-def test_activations_are_torchs(name):
+def test_activations_without_vector_instructions_agree_with_torch(name):
     x = np.concatenate([RANDOM.normal(size=2 * LENGTH) * 5, [-np.inf, -120, -0.0, 0, 30, 120]]).astype(np.float32)
     ours, theirs = rg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
     result, expected = getattr(rg.nn.functional, name)(ours), getattr(torch.nn.functional, name)(theirs)
@@ -67,7 +67,7 @@ def test_activations_are_torchs(name):
     np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_binary_cross_entropy_with_logits_is_torchs():
+def test_binary_cross_entropy_without_vector_instructions_agrees_with_torch():
     x = (RANDOM.normal(size=2 * LENGTH) * 5).astype(np.float32)
     y = RANDOM.random(2 * LENGTH).astype(np.float32)
     options = {"reduction": "none"}
@@ -76,9 +76,9 @@ def test_binary_cross_entropy_with_logits_is_torchs():
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=2e-6, atol=1e-6)
 
 
-def test_numpy_is_asked_for_vector_instructions(monkeypatch):
+def test_vector_instructions_are_detected_through_numpy(monkeypatch):
     monkeypatch.undo()
-    introspect = pytest.importorskip("numpy.lib.introspect", reason="NumPy 2.0 cannot tell")
+    introspect = pytest.importorskip("numpy.lib.introspect", reason="NumPy 2.0 does not report this")
     for target, has_vectors in (("baseline(X86_V2)", False), ("AVX512_SKX", True), ("X86_V4", True)):
         found = {"log1p": {"ff": {"current": target}}}
         monkeypatch.setattr(introspect, "opt_func_info", lambda func_name, found=found: found)

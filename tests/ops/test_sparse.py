@@ -1,4 +1,4 @@
-"""Products of SciPy's sparse matrices and tensors, and systems of equations, against dense ones."""
+"""Products and linear systems of SciPy's sparse matrices with tensors, compared with dense ones."""
 # ruff: noqa: N806 (matrices have capital letters)
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def some(*shape: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
 
 
 def dense(*shape: int, dtype: Any = np.float64) -> np.ndarray:
-    """A matrix half of whose elements are zero, and none of the diagonal."""
+    """Return a matrix with about half of its elements zero, but a nonzero diagonal."""
     keep = np.random.default_rng(7).random(shape) < 0.5
     return np.where(keep | np.eye(*shape, dtype=bool), some(*shape, seed=1, dtype=dtype), 0)
 
@@ -55,24 +55,24 @@ class TestProducts:
         y = sparse.csr_array(dense(4, 3)) @ rg.ones(3, dtype=rg.float64)
         assert isinstance(y, rg.Tensor) and not y.requires_grad
 
-    def test_the_star_of_the_older_class_is_a_product_too(self) -> None:
+    def test_star_of_sparse_matrix_classes_is_a_matrix_product(self) -> None:
         A, x, y = sparse.csr_matrix(dense(4, 3)), leaf(some(3)), leaf(some(2, 4))
         np.testing.assert_allclose((A * x).detach(), (A @ x).detach())
         np.testing.assert_allclose((y * A).detach(), (y @ A).detach())
 
-    def test_the_star_of_arrays_is_none(self) -> None:
+    def test_star_of_sparse_arrays_is_not_a_matrix_product(self) -> None:
         with pytest.raises(RuntimeError, match=r"scipy\.sparse takes arrays only: A @ x and x @ A take tensors"):
             sparse.csr_array(dense(3, 3)) * leaf(some(3))
 
     @pytest.mark.parametrize("A", ["float32", "float64", "complex64", "int64"])
     @pytest.mark.parametrize("x", ["float16", "float32", "float64", "complex128", "int32"])
-    def test_dtypes_are_those_of_arrays(self, A: str, x: str) -> None:
+    def test_sparse_products_have_numpys_dtypes(self, A: str, x: str) -> None:
         D, a = dense(4, 3).astype(A), (4 * some(3, 2)).astype(x)
         y = sparse.csr_array(D) @ rg.tensor(a)
         assert y.numpy().dtype == np.result_type(D, a)
         np.testing.assert_allclose(y, D @ a, rtol=1e-5)
 
-    def test_half_precision_stays_half(self) -> None:
+    def test_sparse_products_of_float16_stay_float16(self) -> None:
         A, x = sparse.csr_array(dense(4, 3)), leaf(some(3, dtype=np.float16))
         v = leaf(A.data.astype(np.float16))
         y = rg.sparse.mm(A, x, values=v)
@@ -93,7 +93,7 @@ class TestProducts:
             assert gradcheck(product, (v, x, y), check_forward_ad=True, check_batched_grad=True)
             assert gradgradcheck(product, (v, x, y))
 
-    def test_torch_has_the_same_gradients(self) -> None:
+    def test_gradients_of_sparse_products_agree_with_torch(self) -> None:
         A = sparse.csr_array(dense(5, 4))
         places = torch.tensor(np.stack(A.nonzero()))
         theirs = torch.sparse_coo_tensor(
@@ -106,20 +106,20 @@ class TestProducts:
         np.testing.assert_allclose(x.grad, a.grad, rtol=1e-12)
         np.testing.assert_allclose(v.grad, theirs.grad.coalesce().values(), rtol=1e-12)
 
-    def test_entries_at_the_same_place_have_a_gradient_each(self) -> None:
+    def test_duplicate_entries_have_separate_gradients(self) -> None:
         A = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
         v, x = leaf(A.data), leaf(np.array([5.0, 7.0]))
         rg.sparse.mm(A, x, values=v).backward(rg.tensor([1.0, 10.0], dtype=rg.float64))
         assert v.grad.tolist() == [7, 7, 50] and x.grad.tolist() == [30, 3]
 
     @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 3)])
-    def test_no_entries(self, shape: tuple[int, int]) -> None:
+    def test_sparse_product_without_entries(self, shape: tuple[int, int]) -> None:
         x = leaf(some(shape[1], 2))
         y = sparse.csr_array(shape) @ x
         y.sum().backward()
         assert y.shape == (shape[0], 2) and not y.any() and not x.grad.any()
 
-    def test_many_entries_in_blocks(self) -> None:
+    def test_sparse_product_of_many_entries_in_blocks(self) -> None:
         A = sparse.random_array((300, 400), density=0.3, format="csr", rng=3)
         v, x = leaf(A.data), leaf(some(400, 64))
         y = rg.sparse.mm(A, x, values=v)
@@ -128,7 +128,7 @@ class TestProducts:
         assert len(rows) * 64 > 5 << 16
         np.testing.assert_allclose(v.grad, (g @ x.detach().numpy().T)[rows, columns], rtol=1e-10, atol=1e-12)
 
-    def test_inside_transforms(self) -> None:
+    def test_sparse_products_inside_transforms(self) -> None:
         D = dense(4, 3)
         A = sparse.csc_array(D)
         np.testing.assert_allclose(rg.func.jacrev(lambda x: A @ x)(rg.tensor(some(3))), D)
@@ -138,13 +138,13 @@ class TestProducts:
         H = rg.func.hessian(lambda x: ((A @ x) ** 2).sum())(rg.tensor(some(3)))
         np.testing.assert_allclose(H, 2 * D.T @ D)
 
-    def test_dual_numbers(self) -> None:
+    def test_sparse_products_of_dual_tensors(self) -> None:
         A = sparse.csr_array(dense(4, 3))
         with forward_ad.dual_level():
             y = A @ forward_ad.make_dual(rg.tensor(some(3)), rg.tensor(some(3, seed=5)))
             np.testing.assert_allclose(forward_ad.unpack_dual(y).tangent, A @ some(3, seed=5))
 
-    def test_entries_that_are_written_to_before_backward(self) -> None:
+    def test_writing_to_sparse_entries_before_backward_is_noticed(self) -> None:
         A, x = sparse.csr_array(dense(4, 3)), leaf(some(3))
         v = rg.tensor(A.data)
         y = rg.sparse.mm(A, x, values=v)
@@ -207,7 +207,7 @@ class TestSystems:
         np.testing.assert_allclose(x.detach(), np.linalg.solve(D, some(4)), rtol=1e-12)
         np.testing.assert_allclose(b.grad, np.linalg.solve(D.T, np.ones(4)), rtol=1e-12)
 
-    def test_the_matrix_is_taken_apart_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_sparse_matrix_is_factorised_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls = []
         splu = scipy.sparse.linalg.splu
         monkeypatch.setattr(scipy.sparse.linalg, "splu", lambda A: calls.append(A.shape) or splu(A))
@@ -218,7 +218,7 @@ class TestSystems:
         sum(g.sum() for g in grads).backward()
         assert calls == [(4, 4)]
 
-    def test_indices_out_of_order_stay_as_they_are(self) -> None:
+    def test_unsorted_sparse_indices_are_left_unsorted(self) -> None:
         A = sparse.csc_array((np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 0, 1, 0]), np.array([0, 2, 4])))
         v, b = leaf(A.data), leaf(some(2))
         x = rg.sparse.spsolve(A, b, values=v)
@@ -227,7 +227,7 @@ class TestSystems:
         np.testing.assert_allclose(A @ x.detach().numpy(), b.detach())
         assert gradcheck(lambda v: rg.sparse.spsolve(A, b.detach(), values=v), (v,))
 
-    def test_the_factors_of_other_entries_are_not_taken(self) -> None:
+    def test_factors_are_not_reused_for_other_entries(self) -> None:
         A = sparse.csc_array(np.diag([2.0, 4.0]))
         b = rg.ones(2, dtype=rg.float64)
         system = System(_read("", A, None)[0])
@@ -235,12 +235,12 @@ class TestSystems:
             np.testing.assert_allclose(solution(values, rg.tensor([1.0, 1.0]).numpy(), system, False), 1 / values)
             np.testing.assert_allclose(solution(values, b.numpy(), system, False), 1 / values)
 
-    def test_singular(self) -> None:
+    def test_singular_sparse_system_is_refused(self) -> None:
         with pytest.raises(rg.linalg.LinAlgError, match=r"the matrix of shape \[2, 2\] with 1 entries is singular"):
             rg.sparse.spsolve(sparse.csc_array(np.diag([1.0, 0.0])), leaf(some(2)))
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_entries_that_are_not_finite(self, bad: float) -> None:
+    def test_sparse_system_with_nonfinite_entries(self, bad: float) -> None:
         A = sparse.csc_array(np.diag([1.0, bad]))
         assert rg.sparse.spsolve(A, leaf(some(2))).isnan().all()
 
@@ -256,8 +256,8 @@ class TestSystems:
             scipy.sparse.linalg.spsolve(sparse.csc_array(dense(4, 4)), b)
 
 
-def test_a_birth_in_a_product_is_told() -> None:
-    """SciPy keeps its floating-point flags to itself."""
+def test_birth_in_a_sparse_product_is_reported() -> None:
+    """SciPy does not expose its floating-point flags."""
     A, x = sparse.csr_array(np.diag([1e200, 1.0])), leaf(np.array([1e200, 1.0]))
     with pytest.raises(rg.anomaly.AnomalyError) as info, rg.anomaly.watch():
         (A @ x).sum().backward()

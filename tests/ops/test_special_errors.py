@@ -1,4 +1,4 @@
-"""Special functions, Fourier transforms and activations: complaints as torch's, and forms beyond the table."""
+"""Special functions, Fourier transforms and activations: torch's errors, and forms beyond the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cases(module: str, *calls: tuple[str, Call]) -> list[Any]:
     return [pytest.param(module, name, call, id=f"{name}-{nr}") for nr, (name, call) in enumerate(calls)]
 
 
-# the function, of a module and of a maker of tensors of ones, and the operation its message should name
+# a function of a module and a maker of tensors of ones, and the operation that its message should name
 SPECIAL = cases(
     "",
     ("polygamma", lambda m, ones: m.polygamma(-1, ones(2))),
@@ -129,7 +129,7 @@ TOP = cases(
 
 
 @pytest.mark.parametrize(("module", "name", "call"), [*SPECIAL, *FFT, *ACTIVATIONS, *TOP])
-def test_complaints(module: str, name: str, call: Call) -> None:
+def test_wrong_special_calls_are_refused_as_in_torch(module: str, name: str, call: Call) -> None:
     torch_module, our_module = {
         "": (torch, rg),
         "fft": (torch.fft, rg.fft),
@@ -154,7 +154,7 @@ def test_complaints(module: str, name: str, call: Call) -> None:
         ("hardtanh_", (-0.5, 0.5)),
     ],
 )
-def test_in_place_functions(name: str, args: tuple[float, ...]) -> None:
+def test_in_place_activation_functions(name: str, args: tuple[float, ...]) -> None:
     from retrograd.ops import activations
 
     values = np.linspace(-1.0, 1.0, 7)
@@ -173,7 +173,7 @@ def test_in_place_functions(name: str, args: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize(("n", "p"), [(0, 1), (2, 3)])
-def test_in_place_methods_with_arguments(n: int, p: int) -> None:
+def test_in_place_special_methods_with_arguments(n: int, p: int) -> None:
     x = np.array([3.0, 4.5])
     leaf = rg.from_numpy(x.copy()).requires_grad_()
     out = (leaf * 1).polygamma_(n)
@@ -184,7 +184,7 @@ def test_in_place_methods_with_arguments(n: int, p: int) -> None:
     assert rg.from_numpy(x.copy()).mvlgamma_(p).tolist() == pytest.approx(torch.from_numpy(x).mvlgamma_(p).tolist())
 
 
-def test_nothing_overflows_on_the_way_to_a_finite_result() -> None:
+def test_finite_results_do_not_overflow_internally() -> None:
     far = rg.from_numpy(np.array([-1e30, -1000.0, 0.0, 1000.0, 1e30], "float32"))
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         for name in ("sigmoid", "logsigmoid", "softplus", "silu", "elu", "selu", "celu", "relu6", "hardswish", "mish"):
@@ -203,14 +203,14 @@ def test_sigmoid_is_accurate_in_both_tails() -> None:
     np.testing.assert_allclose(rg.sigmoid(rg.from_numpy(x)).numpy(), torch.from_numpy(x).sigmoid().numpy(), rtol=1e-15)
 
 
-def test_gradients_at_dead_units_are_zero_whatever_arrives() -> None:
+def test_dead_units_get_zero_gradients_from_infinite_ones() -> None:
     for library, make in ((rg, rg.from_numpy), (torch, torch.from_numpy)):
         x = make(np.array([-1.0, 0.0, 2.0])).requires_grad_()
         library.relu(x).backward(make(np.array([np.inf, np.nan, 3.0])))
         assert x.grad.tolist() == [0, 0, 3]
 
 
-def test_complex_silu_has_the_conjugate_of_its_derivative() -> None:
+def test_gradient_of_complex_silu_is_conjugated() -> None:
     z = np.array([0.3 + 0.4j, -1.2 + 0.1j])
     leaf = rg.from_numpy(z).requires_grad_()
     result = rg.nn.functional.silu(leaf)
@@ -220,7 +220,7 @@ def test_complex_silu_has_the_conjugate_of_its_derivative() -> None:
     np.testing.assert_allclose(gradient.numpy(), np.conj((high - low) / (2 * step)), rtol=1e-8)
 
 
-def test_transforms_of_empty_batches() -> None:
+def test_fourier_transforms_of_empty_batches() -> None:
     x = rg.from_numpy(np.ones((0, 4))).requires_grad_()
     y = rg.fft.rfft(x)
     assert y.shape == (0, 3)
@@ -228,7 +228,7 @@ def test_transforms_of_empty_batches() -> None:
     assert x.grad.shape == (0, 4)
 
 
-def test_transforms_of_no_dimension_are_complex_copies() -> None:
+def test_fourier_transforms_over_no_dimensions_are_complex_copies() -> None:
     for tensor, dim in ((rg.from_numpy(np.array(2.0)), None), (rg.from_numpy(np.array([2.0, 3.0])), ())):
         leaf = tensor.requires_grad_()
         result = rg.fft.fftn(leaf, dim=dim)
@@ -237,7 +237,7 @@ def test_transforms_of_no_dimension_are_complex_copies() -> None:
         rg.autograd.grad(result.real.sum(), leaf)
 
 
-def test_round_trips_and_the_convolution_theorem() -> None:
+def test_fourier_round_trips_and_the_convolution_theorem() -> None:
     rng = np.random.default_rng(0)
     x, y = (rg.from_numpy(rng.normal(size=(3, 7))).requires_grad_() for _ in range(2))
     np.testing.assert_allclose(rg.fft.irfft(rg.fft.rfft(x), 7).detach().numpy(), x.detach().numpy(), atol=1e-14)
@@ -250,7 +250,7 @@ def test_round_trips_and_the_convolution_theorem() -> None:
     np.testing.assert_allclose(gradient.numpy(), oracle.numpy(), rtol=1e-12, atol=1e-12)
 
 
-def test_frequencies_with_options() -> None:
+def test_fftfreq_with_options() -> None:
     freq = rg.fft.fftfreq(5, 0.5, dtype=rg.float64, requires_grad=True)
     assert freq.requires_grad
     assert freq.tolist() == np.fft.fftfreq(5, 0.5).tolist()
@@ -260,7 +260,7 @@ def test_frequencies_with_options() -> None:
         rg.fft.fftfreq(5, dtype=rg.int64)
 
 
-def test_numpy_integers_are_integers() -> None:
+def test_fourier_transforms_take_numpy_integers() -> None:
     x, one = ours(2, 3), np.int64(1)
     assert rg.softmax(x, one).shape == (2, 3)
     assert rg.polygamma(one, x).tolist() == rg.polygamma(1, x).tolist()

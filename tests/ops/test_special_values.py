@@ -1,6 +1,6 @@
-"""Values and gradients at NaN, at infinities, at both zeros, at huge and at tiny numbers: those of torch.
+"""Values and gradients at NaN, infinities, both zeros, huge and tiny numbers agree with torch.
 
-A NaN that torch does not have, or a missing one, would be a birth that nobody can explain.
+A NaN that torch does not have, or a missing one, would be an inexplicable birth.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ DRAWING = (
     *("bernoulli", "binomial", "dropout", "gumbel", "lowrank", "multinomial", "normal", "poisson", "rand", "rrelu"),
 )
 
-# Where the two differ, and why.
+# Where the libraries differ, with the reason.
 POLES = {NAN, INF, -INF, -1.0, -2.0, -6.0, -20.0, -100.0, -1e30, 1e30}
 ELSEWHERE: dict[str, set[float]] = {
-    "digamma": POLES,  # its derivative is infinite there; in torch, it is some large number
+    "digamma": POLES,  # the derivative is infinite there; torch gives a large number
     "psi": POLES,
-    "lgamma": {5e-324},  # SciPy's: infinity, where 744.4 is right
+    "lgamma": {5e-324},  # SciPy gives infinity instead of 744.4
     "gammaln": {5e-324},
-    # torch's own answers at NaN depend on whether its loops take several elements at a time
+    # torch's results at NaN depend on whether its loop is vectorized
     **{name: {NAN} for name in ("celu", "elu", "selu", "hardswish", "hardshrink", "softshrink", "hardtanh", "relu6")},
     "i1": {NAN, INF, -INF, 1e30, -1e30, 100.0, -100.0, 5e-324},  # NaN in torch
     "i1e": {NAN},  # 0 in torch
     "log_ndtr": {-INF, -1e30},  # NaN and infinite in torch
     "logit": {-0.0},
-    "prod": set(VALUES),  # torch takes the gradient to be 0 where there are two zeros, whatever the other elements
-    "mode": set(VALUES),  # which of equal elements is chosen
+    "prod": set(VALUES),  # torch's gradient is 0 if there are two zeros, whatever the other elements
+    "mode": set(VALUES),  # any of equal elements may be chosen
     "trapezoid": set(VALUES),  # torch subtracts infinities
     "trapz": set(VALUES),
 }
 
-# The same of two operands: where torch has NaN and there is a number, or the other way round.
+# The same for two operands: torch has NaN where a number is right, or the other way round.
 PAIRS_ELSEWHERE = {
     *("fmod", "kl_div", "remainder"),  # of the smallest number
-    *("gammainc", "gammaincc", "igamma", "igammac"),  # of NaN, which torch does not always hand on
+    *("gammainc", "gammaincc", "igamma", "igammac"),  # of NaN, which torch does not always propagate
     *("polar", "soft_margin_loss", "zeta"),  # of infinite operands
 }
 
@@ -75,7 +75,7 @@ def space_of(lib: Any, space: str) -> Any:
 
 
 def names(space: str) -> Iterator[str]:
-    """The operations that both have, but for those that draw numbers, and those that write to their argument."""
+    """Yield the operations of both libraries, except random ones and in-place forms."""
     prefix = "special." if space == "special" else ""
     for name in sorted({**operations, **composites}):
         name = name.removeprefix(prefix)
@@ -85,7 +85,7 @@ def names(space: str) -> Iterator[str]:
 
 
 def value_and_gradient(lib: Any, call: Callable[[Any, Any], Any], space: str, name: str, values: Any) -> Any:
-    """The (first) result and the gradient of its sum; None if it has none."""
+    """Return the (first) result and the gradient of its sum, or None if it has none."""
     x = lib.tensor(values, dtype=lib.float64, requires_grad=True)
     y = call(getattr(space_of(lib, space), name), x)
     y = y[0] if isinstance(y, (tuple, list)) else y
@@ -96,12 +96,12 @@ def value_and_gradient(lib: Any, call: Callable[[Any, Any], Any], space: str, na
 
 
 def compare(call: Callable[[Any, Any], Any], space: str, name: str, values: list[float], apart: Any = ()) -> bool:
-    """Whether torch has such a function and a gradient of it; then both have the same numbers."""
+    """Check that value and gradient agree; return False if torch has no such function or gradient."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             theirs = value_and_gradient(torch, call, space, name, values)
-        except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):  # it is called in another way
+        except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):  # it takes other arguments
             return False
         if theirs is None:
             return False
@@ -119,24 +119,24 @@ ELEMENTWISE = sorted({(space, name) for space in SPACES for name in names(space)
 
 
 @pytest.mark.parametrize(("space", "name"), ELEMENTWISE)
-def test_elementwise(space: str, name: str) -> None:
+def test_elementwise_operations_at_special_values(space: str, name: str) -> None:
     compare(lambda function, x: function(x), space, name, VALUES, ELSEWHERE.get(name, ()))
 
 
 @pytest.mark.parametrize(("space", "name"), [each for each in ELEMENTWISE if each[1] not in PAIRS_ELSEWHERE])
-def test_pairs(space: str, name: str) -> None:
-    """All pairs of values, and the gradient of either."""
+def test_binary_operations_at_pairs_of_special_values(space: str, name: str) -> None:
+    """For all pairs of values, with the gradient of either operand."""
     first, second = np.repeat(VALUES, len(VALUES)), np.tile(VALUES, len(VALUES))
     compare(lambda function, x: function(x, beside(x, second)), space, name, first.tolist())
     compare(lambda function, x: function(beside(x, first), x), space, name, second.tolist())
 
 
 def beside(x: Any, values: Any) -> Any:
-    """A tensor of the same library."""
+    """Return a tensor of the same library."""
     return x.new_tensor(values)
 
 
-def test_many_are_compared() -> None:
+def test_special_values_are_compared_for_many_operations() -> None:
     assert sum(compare(lambda function, x: function(x), "", name, [0.5]) for name in names("")) > 90
 
 
@@ -152,13 +152,13 @@ WAYS: list[Callable[[Any, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space, names in REDUCING.items() for name in names])
-def test_along_a_dimension(space: str, name: str) -> None:
+def test_reductions_of_special_values(space: str, name: str) -> None:
     assert sum([compare(call, space, name, values) for values in VECTORS for call in WAYS])
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_log1p_of_small_complex_numbers_keeps_their_digits(dtype: str) -> None:
-    """Part by part, as one of them may be much smaller than the other."""
+    """Compared by part, because one part may be much smaller than the other."""
     z = np.array([1e-20, -1e-20j, 1e-30 + 1e-20j, 1e-18 - 0.1j, 0.1 + 1e-18j, -0.3 + 0.2j, 0.4 + 0.4j, -1 + 2j], dtype)
     ours, theirs = rg.log1p(rg.tensor(z)).numpy(), torch.log1p(torch.tensor(z)).numpy()
     for part in ("real", "imag"):
@@ -169,7 +169,7 @@ def test_log1p_of_small_complex_numbers_keeps_their_digits(dtype: str) -> None:
 
 @pytest.mark.parametrize("x", [-2.0, -0.5, 0.5])
 @pytest.mark.parametrize("side", [0.0, -0.0])
-def test_the_derivative_of_acosh_is_that_of_its_side_of_the_branch_cut(x: float, side: float) -> None:
+def test_derivative_of_acosh_on_either_side_of_the_branch_cut(x: float, side: float) -> None:
     def value(real: float) -> Any:
         return rg.acosh(rg.tensor([complex(real, side)], dtype=rg.complex128))
 
@@ -180,7 +180,7 @@ def test_the_derivative_of_acosh_is_that_of_its_side_of_the_branch_cut(x: float,
 
 
 @pytest.mark.parametrize("z", [complex(INF, 0.0), complex(-INF, -0.0), complex(0.0, INF)])
-def test_acosh_is_flat_at_infinity(z: complex) -> None:
+def test_gradient_of_complex_acosh_at_infinity(z: complex) -> None:
     def gradient(lib: Any) -> Any:
         x = lib.tensor([z], dtype=lib.complex128, requires_grad=True)
         return lib.autograd.grad(lib.acosh(x), x, lib.ones_like(x))[0].numpy()

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: there and back, and what cannot be done."""
+"""Short-time Fourier transforms: round trips and refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNAL = np.random.default_rng(0).normal(size=(2, 100))
 
 @pytest.mark.parametrize("hop", [2, 4, 5])
 @pytest.mark.parametrize("normalized", [False, True])
-def test_there_and_back(hop: int, normalized: bool) -> None:
+def test_istft_inverts_stft(hop: int, normalized: bool) -> None:
     x = rg.from_numpy(SIGNAL)
     how: dict[str, Any] = {"hop_length": hop, "window": rg.hann_window(16, dtype=rg.float64), "normalized": normalized}
     spectra = rg.stft(x, 16, return_complex=True, **how)
@@ -24,8 +24,8 @@ def test_there_and_back(hop: int, normalized: bool) -> None:
     np.testing.assert_allclose(x.stft(16, return_complex=True, **how).istft(16, length=100, **how).numpy(), SIGNAL)
 
 
-def test_frames_aligned_to_windows_of_another_parity() -> None:
-    """The first window begins with the signal, and there are as many frames as windows in it."""
+def test_stft_with_align_to_window() -> None:
+    """The first window begins with the signal, and there is a frame for each window that fits."""
     x, window = rg.from_numpy(SIGNAL), rg.hann_window(5, dtype=rg.float64)
     spectra = rg.stft(x, 8, 2, 5, window, center=False, return_complex=True, align_to_window=True)
     windows = np.lib.stride_tricks.sliding_window_view(SIGNAL, 5, -1)[:, ::2] * window.numpy()
@@ -76,7 +76,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str) -> None:
+def test_stft_and_istft_refuse_wrong_arguments(name: str) -> None:
     mistake, words = MISTAKES[name]
     with pytest.raises(RuntimeError):
         mistake(torch)
@@ -84,7 +84,7 @@ def test_mistakes(name: str) -> None:
         mistake(rg)
 
 
-def test_warnings() -> None:
+def test_stft_warnings() -> None:
     with pytest.warns(UserWarning, match="hann_window"):
         spectra = rg.stft(rg.from_numpy(SIGNAL), 16, return_complex=True)
     with pytest.warns(UserWarning, match="the frames end 4 before") as told:

@@ -1,4 +1,4 @@
-"""Every operation against torch, against finite differences, and in all its forms."""
+"""Every operation in all its forms, compared with torch and finite differences."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_every_operation_has_a_row() -> None:
     assert sorted(all_names() - covered) == []
 
 
-def test_no_row_without_an_operation() -> None:
+def test_every_row_has_an_operation() -> None:
     assert sorted({row.name for row in ROWS} - all_names()) == []
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_forward(row: Row, dtype: str) -> None:
+def test_forward_agrees_with_torch(row: Row, dtype: str) -> None:
     for sample in samples(row, dtype):
         ours, theirs = both(row, sample, False)
         got, expected = ours.run(row.function), theirs.run(row.oracle)
@@ -98,7 +98,7 @@ def gradients(
 
 
 @pytest.mark.parametrize(("row", "dtype"), GRADIENT_CASES)
-def test_gradients(row: Row, dtype: str) -> None:
+def test_gradients_agree_with_torch(row: Row, dtype: str) -> None:
     compared = 0
     for sample in samples(row, dtype):
         ours, theirs = both(row, sample, True)
@@ -126,7 +126,7 @@ def compare_second(row: Row, sample: Sample, ours: Bound, theirs: Bound, got: li
         for a, b in zip(got, expected, strict=True)
         if a is not None and b is not None and a.requires_grad and b.requires_grad
     ]
-    if not pairs:  # linear: torch may build a graph of zeros, we none, or the other way round
+    if not pairs:  # linear: only one of the libraries may build a graph, of zeros
         for grads, bound, library in ((mine, ours, rg), (other, theirs, torch)):
             if grads:
                 seconds = library.autograd.grad(grads, bound.leaves, [g.detach() for g in grads], allow_unused=True)
@@ -152,7 +152,7 @@ def compare_second(row: Row, sample: Sample, ours: Bound, theirs: Bound, got: li
     ],
 )
 def test_finite_differences(row: Row) -> None:
-    """The directional derivative along a random direction, by central differences in float64."""
+    """The derivative along a random direction, by central differences in float64."""
     dtype = "float64" if "float64" in row.dtypes else "complex128"
     for sample in samples(row, dtype):
         bound = Bound(row, sample, to_ours, rg, True)
@@ -189,8 +189,8 @@ def test_finite_differences(row: Row) -> None:
     ("row", "dtype"),
     [pytest.param(row, dtype, id=f"{row.name}-{dtype}") for row in ROWS if row.inplace for dtype in row.dtypes],
 )
-def test_inplace(row: Row, dtype: str) -> None:
-    """``x.name_(...)`` on a computed tensor: value, gradient, version and errors as in torch."""
+def test_in_place_form_agrees_with_torch(row: Row, dtype: str) -> None:
+    """``x.name_(...)`` on a computed tensor: value, gradient, version and errors."""
     grad = row.gradients and np.dtype(dtype).kind in "fc"
     for sample in samples(row, dtype):
         if any(step < 0 for step in sample.args[0].strides):
@@ -232,8 +232,8 @@ def test_inplace(row: Row, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.inplace and row.gradients])
-def test_inplace_on_a_view(row: Row) -> None:
-    """Writing to a view changes the base's gradient as torch's CopySlices does."""
+def test_in_place_form_on_a_view_agrees_with_torch(row: Row) -> None:
+    """Writing to a view changes the gradient of the base as in torch."""
     make = Make("float64")
     for sample in list(row.samples(make))[:1]:
         if sample.args[0].ndim != 2:
@@ -254,7 +254,7 @@ def test_inplace_on_a_view(row: Row) -> None:
     [pytest.param(row, id=row.name) for row in ROWS if row.gradients and {"float64", "complex128"} & set(row.dtypes)],
 )
 def test_accumulated_gradients_share_no_memory(row: Row) -> None:
-    """A leaf may be written to, and so may its gradient: neither may show in another leaf, gradient or result."""
+    """Writing to a leaf or its gradient must not change another leaf, gradient or result."""
     dtype = "float64" if "float64" in row.dtypes else "complex128"
     for sample in samples(row, dtype):
         bound = Bound(row, sample, to_ours, rg, True)
@@ -273,7 +273,7 @@ def test_accumulated_gradients_share_no_memory(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.numpy])
-def test_numpy_form(row: Row) -> None:
+def test_numpy_form_agrees_with_the_operation(row: Row) -> None:
     for sample in samples(row, row.dtypes[0]):
         for function in row.numpy:
             bound = Bound(row, sample, to_ours, rg, False)
@@ -283,8 +283,8 @@ def test_numpy_form(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.view is not None])
-def test_views_are_views(row: Row) -> None:
-    """Memory is shared, and the version with it, exactly where torch shares it."""
+def test_views_share_memory_as_in_torch(row: Row) -> None:
+    """Memory and version are shared exactly where torch shares them."""
     for sample in samples(row, "float32"):
         ours, theirs = both(row, sample, False)
         got, expected = ours.run(row.function), theirs.run(row.oracle)
@@ -300,7 +300,7 @@ def test_views_are_views(row: Row) -> None:
                 assert ours.args[0]._version == before + 1
 
 
-def test_tolerances_are_known() -> None:
+def test_every_dtype_of_the_table_has_a_tolerance() -> None:
     assert {dtype for row in ROWS for dtype in row.dtypes if np.dtype(dtype).kind in "fc"} <= set(TOLERANCE)
 
 
@@ -309,8 +309,8 @@ def _name(tensor: Any) -> str:
 
 
 @pytest.mark.parametrize(("row", "dtype"), GRADIENT_CASES)
-def test_the_same_node_is_written_the_same(row: Row, dtype: str) -> None:
-    """Many operations are composed of others than torch's, and their nodes have the names of these."""
+def test_node_names_have_torchs_spelling(row: Row, dtype: str) -> None:
+    """Only equal names are compared: many operations are composed differently from torch's."""
     ours, theirs = both(row, samples(row, dtype)[0], True)
     for mine, other in zip(
         differentiable(ours.run(row.function)), differentiable(theirs.run(row.oracle)), strict=False

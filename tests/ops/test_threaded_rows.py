@@ -1,4 +1,4 @@
-"""Layers whose rows, and activations whose elements, are shared by threads, give what torch gives."""
+"""Layers and activations whose work is shared among threads agree with torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAYERS = {
 
 @pytest.fixture(params=[1, 2, 3])
 def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Threads that share small arrays already."""
+    """Make threads share even small arrays."""
     before = rg.get_num_threads()
     monkeypatch.setattr(blocks, "HEAVY", 1)
     monkeypatch.setattr(blocks, "BLOCK", 500)
@@ -47,7 +47,7 @@ def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 
 @pytest.mark.parametrize("samples", [1, 2, 7, 16])
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(shared: int, name: str, samples: int) -> None:
+def test_threaded_layers_agree_with_torch(shared: int, name: str, samples: int) -> None:
     rng = np.random.default_rng(samples)
     given, g = rng.standard_normal((2, samples, 6, 5, 24))
     found = []
@@ -67,8 +67,8 @@ def test_layers(shared: int, name: str, samples: int) -> None:
 
 
 @pytest.mark.parametrize("row", [0, 17, 79])
-def test_a_birth_in_any_thread_is_found(shared: int, row: int) -> None:
-    """Squares of what is finite overflow, in one row of eighty."""
+def test_birth_in_any_thread_of_a_layer_is_found(shared: int, row: int) -> None:
+    """Squares of finite numbers overflow in one row of eighty."""
     x = rg.ones(80, 24)
     x[row, 5] = 3e30
     x.requires_grad_()
@@ -92,7 +92,7 @@ def test_a_birth_in_any_thread_is_found(shared: int, row: int) -> None:
     assert (event.op, event.index, event.code_line.strip()) == ("lgamma", (row, 5), "born = rg.lgamma(x)")
 
 
-def test_intermediate_results_of_many_sizes_take_no_more_memory() -> None:
+def test_scratch_memory_does_not_grow_with_many_sizes() -> None:
     scratch_like(np.empty(3, np.float32))
     kept = scratch._scratch
     before = len(kept.beginnings), [len(vectors) for vectors in kept.vectors.values()]
@@ -101,8 +101,8 @@ def test_intermediate_results_of_many_sizes_take_no_more_memory() -> None:
     assert (len(kept.beginnings), [len(vectors) for vectors in kept.vectors.values()]) == before
 
 
-def test_sharing_within_sharing_comes_to_an_end() -> None:
-    """What threads share may call what they would share on its own."""
+def test_nested_sharing_of_work_does_not_deadlock() -> None:
+    """Shared work may call functions that share work themselves."""
     before = rg.get_num_threads()
     rg.set_num_threads(2)
     inner: list[int] = []
@@ -117,7 +117,7 @@ def test_sharing_within_sharing_comes_to_an_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["gelu", "silu", "softplus", "erf", "sigmoid"])
-def test_activations_of_a_size_that_threads_share(name: str) -> None:
+def test_threaded_activations_agree_with_torch(name: str) -> None:
     before = rg.get_num_threads()
     rng = np.random.default_rng(5)
     given, g = rng.standard_normal((2, blocks.HEAVY + 77)).astype(np.float32) * 3

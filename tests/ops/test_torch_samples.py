@@ -1,7 +1,7 @@
-"""Every operation on the inputs that PyTorch's own test suite has for it, its values and derivatives against torch's.
+"""Every operation on the inputs of PyTorch's own test suite: values and derivatives agree with torch.
 
 PyTorch ships a table of its operations with functions that make inputs for each: shapes, strides, options, empty and
-0-dimensional tensors, extreme values, among them the ones that were once wrong. Nobody here has chosen them.
+0-dimensional tensors, extreme values, and inputs of former bugs. They are independent of this project's choices.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import retrograd as rg
 
 torch.set_num_threads(1)
 
-# what torch's own tests freeze, others here set
+# importing these freezes global flags that other tests here set
 with warnings.catch_warnings(), mock.patch("torch.backends.disable_global_flags"):
     warnings.simplefilter("ignore")
     from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.opinfo import core
 
-# dtype: how many of the samples of an operation, the first ones, and how many derivatives
+# dtype: how many samples of an operation are used, and how many derivatives
 DTYPES = {torch.float64: (16, 2), torch.complex128: (8, 2), torch.int64: (8, 0), torch.bool: (8, 0)}
 TOLERANCE = {torch.float64: 1e-7, torch.complex128: 1e-7, torch.float32: 1e-4, torch.complex64: 1e-4}
 MATCHING = {
@@ -67,7 +67,7 @@ NOT_COMPARED = {
     "nn.functional.triplet_margin_with_distance_loss": "every sample holds a function of torch",
     "zero_": "torch's entry is a function of its own that clones first",
 }
-# What differs in some samples: where the difference is, and why it stays.
+# Known differences in some samples: where they are, and why they stay.
 DIFFERENCES = {
     **dict.fromkeys(("kthvalue", "topk", "mode", "sort"), ("out[1]", "equal values: any of their indices")),
     "argsort": ("out", "equal values: any of their indices"),
@@ -82,7 +82,7 @@ DIFFERENCES = {
     "istft": ("gradient", "torch gives none to a complex window"),
     "linalg.norm-subgradients_at_zero": ("second gradient", "torch has NaN, here it is the subgradient 0"),
 }
-# Where only these dtypes are compared: torch computes with the others, and here they are an error.
+# Compared only for these dtypes: torch computes with the others, but here they are an error.
 ONLY = {
     **dict.fromkeys(
         ("addmv", "addbmm", "baddbmm"),
@@ -91,7 +91,7 @@ ONLY = {
     "__rpow__": ((torch.float64, torch.complex128), "torch takes integers to negative powers as 0"),
     "sum_to_size": ((torch.float64, torch.complex128), "torch adds up a single boolean to an int64"),
 }
-# Operations whose entry in the table is not the public function, but one that takes its arguments in another way.
+# Operations whose entry is not the public function but takes its arguments in another way.
 CALLS: dict[str, Callable[..., Any]] = {
     "einsum": lambda tensors, equation: rg.einsum(equation, tensors),
     "where": lambda input, condition, other: rg.where(condition, input, other),
@@ -107,12 +107,12 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-class NotHere(Exception):  # noqa: N818  # not an error, but a reason to go on with the next
-    """A sample holds something that this library does not have."""
+class NotHere(Exception):  # noqa: N818  # not an error, but a reason to skip a sample
+    """Raised if a sample contains something that this library does not have."""
 
 
 def ours(value: Any) -> Any:
-    """A sample's argument as this library's."""
+    """Convert an argument of a sample to this library."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.dtype not in MATCHING:
             raise NotHere(f"{value.layout} {value.dtype}")
@@ -141,7 +141,7 @@ def ours(value: Any) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """The tensors of either library in a nest of lists, tuples and dictionaries."""
+    """Yield the tensors of either library in nested lists, tuples and dictionaries."""
     if isinstance(value, (torch.Tensor, rg.Tensor)):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -152,7 +152,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
 
 
 def differing(expected: Any, got: Any, what: str) -> Iterator[str]:
-    """What is different between a result of torch and ours."""
+    """Yield the differences between torch's result and ours."""
     if isinstance(expected, torch.Tensor):
         if not isinstance(got, rg.Tensor):
             yield f"{what}: a {type(got).__name__} for a tensor"
@@ -178,13 +178,13 @@ def differing(expected: Any, got: Any, what: str) -> Iterator[str]:
 
 
 def gradients(library: Any, outputs: list[Any], inputs: list[Any], given: list[Any], again: bool) -> list[Any]:
-    """Gradients with respect to the inputs, zeros where an input does not matter."""
+    """Return the gradients with respect to the inputs, zeros for inputs that do not matter."""
     found = library.autograd.grad(outputs, inputs, given, create_graph=again, allow_unused=True)
     return [library.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
 
 
 def check(entry: Any, call: Callable[..., Any], sample: Any, derivatives: int) -> Iterator[str]:
-    """Run a sample in both libraries, with as many derivatives, and say what differs."""
+    """Run a sample in both libraries with the given number of derivatives and yield the differences."""
     arguments, options = (sample.input, *sample.args), sample.kwargs
     if entry.name == "nn.functional.batch_norm" and sample.input.ndim == 1:
         raise NotHere("an empty vector, which torch takes for a batch without channels")
@@ -192,7 +192,7 @@ def check(entry: Any, call: Callable[..., Any], sample: Any, derivatives: int) -
     try:
         expected = entry.op(*arguments, **options)
     except Exception:
-        with pytest.raises(Exception):  # noqa: B017  # an error in both; the words are compared elsewhere
+        with pytest.raises(Exception):  # noqa: B017  # an error in both; messages are compared elsewhere
             call(*mine, **my_options)
         return
     got = call(*mine, **my_options)
@@ -204,7 +204,7 @@ def check(entry: Any, call: Callable[..., Any], sample: Any, derivatives: int) -
         yield "out: which require a gradient"
     generator = torch.Generator().manual_seed(0)
     for order in range(1, derivatives + 1):
-        # what is empty, or a gradient that is zero throughout, may be a constant in one of the libraries
+        # empty tensors and gradients that are all zero may be constants in one of the libraries
         pairs = [(x, y) for x, y in zip(outputs, my_outputs, strict=True) if x.requires_grad and y.requires_grad]
         if not pairs:
             return
@@ -212,7 +212,7 @@ def check(entry: Any, call: Callable[..., Any], sample: Any, derivatives: int) -
         again = order < derivatives
         try:
             outputs = gradients(torch, [x for x, _ in pairs], inputs, given, again)
-        except (RuntimeError, NotImplementedError):  # of a strange layout, or not written
+        except (RuntimeError, NotImplementedError):  # strange layout, or not implemented
             return
         my_outputs = gradients(rg, [y for _, y in pairs], my_inputs, ours(given), again)
         yield from differing(outputs, my_outputs, "gradient" if order == 1 else "second gradient")
@@ -223,12 +223,12 @@ def name_of(entry: Any) -> str:
 
 
 def listed(table: dict[str, Any], entry: Any) -> Any:
-    """What one of the tables above has for an entry, by its name with or without the variant."""
+    """Look up an entry in one of the tables above, by its name with or without the variant."""
     return table.get(name_of(entry), table.get(entry.name))
 
 
 def call_of(entry: Any) -> Callable[..., Any] | None:
-    """Our function of an entry, or our method where there is no function; None where there is neither."""
+    """Return our function for an entry, else our method, else None."""
     call: Any = listed(CALLS, entry)
     if call is None:
         call = rg
@@ -245,14 +245,14 @@ def derivatives_of(entry: Any, dtype: torch.dtype, most: int) -> int:
     return min(most, 2 if entry.supports_gradgrad else 1)
 
 
-@pytest.mark.filterwarnings("ignore")  # what a sample warns of is not compared
+@pytest.mark.filterwarnings("ignore")  # warnings of samples are not compared
 @pytest.mark.parametrize(
     "entry",
     [entry for entry in op_db if call_of(entry) is not None and listed(NOT_COMPARED, entry) is None],
     ids=name_of,
 )
-def test_torchs_samples_give_what_torch_gives(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # it would look through the stack, and the source of all that is on it, for a test of torch's own
+def test_samples_of_torchs_test_suite_agree_with_torch(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # it would search the stack, with its source code, for one of torch's own tests
     for module in (common_utils, core):
         monkeypatch.setattr(module, "extract_test_fn", lambda: None)
     call = call_of(entry)

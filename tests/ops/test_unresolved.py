@@ -1,4 +1,4 @@
-"""Conjugate and negative views: shared memory as in torch, and every operation on them as on ordinary tensors."""
+"""Conjugate and negative views share memory as in torch, and every operation accepts them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.parity import parity
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 
-# --- the table again ------------------------------------------------------------------------------------------------
+# --- the table of operations ----------------------------------------------------------------------------------------
 
 
 def unresolved(array: np.ndarray) -> rg.Tensor:
-    """The same numbers as a view on their conjugates or negatives, where there is one."""
+    """Return the same numbers as a view of their conjugates or negatives, if possible."""
     if array.dtype.kind == "c":
         return rg.from_numpy(np.asarray(np.conjugate(array))).conj()
     if array.dtype in (np.float32, np.float64):
@@ -33,7 +33,7 @@ def unresolved(array: np.ndarray) -> rg.Tensor:
     return rg.from_numpy(array)
 
 
-# operations that tell of the memory, not of the numbers
+# operations on the memory rather than the numbers
 VIEWS_OF_MEMORY = ("as_strided", "view_as_complex", "view_as_real")
 OF_MEMORY = {"is_conj", "is_neg"} | {f"{name}{kind}" for name in VIEWS_OF_MEMORY for kind in ("", "_copy")}
 
@@ -50,7 +50,7 @@ WIDE_GRADIENTS = [case for case in GRADIENT_CASES if wide(case)]
 def assert_equal(a: Any, b: Any, sample: Sample, what: Any) -> None:
     x, y = as_array(a), as_array(b)
     assert (x.dtype, x.shape) == (y.dtype, y.shape), what
-    # resolved numbers may lie in memory in another order, in which sums are rounded otherwise
+    # resolved numbers may have another memory order, in which sums are rounded differently
     given = [each.dtype for each in sample.args if isinstance(each, np.ndarray)]  # one may be narrower than the result
     tolerance = 100 * max(TOLERANCE.get(str(dtype), 0) for dtype in (x.dtype, *given)) * (x.dtype.kind in "fc")
     if not are_close(x, y, tolerance):
@@ -58,7 +58,7 @@ def assert_equal(a: Any, b: Any, sample: Sample, what: Any) -> None:
 
 
 @pytest.mark.parametrize(("row", "dtype"), WIDE)
-def test_forward(row: Row, dtype: str) -> None:
+def test_forward_of_unresolved_views(row: Row, dtype: str) -> None:
     for sample in samples(row, dtype):
         plain, lazy = (Bound(row, sample, make, rg, False).run(row.function) for make in (to_ours, unresolved))
         if row.post is not None:
@@ -68,7 +68,7 @@ def test_forward(row: Row, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "dtype"), WIDE_GRADIENTS)
-def test_gradients(row: Row, dtype: str) -> None:
+def test_gradients_of_unresolved_views(row: Row, dtype: str) -> None:
     for sample in samples(row, dtype)[:3]:
         found = []
         for make in (to_ours, unresolved):
@@ -85,8 +85,8 @@ def test_gradients(row: Row, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "dtype"), [case for case in WIDE if case.values[0].inplace])
-def test_inplace(row: Row, dtype: str) -> None:
-    """The write goes through to the memory, which holds the conjugates or negatives."""
+def test_in_place_forms_on_unresolved_views(row: Row, dtype: str) -> None:
+    """The write reaches the memory, which holds the conjugates or negatives."""
     for sample in samples(row, dtype):
         results = []
         for make in (to_ours, unresolved):
@@ -110,11 +110,11 @@ def test_inplace(row: Row, dtype: str) -> None:
             assert_equal(results[1], results[0], sample, (f"{row.name}_", sample))
 
 
-# --- as in torch ----------------------------------------------------------------------------------------------------
+# --- compared with torch --------------------------------------------------------------------------------------------
 
 
 def states(lib: Any, x: Any, *tensors: Any) -> list[Any]:
-    """What each tensor says of itself, and whether it begins where ``x`` does."""
+    """Return the flags and values of each tensor, and whether it starts at the same address as ``x``."""
     return [
         (t.is_conj(), t.is_neg(), t.data_ptr() == x.data_ptr(), lib.resolve_neg(lib.resolve_conj(t))) for t in tensors
     ]
@@ -125,7 +125,7 @@ def matrix(lib: Any) -> Any:
 
 
 @parity
-def test_what_is_a_view(lib: Any) -> Any:
+def test_which_results_are_conjugate_or_negative_views(lib: Any) -> Any:
     x = matrix(lib)
     y = x.conj()
     views = [
@@ -158,7 +158,7 @@ def test_what_is_a_view(lib: Any) -> Any:
 
 
 @parity
-def test_writes_show_on_the_other_side(lib: Any) -> Any:
+def test_writes_to_a_conjugate_view_reach_its_base_and_back(lib: Any) -> Any:
     x = matrix(lib)
     y, minus = x.conj(), x.conj().imag
     report = [x._version]
@@ -178,8 +178,8 @@ def test_writes_show_on_the_other_side(lib: Any) -> Any:
 
 
 @parity
-def test_history_of_writes(lib: Any) -> Any:
-    """A write through the view reaches the gradient of the base, and one to the base that of the view."""
+def test_gradients_through_writes_to_conjugate_views(lib: Any) -> Any:
+    """A write through the view affects the gradient of the base, and the other way round."""
     a = matrix(lib).requires_grad_()
     report = []
     for write in (
@@ -198,7 +198,7 @@ def test_history_of_writes(lib: Any) -> Any:
 
 
 @parity
-def test_forward_mode(lib: Any) -> Any:
+def test_forward_mode_of_conjugate_views(lib: Any) -> Any:
     ad = lib.autograd.forward_ad
     with ad.dual_level():
         x = ad.make_dual(matrix(lib), matrix(lib) * 1j)
@@ -208,7 +208,7 @@ def test_forward_mode(lib: Any) -> Any:
 
 
 @parity
-def test_batched(lib: Any) -> Any:
+def test_vmap_of_conjugate_views(lib: Any) -> Any:
     x = matrix(lib)
     inner = lib.func.vmap(lambda row: (row.conj() * row, row.conj().real, row.conj()))(x)
     return [
@@ -232,8 +232,8 @@ def test_batched(lib: Any) -> Any:
         lambda w, b: w.conj().diagonal().mul_(b[0]),
     ],
 )
-def test_writes_in_a_batch_show_on_the_other_side(write: Callable[[Any, Any], Any]) -> None:
-    """As they do for each sample alone, in values and gradients."""
+def test_writes_to_conjugate_views_inside_vmap(write: Callable[[Any, Any], Any]) -> None:
+    """Values and gradients are the same as for each sample alone."""
     rng = np.random.default_rng(0)
     x, b = (rg.tensor(rng.normal(size=(2, 3, 3)) + 1j * rng.normal(size=(2, 3, 3))) for _ in range(2))
 
@@ -252,7 +252,7 @@ def test_writes_in_a_batch_show_on_the_other_side(write: Callable[[Any, Any], An
 
 
 @parity
-def test_batched_views_know_what_they_are(lib: Any) -> Any:
+def test_flags_of_conjugate_views_inside_vmap(lib: Any) -> Any:
     x = matrix(lib)
     seen = []
 
@@ -269,7 +269,7 @@ def test_batched_views_know_what_they_are(lib: Any) -> Any:
 
 
 @parity
-def test_stale_views_are_refused(lib: Any) -> Any:
+def test_overwriting_a_saved_conjugate_view_is_noticed(lib: Any) -> Any:
     x = matrix(lib).requires_grad_().clone()
     y = x.conj()
     product = y * y
@@ -282,7 +282,7 @@ def test_stale_views_are_refused(lib: Any) -> Any:
 
 
 @parity
-def test_a_leaf_stays_protected(lib: Any) -> Any:
+def test_writing_to_a_conjugate_view_of_a_leaf_is_refused(lib: Any) -> Any:
     x = matrix(lib).requires_grad_()
     try:
         x.conj().mul_(2)
@@ -292,7 +292,7 @@ def test_a_leaf_stays_protected(lib: Any) -> Any:
 
 
 @parity
-def test_printing_and_numbers(lib: Any) -> Any:
+def test_printing_conjugate_views_and_taking_numbers(lib: Any) -> Any:
     y = matrix(lib).conj()
     return [repr(y), repr(y.imag), y.tolist(), y[0, 0].item(), bool(y[0, 0]), complex(y[1, 0]), float(y.imag[0, 0])]
 
@@ -308,7 +308,7 @@ def test_printing_and_numbers(lib: Any) -> Any:
         lambda t: t.conj().imag.view(t.dtype),
     ],
 )
-def test_memory_that_is_not_what_it_shows_stays_inside(leave: Callable[[Any], Any]) -> None:
+def test_exporting_unresolved_memory_is_refused(leave: Callable[[Any], Any]) -> None:
     errors = []
     for lib in (torch, rg):
         with pytest.raises(Exception, match=r"conj|neg") as raised:
@@ -317,18 +317,18 @@ def test_memory_that_is_not_what_it_shows_stays_inside(leave: Callable[[Any], An
     assert errors[0] is errors[1]
 
 
-def test_out_of_the_graph_by_force() -> None:
+def test_numpy_force_resolves_conjugate_views() -> None:
     x = matrix(rg)
     np.testing.assert_array_equal(x.conj().numpy(force=True), np.conj(x.numpy()))
     np.testing.assert_array_equal(x.conj().imag.numpy(force=True), -x.numpy().imag)
 
 
-def test_view_as_real_says_what_to_do() -> None:
+def test_error_of_view_as_real_suggests_resolve_conj() -> None:
     with pytest.raises(RuntimeError, match=r"resolve_conj\(\)"):
         rg.view_as_real(matrix(rg).conj())
 
 
-def test_copies_of_a_view_and_its_base_share_memory() -> None:
+def test_copies_of_a_conjugate_view_and_its_base_share_memory() -> None:
     x = matrix(rg)
     for copied in (copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
         a, b = copied((x, x.conj()))
@@ -338,7 +338,7 @@ def test_copies_of_a_view_and_its_base_share_memory() -> None:
         assert x[0, 0].item() == 1 + 2j
 
 
-def test_saved_to_files(tmp_path: Any) -> None:
+def test_saving_and_loading_conjugate_views(tmp_path: Any) -> None:
     x = matrix(rg)
     for name in ("a.npz", "a.pt"):
         rg.save({"x": x, "y": x.conj(), "minus": x.conj().imag}, tmp_path / name)
@@ -347,7 +347,7 @@ def test_saved_to_files(tmp_path: Any) -> None:
         assert rg.equal(found["minus"], x.conj().imag)
 
 
-def test_a_birth_behind_a_conjugate_is_found() -> None:
+def test_birth_after_a_conjugate_view_is_found() -> None:
     x = rg.tensor([1 + 1j, 0j], requires_grad=True)
     with pytest.raises(rg.anomaly.AnomalyError) as raised, rg.anomaly.watch():
         y = x.conj()
@@ -357,7 +357,7 @@ def test_a_birth_behind_a_conjugate_is_found() -> None:
     assert event.index == (1,)
 
 
-def test_numpys_functions_copy() -> None:
+def test_numpy_conj_returns_a_copy() -> None:
     x = matrix(rg)
     assert not np.conj(x).is_conj()
     np.testing.assert_array_equal(np.conj(x).numpy(), np.conj(x.numpy()))
@@ -368,7 +368,7 @@ def test_numpys_functions_copy() -> None:
 
 @pytest.fixture
 def pair() -> tuple[UnresolvedArray, np.ndarray]:
-    """An array, and NumPy's with the same numbers."""
+    """Return an unresolved array and a NumPy array with the same numbers."""
     stored = matrix(rg).numpy()
     return UnresolvedArray(stored, np.conjugate), np.conjugate(stored)
 
@@ -395,7 +395,9 @@ def pair() -> tuple[UnresolvedArray, np.ndarray]:
         lambda a: np.moveaxis(a, 0, 1).__setitem__(0, [1j, 2]),
     ],
 )
-def test_writing(pair: tuple[UnresolvedArray, np.ndarray], write: Callable[[Any], Any]) -> None:
+def test_numpy_writes_to_unresolved_arrays(
+    pair: tuple[UnresolvedArray, np.ndarray], write: Callable[[Any], Any]
+) -> None:
     lazy, plain = pair
     stored = lazy.array
     write(lazy)
@@ -404,7 +406,7 @@ def test_writing(pair: tuple[UnresolvedArray, np.ndarray], write: Callable[[Any]
     np.testing.assert_array_equal(stored, np.conjugate(plain))
 
 
-def test_at_with_several_outputs() -> None:
+def test_ufunc_with_several_unresolved_outputs() -> None:
     stored = np.array([1.5, -2.5])
     fraction, whole = UnresolvedArray(stored, np.negative), np.empty(2)
     results = np.modf(np.array([3.25, -1.75]), out=(fraction, whole))
@@ -413,6 +415,6 @@ def test_at_with_several_outputs() -> None:
     np.testing.assert_array_equal(whole, [3.0, -1.0])
 
 
-def test_no_array_without_a_copy(pair: tuple[UnresolvedArray, np.ndarray]) -> None:
+def test_array_of_an_unresolved_array_needs_a_copy(pair: tuple[UnresolvedArray, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="in no memory"):
         np.array(pair[0], copy=False)

@@ -1,4 +1,4 @@
-"""Whatever is written to between a call and its backward: over the whole table, no gradient is wrong in silence."""
+"""Writes between a call and its backward: over the whole table, no gradient is silently wrong."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def gradients(call: Bound, outputs: list[rg.Tensor]) -> list[np.ndarray | None]:
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES)
-def test_a_write_is_noticed_or_does_no_harm(row: Row, dtype: str) -> None:
+def test_write_before_backward_is_noticed_or_harmless(row: Row, dtype: str) -> None:
     for sample in list(row.samples(Make(dtype)))[:4]:
         first = bound(row, sample)
         outputs = outputs_of(first, row)

@@ -1,4 +1,4 @@
-"""A small problem to be optimized, the same in torch and here."""
+"""A small optimization problem, the same in both libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (4,), (), (2, 1, 3))
 
 
 def start(library: Any, dtype: str = "float64") -> list[Any]:
-    """The parameters."""
+    """Return the parameters at the start."""
     rng = np.random.default_rng(0)
     params = []
     for shape in SHAPES:
@@ -22,7 +22,7 @@ def start(library: Any, dtype: str = "float64") -> list[Any]:
 
 
 def loss_of(params: list[Any], step: int) -> Any:
-    """A loss that changes a little from step to step, as batches do; not convex, and tame."""
+    """Return a smooth, non-convex loss that changes a little from step to step, as with batches."""
     total = 0.0
     for number, p in enumerate(params):
         shifted = p - (0.3 * number + 0.1 * (step % 3))
@@ -32,13 +32,13 @@ def loss_of(params: list[Any], step: int) -> Any:
 
 
 def bowl(params: list[Any]) -> Any:
-    """A convex loss, not a quadratic one."""
+    """Return a convex loss that is not quadratic."""
     sizes = [((p - 0.3) * (p - 0.3).conj()).real if p.is_complex() else (p - 0.3) * (p - 0.3) for p in params]
     return sum((size * (0.2 + 0.3 * number) + 0.1 * size * size).sum() for number, size in enumerate(sizes))
 
 
 def train(optimizer: Any, params: list[Any], steps: int = 50, first: int = 0) -> None:
-    """So many steps; the last parameter has no gradient in the first of them."""
+    """Train for ``steps`` steps; in steps 0 and 1 the last parameter has no gradient."""
     for step in range(first, first + steps):
         optimizer.zero_grad()
         loss_of(params[:-1] if step < 2 else params, step).backward()
@@ -46,7 +46,7 @@ def train(optimizer: Any, params: list[Any], steps: int = 50, first: int = 0) ->
 
 
 def values(params: list[Any]) -> list[np.ndarray]:
-    """What the parameters are now."""
+    """Return the current values of the parameters."""
     return [np.asarray(p.detach().numpy()) for p in params]
 
 

@@ -1,4 +1,4 @@
-"""Every optimizer with every option goes where torch's goes."""
+"""Every optimizer, with every option, takes the same steps as torch's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import retrograd as rg
 from retrograd.optim._blockwise import BLOCK, LARGE
 from tests.optim.problems import assert_same, bowl, start, train, values
 
-# The options of each optimizer, one variant after the other; {} is the defaults.
+# The variants of options of each optimizer; {} means the defaults.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "SGD": [
         {},
@@ -82,7 +82,7 @@ def both(name: str, options: dict[str, Any], dtype: str = "float64") -> tuple[An
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
-def test_fifty_steps(name: str, options: dict[str, Any], dtype: str) -> None:
+def test_fifty_steps_agree_with_torch(name: str, options: dict[str, Any], dtype: str) -> None:
     optimizer, reference, ours, theirs = both(name, options, dtype)
     before = values(start(rg, dtype))
     train(optimizer, ours)
@@ -100,14 +100,14 @@ def test_every_option_has_a_variant() -> None:
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, "LBFGS", "Optimizer"])
-def test_signatures_are_torchs(name: str) -> None:
+def test_optimizer_signatures_are_torchs(name: str) -> None:
     ours, theirs = (inspect.signature(getattr(library.optim, name)).parameters for library in (rg, torch))
     described = [{key: (p.kind, p.default) for key, p in parameters.items()} for parameters in (ours, theirs)]
     assert described[0] == described[1]
     assert list(ours) == list(theirs)
 
 
-def test_defaults_are_torchs() -> None:
+def test_optimizer_defaults_and_repr_are_torchs() -> None:
     for name in (*VARIANTS, "LBFGS"):
         optimizer, reference, _, _ = both(name, {})
         assert optimizer.defaults == reference.defaults
@@ -115,8 +115,8 @@ def test_defaults_are_torchs() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_options_of_other_optimizers_change_nothing(name: str) -> None:
-    """As where one list of groups is given to one optimizer after the other."""
+def test_options_of_other_optimizers_are_ignored(name: str) -> None:
+    """They occur when a program passes one list of groups to several optimizers."""
     others = {"weight_decay": 0.3, "decoupled_weight_decay": True, "momentum": 0.9, "amsgrad": True, "centered": True}
 
     def run(library: Any) -> Any:
@@ -132,8 +132,8 @@ def test_options_of_other_optimizers_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("layout", ["transposed", "sliced"])
-def test_parameters_in_any_layout(name: str, layout: str) -> None:
-    """Parameters, gradients and state need not lie in memory one after the other."""
+def test_steps_of_parameters_in_any_layout(name: str, layout: str) -> None:
+    """Parameters, gradients and state need not be contiguous."""
     rng = np.random.default_rng(1)
     array, grads = rng.standard_normal((6, 8)), rng.standard_normal((5, 8, 6))
 
@@ -153,8 +153,8 @@ def test_parameters_in_any_layout(name: str, layout: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("size", [BLOCK + 5, 2 * LARGE + 77])
-def test_large_parameters(name: str, size: int) -> None:
-    """Blocks and threads: every element moves as it would alone."""
+def test_steps_of_large_parameters(name: str, size: int) -> None:
+    """Work in blocks and threads moves every element as it would move alone."""
     threads = rg.get_num_threads()
     rg.set_num_threads(2)
     rng = np.random.default_rng(2)
@@ -176,8 +176,8 @@ def test_large_parameters(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_small_parameters_of_many_kinds(name: str) -> None:
-    """Updated together or alone: of two types, out of order in memory, beside a large one, in two groups."""
+def test_steps_of_many_kinds_of_small_parameters(name: str) -> None:
+    """Of two dtypes, transposed, beside a large one, and in two groups; some are updated together, some alone."""
     rng = np.random.default_rng(3)
     numbers = [rng.standard_normal((3, 4)) for _ in range(5)]
 
@@ -201,8 +201,8 @@ def test_small_parameters_of_many_kinds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_parameters_on_the_same_memory(name: str) -> None:
-    """Each moves it, one after the other."""
+def test_steps_of_parameters_that_share_memory(name: str) -> None:
+    """Each updates the memory in turn."""
 
     def run(library: Any) -> Any:
         p = library.tensor([1.0, -2.0, 3.0], requires_grad=True)
@@ -218,20 +218,20 @@ def test_parameters_on_the_same_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_float16(name: str) -> None:
+def test_steps_in_float16(name: str) -> None:
     optimizer, reference, ours, theirs = both(name, {"eps": 1e-3} if name in ("Adam", "NAdam") else {}, "float16")
     train(optimizer, ours, 3)
     train(reference, theirs, 3)
     assert all(p.dtype == rg.float16 for p in ours)
-    if name in ("SGD", "Adam", "NAdam", "Rprop"):  # the others depend on numbers that float16 does not have
+    if name in ("SGD", "Adam", "NAdam", "Rprop"):  # the others use numbers too small or too large for float16
         for mine, torchs in zip(values(ours), values(theirs), strict=True):
             np.testing.assert_allclose(mine, torchs, rtol=2e-2, atol=5e-3)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("copies", [1, 4000])
-def test_gradients_that_are_not_finite(name: str, copies: int) -> None:
-    """No warning, as in torch, and the same elements are lost, in small and in large parameters."""
+def test_steps_with_gradients_that_are_not_finite(name: str, copies: int) -> None:
+    """As in torch, there is no warning, and the same elements become NaN or infinite, in small and large parameters."""
 
     def run(library: Any) -> np.ndarray:
         p = library.tensor(np.ones(6 * copies, np.float32), requires_grad=True)
@@ -249,8 +249,10 @@ def test_learning_rate_as_a_tensor() -> None:
     ours, theirs = start(rg), start(torch)
     for library, params in ((rg, ours), (torch, theirs)):
         optimizer = library.optim.Adam(params, lr=library.tensor(0.05))
-        library.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-        train(optimizer, params, 5)
+        scheduler = library.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        for step in range(5):
+            train(optimizer, params, 1, first=step)
+            scheduler.step()
     assert_same(ours, theirs, "float32")
 
 
@@ -281,9 +283,9 @@ class TestLBFGS:
 
     @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(options) or "defaults")
     @pytest.mark.parametrize("hard", [False, True], ids=["easy", "hard"])
-    def test_steps(self, options: dict[str, Any], hard: bool) -> None:
+    def test_lbfgs_steps_agree_with_torch(self, options: dict[str, Any], hard: bool) -> None:
         if hard and "line_search_fn" not in options:
-            options = {**options, "lr": 0.02}  # without a line search, torch's own steps diverge there
+            options = {**options, "lr": 0.02}  # with a larger rate and no line search, torch's steps diverge, too
         optimizer, reference, ours, theirs = both("LBFGS", options)
         mine, torchs = [0], [0]
         for _ in range(4):
@@ -293,25 +295,25 @@ class TestLBFGS:
         for p, q in zip(values(ours), values(theirs), strict=True):
             np.testing.assert_allclose(p, q, rtol=1e-7, atol=1e-7)
 
-    def test_complex(self) -> None:
+    def test_lbfgs_with_complex_parameters(self) -> None:
         optimizer, reference, ours, theirs = both("LBFGS", {"line_search_fn": "strong_wolfe"}, "complex128")
         optimizer.step(self.closure(optimizer, ours, [0], False))
         reference.step(self.closure(reference, theirs, [0], False))
         assert_same(ours, theirs)
 
-    def test_state_is_torchs(self) -> None:
+    def test_lbfgs_state_is_torchs(self) -> None:
         optimizer, reference, ours, theirs = both("LBFGS", {"max_iter": 3})
         optimizer.step(self.closure(optimizer, ours, [0], False))
         reference.step(self.closure(reference, theirs, [0], False))
         mine, torchs = optimizer.state_dict()["state"][0], reference.state_dict()["state"][0]
-        assert set(torchs) - {"al"} == set(mine)  # al is scratch
+        assert set(torchs) - {"al"} == set(mine)  # torch's "al" is scratch memory
         for key, value in mine.items():
             pairs = zip(value, torchs[key], strict=True) if isinstance(value, list) else [(value, torchs[key])]
             for x, y in pairs:
                 assert torch.as_tensor(y).tolist() == pytest.approx(rg.as_tensor(x).tolist(), rel=1e-6)
 
     @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
-    def test_nothing_is_rounded_from_step_to_step(self, line_search: str | None) -> None:
+    def test_lbfgs_keeps_full_precision_between_steps(self, line_search: str | None) -> None:
         options = {"lr": 0.1, "max_iter": 2, "line_search_fn": line_search}
         optimizer, reference, ours, theirs = both("LBFGS", options, "float64")
         for _ in range(8):
@@ -321,7 +323,7 @@ class TestLBFGS:
             np.testing.assert_allclose(p, q, rtol=1e-13, atol=1e-13)
 
     @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
-    def test_a_closure_that_raises_leaves_the_parameters_alone(self, line_search: str | None) -> None:
+    def test_lbfgs_leaves_the_parameters_alone_when_the_closure_raises(self, line_search: str | None) -> None:
         ours = start(rg)
         optimizer = rg.optim.LBFGS(ours, line_search_fn=line_search)
         counter = [0]
@@ -337,20 +339,20 @@ class TestLBFGS:
             optimizer.step(closure)
         assert all(bool((p == q).all()) for p, q in zip(ours, before, strict=True))
 
-    def test_it_needs_a_closure(self) -> None:
+    def test_lbfgs_needs_a_closure(self) -> None:
         with pytest.raises(TypeError, match="needs a closure"):
             rg.optim.LBFGS(start(rg)).step()
 
-    def test_only_strong_wolfe(self) -> None:
+    def test_lbfgs_refuses_unknown_line_searches(self) -> None:
         with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported, but line_search_fn is 'armijo'"):
             rg.optim.LBFGS(start(rg), line_search_fn="armijo").step(lambda: 0)
 
-    def test_one_group(self) -> None:
+    def test_lbfgs_refuses_several_groups(self) -> None:
         with pytest.raises(ValueError, match="LBFGS doesn't support per-parameter options"):
             rg.optim.LBFGS([{"params": [p]} for p in start(rg)])
 
 
-def test_a_line_search_at_a_learning_rate_of_zero_stays_where_it_is() -> None:
+def test_lbfgs_line_search_with_zero_learning_rate_does_not_move() -> None:
     x = rg.tensor([1.0, -2.0], requires_grad=True)
     optimizer = rg.optim.LBFGS([x], lr=0.0, line_search_fn="strong_wolfe")
 

@@ -1,4 +1,4 @@
-"""The line search by itself, on functions of one number."""
+"""The line search alone, on functions of one variable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = Callable[[float], tuple[float, float]]
 
 
 def wave(seed: int) -> Function:
-    """Value and slope of a parabola with two waves on it, which falls at 0."""
+    """Return a function for value and slope of a parabola plus two waves, decreasing at 0."""
     rng = np.random.default_rng(seed)
     slope, curve, a, k, b, m = map(float, rng.normal(size=6))
     curve, k, m = abs(curve) + 0.05, 3 * k, 5 * m
@@ -29,7 +29,7 @@ def wave(seed: int) -> Function:
 
 
 def search(function: Function, t: float, max_iter: int, **options: float) -> tuple[Point, int, list[float]]:
-    """What is found, and the steps at which the function was evaluated."""
+    """Return the point found, the count of evaluations, and the steps at which the function was evaluated."""
     steps: list[float] = []
 
     def at(t: float) -> Point:
@@ -46,7 +46,7 @@ CASES = [*enumerate(10**k for k in np.linspace(-1.5, 2, 60))]  # a seed and a fi
 
 
 @pytest.mark.parametrize(("seed", "t"), CASES)
-def test_the_point_fulfils_the_conditions(seed: int, t: float) -> None:
+def test_line_search_satisfies_the_strong_wolfe_conditions(seed: int, t: float) -> None:
     function = wave(seed)
     found, evaluations, steps = search(function, t, 100)
     value, slope = function(0.0)
@@ -58,7 +58,7 @@ def test_the_point_fulfils_the_conditions(seed: int, t: float) -> None:
 
 @pytest.mark.parametrize("max_iter", [0, 1, 2, 3, 4, 6, 25])
 @pytest.mark.parametrize(("seed", "t"), CASES)
-def test_it_goes_where_torch_goes(seed: int, t: float, max_iter: int) -> None:
+def test_line_search_evaluates_the_same_points_as_torch(seed: int, t: float, max_iter: int) -> None:
     function = wave(seed)
     theirs: list[float] = []
 
@@ -72,12 +72,12 @@ def test_it_goes_where_torch_goes(seed: int, t: float, max_iter: int) -> None:
     _, _, best, evaluations = _strong_wolfe(at, 0 * one, t, one, value, g, g.dot(one), max_ls=max_iter)
     found = search(function, t, max_iter)
     assert found[2] == pytest.approx(theirs, rel=1e-6)
-    assert found[:2] == (found[0], evaluations)
+    assert found[1] == evaluations
     assert found[0].t == pytest.approx(float(best), rel=1e-6)
 
 
-def test_a_narrow_bracket_ends_it() -> None:
-    """Nowhere is it flat enough, so only the width stops it."""
+def test_line_search_stops_at_a_narrow_bracket() -> None:
+    """The slope is never small enough, so only the width of the bracket stops the search."""
 
     def edge(t: float) -> tuple[float, float]:
         return abs(t - 1), math.copysign(1.0, t - 1)
@@ -87,7 +87,7 @@ def test_a_narrow_bracket_ends_it() -> None:
     assert evaluations < 40
 
 
-def test_the_minimum_of_a_cubic() -> None:
+def test_cubic_minimum() -> None:
     def cubic(t: float) -> Point:
         return Point(t, t**3 - 3 * t, None, 3 * t * t - 3)
 
@@ -95,4 +95,4 @@ def test_the_minimum_of_a_cubic() -> None:
         assert cubic_minimum(cubic(a), cubic(b), -10, 10) == pytest.approx(1)
         assert cubic_minimum(cubic(b), cubic(a), -10, 10) == pytest.approx(1)
     assert cubic_minimum(cubic(0.0), cubic(2.0), 1.5, 10) == 1.5
-    assert cubic_minimum(cubic(0.5), cubic(0.5), 1, 2) == 1.5  # one point does not tell
+    assert cubic_minimum(cubic(0.5), cubic(0.5), 1, 2) == 1.5  # one point does not determine a cubic

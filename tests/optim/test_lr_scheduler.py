@@ -1,4 +1,4 @@
-"""Every schedule gives torch's learning rates, resumes, and says what is wrong."""
+"""Every learning-rate schedule gives torch's rates, can be resumed, and explains mistakes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import torch
 import retrograd as rg
 from tests.parity import attempt, message
 
-Make = Callable[[Any, Any], Any]  # of the schedules' module and the optimizer
+Make = Callable[[Any, Any], Any]  # (module of the schedulers, optimizer) -> scheduler
 
 
 class Decay:
-    """A callable object with something to save."""
+    """A callable object with state to save."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -77,7 +77,7 @@ def optimizer_of(t: Any, kind: str = "SGD", lr: Any = None) -> Any:
 
 
 def rates(t: Any, optimizer: Any, scheduler: Any, epochs: int) -> list[Any]:
-    """What each epoch is trained with."""
+    """Return the learning rates, momenta and epoch number of each epoch."""
     seen = []
     for _ in range(epochs):
         momentums = [group["betas"][0] if "betas" in group else group["momentum"] for group in optimizer.param_groups]
@@ -92,7 +92,7 @@ def rates(t: Any, optimizer: Any, scheduler: Any, epochs: int) -> list[Any]:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_sixty_learning_rates(name: str, kind: str) -> None:
+def test_sixty_learning_rates_agree_with_torch(name: str, kind: str) -> None:
     seen = []
     for t in (rg, torch):
         optimizer = optimizer_of(t, kind)
@@ -104,13 +104,13 @@ def test_sixty_learning_rates(name: str, kind: str) -> None:
     assert len({tuple(lrs) for lrs, _, _ in seen[0]}) > 1
 
 
-def test_every_schedule_is_tried() -> None:
+def test_every_scheduler_is_tested() -> None:
     tried = {name.split("-")[0] for name in SCHEDULES} | {"ReduceLROnPlateau", "LRScheduler"}
     assert tried == set(torch.optim.lr_scheduler.__all__) == set(rg.optim.lr_scheduler.__all__)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_resumed_as_if_never_stopped(name: str) -> None:
+def test_resumed_scheduler_continues_exactly(name: str) -> None:
     optimizer = optimizer_of(rg)
     scheduler = SCHEDULES[name](rg.optim.lr_scheduler, optimizer)
     rates(rg, optimizer, scheduler, 13)
@@ -125,7 +125,7 @@ def test_resumed_as_if_never_stopped(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_states_from_torch(name: str) -> None:
+def test_scheduler_states_load_from_torch(name: str) -> None:
     reference = optimizer_of(torch)
     theirs = SCHEDULES[name](torch.optim.lr_scheduler, reference)
     rates(torch, reference, theirs, 13)
@@ -142,8 +142,8 @@ def test_states_from_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULES if not name.startswith(("Chained", "Sequential"))])
-def test_closed_forms(name: str) -> None:
-    """``step(epoch)`` goes anywhere at once."""
+def test_step_with_an_epoch_number(name: str) -> None:
+    """``step(epoch)`` jumps to any epoch."""
     seen = []
     for t in (rg, torch):
         optimizer = optimizer_of(t)
@@ -163,8 +163,8 @@ def test_closed_forms(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["StepLR", "LinearLR", "CosineAnnealingLR", "PolynomialLR", "MultiplicativeLR", "LambdaLR"]
 )
-def test_begun_in_the_middle(name: str) -> None:
-    """With ``last_epoch``, from an optimizer that knows where it began."""
+def test_scheduler_started_with_last_epoch(name: str) -> None:
+    """The optimizer's groups have an ``initial_lr``."""
     options = {
         "StepLR": {"step_size": 4},
         "LinearLR": {"total_iters": 9},
@@ -202,7 +202,7 @@ PLATEAU = [3.0, 2.0, 2.0, 2.0, 2.0, 1.9999, 1.9, 1.9, 1.9, 1.9, 1.9, 2.5, 2.5, 2
     ],
     ids=lambda options: "-".join(map(str, options)),
 )
-def test_plateau(options: dict[str, Any]) -> None:
+def test_reduce_on_plateau_agrees_with_torch(options: dict[str, Any]) -> None:
     seen = []
     for t in (rg, torch):
         optimizer = optimizer_of(t)
@@ -211,7 +211,7 @@ def test_plateau(options: dict[str, Any]) -> None:
         for number, loss in enumerate(PLATEAU):
             scheduler.step(t.tensor(loss) if number % 2 else loss)
             lrs.append([*scheduler.get_last_lr(), scheduler.num_bad_epochs, scheduler.in_cooldown])
-            if number == 9:  # from here on a new one, which is told what the old one knew
+            if number == 9:  # continue with a new scheduler that loads the state of the old one
                 saved = json.loads(json.dumps(scheduler.state_dict()))
                 scheduler = t.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
                 scheduler.load_state_dict(saved)
@@ -221,7 +221,7 @@ def test_plateau(options: dict[str, Any]) -> None:
     assert seen[0][0] != seen[0][-1]
 
 
-def test_plateau_of_numbered_epochs() -> None:
+def test_reduce_on_plateau_with_epoch_numbers() -> None:
     seen = []
     for t in (rg, torch):
         optimizer = optimizer_of(t)
@@ -236,7 +236,7 @@ def test_plateau_of_numbered_epochs() -> None:
     assert seen[0] == seen[1]
 
 
-def test_plateau_with_a_new_group() -> None:
+def test_reduce_on_plateau_after_adding_a_group() -> None:
     optimizer = optimizer_of(rg)
     each = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.0, 0.1])
     shared = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=0.3)
@@ -251,7 +251,7 @@ def test_plateau_with_a_new_group() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_learning_rates_that_are_tensors(name: str, shape: tuple[int, ...]) -> None:
+def test_schedulers_with_tensor_learning_rates(name: str, shape: tuple[int, ...]) -> None:
     seen = []
     for t in (rg, torch):
         optimizer = optimizer_of(t, lr=t.full(shape, 0.5, dtype=t.float64))
@@ -265,7 +265,7 @@ def test_learning_rates_that_are_tensors(name: str, shape: tuple[int, ...]) -> N
     assert seen[0] == pytest.approx(seen[1], rel=1e-12)
 
 
-def test_a_tensor_stays_the_same_tensor() -> None:
+def test_scheduler_updates_a_tensor_learning_rate_in_place() -> None:
     lr = rg.tensor(0.5)
     optimizer = optimizer_of(rg, lr=lr)
     scheduler = rg.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
@@ -276,7 +276,7 @@ def test_a_tensor_stays_the_same_tensor() -> None:
 
 
 @pytest.mark.parametrize("t", [rg, torch], ids=["retrograd", "torch"])
-def test_the_wrong_order_is_warned_of(t: Any) -> None:
+def test_scheduler_step_before_optimizer_step_warns(t: Any) -> None:
     scheduler = t.optim.lr_scheduler.StepLR(optimizer_of(t), 3)
     with pytest.warns(UserWarning, match=r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`"):
         scheduler.step()
@@ -324,7 +324,7 @@ MISTAKES: list[Make] = [
 
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
-def test_mistakes(number: int) -> None:
+def test_wrong_uses_of_schedulers_are_refused_as_in_torch(number: int) -> None:
     outcomes, texts = [], []
     for t in (rg, torch):
         optimizer = optimizer_of(t)
@@ -336,7 +336,7 @@ def test_mistakes(number: int) -> None:
     assert texts[0]
 
 
-def test_too_many_steps() -> None:
+def test_one_cycle_refuses_more_steps_than_total_steps() -> None:
     optimizer = optimizer_of(rg)
     scheduler = rg.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=3)
     for _ in range(3):
@@ -346,7 +346,7 @@ def test_too_many_steps() -> None:
         scheduler.step()
 
 
-def test_a_composed_schedule_may_be_the_first_of_a_sequence() -> None:
+def test_first_scheduler_of_a_sequence_may_be_composed() -> None:
     s, seen = rg.optim.lr_scheduler, []
     for nested in (False, True):
         optimizer = optimizer_of(rg)
@@ -362,15 +362,15 @@ def test_a_composed_schedule_may_be_the_first_of_a_sequence() -> None:
     assert seen[0] == seen[1]
 
 
-def test_only_the_first_of_a_sequence_may_be_composed() -> None:
-    """In torch this fails at the milestone."""
+def test_later_schedulers_of_a_sequence_may_not_be_composed() -> None:
+    """In torch, this fails only at the milestone."""
     optimizer, s = optimizer_of(rg), rg.optim.lr_scheduler
     chained = s.ChainedScheduler([s.StepLR(optimizer, 3)])
     with pytest.raises(ValueError, match="cannot begin a ChainedScheduler at a milestone, but got one at index 1"):
         s.SequentialLR(optimizer, [s.StepLR(optimizer, 3), chained], [4])
 
 
-def test_momentum_must_exist() -> None:
+def test_cyclic_schedule_needs_an_optimizer_with_momentum() -> None:
     optimizer = rg.optim.Adagrad([rg.ones(1, requires_grad=True)])
     with pytest.raises(ValueError, match="but Adagrad does not; set cycle_momentum=False"):
         rg.optim.lr_scheduler.CyclicLR(optimizer, 0.1, 0.2)

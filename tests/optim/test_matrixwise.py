@@ -1,4 +1,4 @@
-"""The optimizers that look at whole parameters go where torch's go."""
+"""Optimizers that need whole parameters, Adafactor and Muon, take the same steps as torch's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MUON: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", ADAFACTOR, ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_adafactor(options: dict[str, Any], dtype: str) -> None:
+def test_adafactor_agrees_with_torch(options: dict[str, Any], dtype: str) -> None:
     ours, theirs = start(rg, dtype), start(torch, dtype)
     train(rg.optim.Adafactor(ours, **options), ours)
     train(torch.optim.Adafactor(theirs, **options), theirs)
@@ -42,17 +42,17 @@ def matrices(library: Any, dtype: str) -> list[Any]:
 
 @pytest.mark.parametrize("options", MUON, ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_muon(options: dict[str, Any], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # torch would iterate in bfloat16, of which NumPy has none
+def test_muon_agrees_with_torch(options: dict[str, Any], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # torch iterates in bfloat16, which NumPy does not have
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     ours, theirs = matrices(rg, dtype), matrices(torch, dtype)
-    # near the optimum singular values vanish, and the iterations enlarge whatever rounding has made of them
+    # near the optimum singular values vanish, and the iterations amplify their rounding errors
     train(rg.optim.Muon(ours, **options), ours, steps=15)
     train(torch.optim.Muon(theirs, **options), theirs, steps=15)
     assert_same(ours, theirs, dtype)
 
 
-def test_muon_is_close_to_torchs_own() -> None:
+def test_muon_is_close_to_torch_in_bfloat16() -> None:
     ours, theirs = matrices(rg, "float32"), matrices(torch, "float32")
     train(rg.optim.Muon(ours, lr=0.05), ours, steps=5)
     train(torch.optim.Muon(theirs, lr=0.05), theirs, steps=5)
@@ -61,7 +61,7 @@ def test_muon_is_close_to_torchs_own() -> None:
 
 
 def test_muon_orthogonalizes() -> None:
-    """One step from zero without decay is the update itself: its singular values are near 1."""
+    """One step from zero without decay is the update itself, whose singular values are near 1."""
     w = rg.zeros(4, 6, dtype=rg.float64, requires_grad=True)
     (w * rg.randn(4, 6, dtype=rg.float64)).sum().backward()
     rg.optim.Muon([w], lr=1.0, weight_decay=0.0, ns_steps=10).step()
@@ -70,7 +70,7 @@ def test_muon_orthogonalizes() -> None:
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Muon"])
-def test_signatures_and_defaults(name: str) -> None:
+def test_matrixwise_signatures_and_defaults_are_torchs(name: str) -> None:
     ours, theirs = getattr(rg.optim, name), getattr(torch.optim, name)
     mine, torchs = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
     assert {key: (p.kind, p.default) for key, p in mine.items()} == {
@@ -83,7 +83,7 @@ def test_signatures_and_defaults(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Muon"])
-def test_state_goes_to_torch_and_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrixwise_state_loads_from_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     ours, theirs = matrices(rg, "float64"), matrices(torch, "float64")
     reference = getattr(torch.optim, name)(theirs, lr=0.05)
@@ -113,13 +113,13 @@ def test_state_goes_to_torch_and_back(name: str, monkeypatch: pytest.MonkeyPatch
         ("Muon", {"adjust_lr_fn": "mine"}),
     ],
 )
-def test_wrong_options(name: str, options: dict[str, Any]) -> None:
+def test_matrixwise_optimizers_refuse_wrong_options(name: str, options: dict[str, Any]) -> None:
     for library in (rg, torch):
         with pytest.raises(ValueError):
             getattr(library.optim, name)(matrices(library, "float64"), **options)
 
 
-def test_muon_wants_matrices() -> None:
+def test_muon_takes_only_matrices() -> None:
     for library in (rg, torch):
         with pytest.raises(ValueError, match="only supports 2D parameters"):
             library.optim.Muon([library.ones(3, requires_grad=True)])
@@ -128,7 +128,7 @@ def test_muon_wants_matrices() -> None:
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Muon"])
-def test_complex_parameters_are_refused(name: str) -> None:
+def test_matrixwise_optimizers_refuse_complex_parameters(name: str) -> None:
     w = rg.ones(2, 2, dtype=rg.complex128, requires_grad=True)
     optimizer = getattr(rg.optim, name)([w])
     w.grad = rg.ones(2, 2, dtype=rg.complex128)

@@ -1,4 +1,4 @@
-"""What all optimizers share: groups, hooks, states that go to torch and back, errors."""
+"""What all optimizers share: groups, hooks, errors, and state dicts that can be exchanged with torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module_of(t: Any) -> Any:
 
 
 def to_torch(value: Any) -> Any:
-    """A state dict with torch's tensors in place of ours."""
+    """Return a state dict with torch's tensors in place of ours."""
     if isinstance(value, rg.Tensor):
         return torch.tensor(value.numpy())
     if isinstance(value, dict):
@@ -33,13 +33,13 @@ def to_torch(value: Any) -> Any:
     return [to_torch(item) for item in value] if isinstance(value, list) else value
 
 
-# The variant with the most state of each optimizer.
+# For each optimizer, the variant with the most options.
 RICHEST = {name: max(variants, key=len) for name, variants in VARIANTS.items()}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 class TestStateDicts:
-    def test_from_torch(self, name: str) -> None:
+    def test_state_dict_loads_from_torch(self, name: str) -> None:
         ours, theirs = start(rg), start(torch)
         reference = getattr(torch.optim, name)(theirs, **RICHEST[name])
         train(reference, theirs, 10)
@@ -52,7 +52,7 @@ class TestStateDicts:
         train(reference, theirs, 10, first=10)
         assert_same(ours, theirs)
 
-    def test_to_torch(self, name: str) -> None:
+    def test_state_dict_loads_into_torch(self, name: str) -> None:
         ours, theirs = start(rg), start(torch)
         optimizer = getattr(rg.optim, name)(ours, **RICHEST[name])
         train(optimizer, ours, 10)
@@ -65,7 +65,7 @@ class TestStateDicts:
         train(reference, theirs, 10, first=10)
         assert_same(ours, theirs)
 
-    def test_same_layout(self, name: str) -> None:
+    def test_state_dict_has_torchs_structure(self, name: str) -> None:
         ours, theirs = start(rg), start(torch)
         states = []
         for library, params in ((rg, ours), (torch, theirs)):
@@ -82,7 +82,7 @@ class TestStateDicts:
                 for key, value in kept.items():
                     assert str(value.dtype).split(".")[-1] == str(torchs["state"][number][key].dtype).split(".")[-1]
 
-    def test_resumed_as_if_never_stopped(self, name: str) -> None:
+    def test_resumed_optimizer_continues_exactly(self, name: str) -> None:
         ours, whole = start(rg), start(rg)
         optimizer = getattr(rg.optim, name)(ours, **RICHEST[name])
         train(optimizer, ours, 5)
@@ -129,8 +129,8 @@ def test_what_was_loaded_is_shared(name: str) -> None:
 
 
 @parity
-def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
-    """Older programs saved them so. What an optimizer of the user's remembers stays as it is."""
+def test_step_counts_saved_as_numbers_are_loaded(m: Any) -> Any:
+    """Older programs saved them so. The state of a user's own optimizer is not converted."""
 
     class Own(m.optim.Optimizer):
         def __init__(self, params: Any) -> None:
@@ -161,8 +161,8 @@ def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
         ("float16", "float16", "float32"),
     ],
 )
-def test_resumed_in_any_dtype(name: str, saved_as: str, loaded_as: str, default: str) -> None:
-    """What is loaded has torch's dtypes, but for single numbers, and training goes on where torch's does."""
+def test_training_resumed_in_another_dtype(name: str, saved_as: str, loaded_as: str, default: str) -> None:
+    """Loaded state has torch's dtypes, except for single numbers, and training continues as in torch."""
 
     def run(library: Any) -> tuple[list[Any], list[dict[str, str]]]:
         library.set_default_dtype(getattr(library, default))
@@ -212,7 +212,7 @@ def test_loaded_options_and_loaded_arrays_are_copies() -> None:
 @pytest.mark.parametrize(
     "how", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))], ids=["copy", "pickle"]
 )
-def test_an_optimizer_copied_with_its_parameters(how: Any) -> None:
+def test_optimizer_copied_with_its_parameters(how: Any) -> None:
     ours = start(rg)
     optimizer = rg.optim.Adam(ours, lr=0.05)
     train(optimizer, ours, 3)
@@ -229,7 +229,7 @@ def leaves(t: Any) -> tuple[Any, Any]:
 
 
 @parity
-def test_groups(t: Any) -> Any:
+def test_parameter_groups(t: Any) -> Any:
     a, b = leaves(t)
     optimizer = t.optim.SGD([{"params": [a], "lr": 0.5}, {"params": b, "momentum": 0.9}], lr=0.1)
     c = t.full((1,), 2.0, requires_grad=True)
@@ -254,7 +254,7 @@ def test_named_parameters(t: Any) -> Any:
 
 
 @parity
-def test_mistakes(t: Any) -> Any:
+def test_wrong_uses_of_optimizers_are_refused_as_in_torch(t: Any) -> Any:
     a, b = leaves(t)
     sgd = t.optim.SGD
 
@@ -313,14 +313,14 @@ def test_mistakes(t: Any) -> Any:
         ("Rprop", {"etas": (0.5, 0.6)}),
     ],
 )
-def test_texts_are_torchs(name: str, options: dict[str, Any]) -> None:
+def test_errors_about_options_are_worded_as_in_torch(name: str, options: dict[str, Any]) -> None:
     texts = [
         message(lambda t=t: getattr(t.optim, name)([t.ones(1, requires_grad=True)], **options)) for t in (rg, torch)
     ]
     assert texts[0] == texts[1]
 
 
-def test_what_cannot_be_had_says_what_to_do() -> None:
+def test_differentiable_steps_are_refused_with_advice() -> None:
     for name in VARIANTS:
         with pytest.raises(NotImplementedError, match=r"w = w - lr \* grad"):
             getattr(rg.optim, name)([rg.ones(1, requires_grad=True)], differentiable=True)
@@ -339,13 +339,13 @@ def test_what_cannot_be_had_says_what_to_do() -> None:
         ({"lr": -1.0}, ValueError, r"learning rate: -1\.0"),
     ],
 )
-def test_options_that_are_no_numbers(options: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_options_must_be_numbers(options: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         rg.optim.AdamW([rg.ones(1, requires_grad=True)], **options)
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, "LBFGS"])
-def test_numbers_of_any_kind_are_taken(name: str) -> None:
+def test_learning_rate_may_be_any_kind_of_number(name: str) -> None:
     def trained(lr: Any) -> list[float]:
         w = rg.ones(1, requires_grad=True)
         optimizer = getattr(rg.optim, name)([w], lr=lr)
@@ -362,10 +362,10 @@ def test_numbers_of_any_kind_are_taken(name: str) -> None:
 
     for lr in (1, True, np.float32(0.125), np.array(0.125), rg.tensor(0.125), rg.tensor([0.125])):
         assert trained(lr) == pytest.approx(trained(float(lr)), rel=1e-6)
-        assert lr in (1, 0.125), "it is left as it is"
+        assert lr in (1, 0.125), "the learning rate passed in was changed"
 
 
-def test_why_there_may_be_no_parameters() -> None:
+def test_errors_about_missing_parameters_give_the_reason() -> None:
     with pytest.raises(ValueError, match=r"empty parameter list: the generator was used up .* use a ModuleList"):
         rg.optim.SGD(rg.nn.Module().parameters())
     with pytest.raises(TypeError, match=r"retrograd.nn.modules.linear.Linear; give the parameters\(\) of the whole"):
@@ -376,13 +376,13 @@ def test_why_there_may_be_no_parameters() -> None:
         rg.optim.SGD([{"weights": [rg.ones(1, requires_grad=True)]}])
 
 
-def test_a_computed_tensor_is_named() -> None:
+def test_error_about_a_non_leaf_names_the_parameter() -> None:
     w = rg.ones(2, 3, requires_grad=True)
     with pytest.raises(ValueError, match=r"can't optimize a non-leaf Tensor: parameter number 1, of shape \[2, 3\]"):
         rg.optim.SGD([rg.ones(1, requires_grad=True), w * 2])
 
 
-def test_duplicates_are_warned_of() -> None:
+def test_duplicate_parameters_warn() -> None:
     w = rg.ones(2, requires_grad=True)
     with pytest.warns(UserWarning, match="duplicate parameters"):
         rg.optim.SGD([w, w])
@@ -407,8 +407,8 @@ def test_zero_grad(t: Any) -> Any:
 
 
 @parity
-def test_zeros_are_written_as_by_any_operation(t: Any) -> Any:
-    """Also to what has been expanded and repeats nothing, and what has saved the gradient hears of it."""
+def test_zero_grad_writes_zeros_like_an_in_place_operation(t: Any) -> Any:
+    """Even to an expanded gradient without repeated elements; and a graph that saved the gradient notices the write."""
     a, b = leaves(t)
     optimizer = t.optim.SGD([a, b])
     a.grad = t.ones_like(a).expand(1, *a.shape)[0]
@@ -423,7 +423,7 @@ def test_zeros_are_written_as_by_any_operation(t: Any) -> Any:
 
 
 @parity
-def test_closure(t: Any) -> Any:
+def test_step_with_a_closure(t: Any) -> Any:
     a, _ = leaves(t)
     optimizer = t.optim.SGD([a], lr=0.1)
 
@@ -439,7 +439,7 @@ def test_closure(t: Any) -> Any:
 
 
 @parity
-def test_hooks(t: Any) -> Any:
+def test_optimizer_hooks(t: Any) -> Any:
     a, _ = leaves(t)
     optimizer = t.optim.SGD([a], lr=0.1)
     seen: list[Any] = []
@@ -474,7 +474,7 @@ def test_hooks(t: Any) -> Any:
 
 
 @parity
-def test_an_optimizer_of_ones_own(t: Any) -> Any:
+def test_user_defined_optimizer(t: Any) -> Any:
     class Half(t.optim.Optimizer):  # type: ignore[misc,name-defined]
         def __init__(self, params: Any) -> None:
             super().__init__(params, {"rate": module_of(t).required})
@@ -504,7 +504,7 @@ def test_an_optimizer_of_ones_own(t: Any) -> Any:
 
 
 @parity
-def test_an_optimizer_around_another_one_that_calls_no_init(t: Any) -> Any:
+def test_wrapping_optimizer_that_does_not_call_super_init(t: Any) -> Any:
     class Lookahead(t.optim.Optimizer):  # type: ignore[misc,name-defined]
         def __init__(self, optimizer: Any) -> None:
             self.optimizer = optimizer
@@ -532,7 +532,7 @@ def test_an_optimizer_around_another_one_that_calls_no_init(t: Any) -> Any:
     return a.detach(), rates
 
 
-def test_hooks_run_once_where_a_subclass_calls_super() -> None:
+def test_step_hooks_run_once_when_a_subclass_calls_super() -> None:
     class Mine(rg.optim.SGD):
         def step(self, closure: Any = None) -> Any:
             return super().step(closure)
@@ -546,14 +546,14 @@ def test_hooks_run_once_where_a_subclass_calls_super() -> None:
     assert calls == [1, 1]
 
 
-def test_steps_appear_in_a_profile() -> None:
+def test_profile_shows_optimizer_steps() -> None:
     w = rg.ones(1, requires_grad=True)
     with rg.autograd.profiler.profile() as prof:
         rg.optim.SGD([w]).step()
     assert "Optimizer.step#SGD.step" in [event.name for event in prof.function_events]
 
 
-def test_a_step_counts_as_a_write() -> None:
+def test_step_increases_the_version_of_parameters() -> None:
     w = rg.ones(2, requires_grad=True)
     loss = (w * w).sum()
     loss.backward(retain_graph=True)
@@ -563,8 +563,8 @@ def test_a_step_counts_as_a_write() -> None:
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, "LBFGS"])
-def test_the_watch_can_withhold_a_step(name: str) -> None:
-    """Parameters and state stay as they are, whether the gradients were bad before the step or within the closure."""
+def test_monitor_can_withhold_a_step(name: str) -> None:
+    """Parameters and state stay unchanged, whether the step is refused at once or after the closure has run."""
 
     class Refusing(Monitor):
         def before_step(self, optimizer: Any) -> bool:
@@ -597,7 +597,7 @@ def test_the_watch_can_withhold_a_step(name: str) -> None:
     assert not np.array_equal(before[0], values(ours)[0])
 
 
-def test_read_only_memory_is_not_written_to() -> None:
+def test_step_refuses_read_only_parameters() -> None:
     array = np.ones(3, np.float32)
     w = rg.from_numpy(array).requires_grad_()
     array.flags.writeable = False
@@ -606,19 +606,19 @@ def test_read_only_memory_is_not_written_to() -> None:
         rg.optim.SGD([w]).step()
 
 
-def test_the_module_of_the_base_class() -> None:
+def test_public_names_of_optim_exist_in_torch() -> None:
     assert set(base.__all__) <= set(dir(module_of(torch)))
     assert set(rg.optim.__all__) <= set(torch.optim.__all__) | {"lr_scheduler"}
 
 
 @parity
-def test_state_dicts_list_the_parameters_behind_the_options(m: Any) -> Any:
+def test_state_dict_groups_list_params_last(m: Any) -> Any:
     optimizer = m.optim.SGD([m.zeros(1)], lr=0.1)
     return [list(group) for group in optimizer.state_dict()["param_groups"]]
 
 
 @parity
-def test_lbfgs_has_one_group_of_parameters(lib: Any) -> Any:
+def test_lbfgs_refuses_a_group_added_later(lib: Any) -> Any:
     x, y = (lib.ones(2, requires_grad=True) for _ in range(2))
     optimizer = lib.optim.LBFGS([x])
     optimizer.add_param_group({"params": [y]})
@@ -626,7 +626,7 @@ def test_lbfgs_has_one_group_of_parameters(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (300, 400)])
-def test_what_is_remembered_lies_in_storage_of_its_own_size(shape: tuple[int, ...]) -> None:
+def test_state_tensors_have_their_own_storage(shape: tuple[int, ...]) -> None:
     def layout(lib: Any) -> Any:
         param = lib.ones(shape, requires_grad=True)
         optimizer = lib.optim.Adam([param])

@@ -1,4 +1,4 @@
-"""How the work of a step is laid out is kept from step to step, and laid out anew when anything has changed."""
+"""Plans: the layout of a step's work is reused from step to step, and made again when anything has changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {"amsgra
 
 
 def training(t: Any, name: str, seed: int = 0) -> tuple[Any, list[Any], Callable[[], None]]:
-    """An optimizer, its parameters, and a function that gives them new gradients."""
+    """Return an optimizer, its parameters, and a function that gives these new gradients."""
     rng = np.random.default_rng(seed)
     params = [t.tensor(rng.standard_normal(shape), requires_grad=True) for shape in SHAPES]
 
@@ -73,7 +73,7 @@ def replace_state(t: Any, optimizer: Any, params: list[Any]) -> None:
 
 
 def forget_state(t: Any, optimizer: Any, params: list[Any]) -> None:
-    if type(optimizer).__name__ != "Adagrad":  # whose state is there from the beginning
+    if type(optimizer).__name__ != "Adagrad":  # Adagrad has state from the beginning
         optimizer.state.pop(params[1])
 
 
@@ -109,7 +109,7 @@ EVENTS = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_before_and_after_a_change(name: str, event: Callable[..., None]) -> None:
+def test_steps_agree_with_torch_after_a_change_from_outside(name: str, event: Callable[..., None]) -> None:
     results = []
     for t in (rg, torch):
         optimizer, params, new_gradients = training(t, name)
@@ -119,7 +119,7 @@ def test_steps_before_and_after_a_change(name: str, event: Callable[..., None]) 
                 event(t, optimizer, params)
             optimizer.step()
         results.append([param.detach().numpy() for param in params])
-    # torch gives NAdam's product of momenta, a float32, the parameter's dtype when it is loaded
+    # when loading, torch casts NAdam's float32 product of momenta to the parameter's dtype
     tolerance = 1e-7 if event is load_state else 1e-9
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=1e-3 * tolerance)
@@ -127,7 +127,7 @@ def test_steps_before_and_after_a_change(name: str, event: Callable[..., None]) 
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """The plans that are made."""
+    """Collect the plans that are made."""
     made: list[Plan] = []
     original = Plan.__init__
 
@@ -139,7 +139,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     return made
 
 
-def test_a_plan_is_made_once_and_again_where_something_changed(plans: list[Plan]) -> None:
+def test_plan_is_made_once_and_again_after_a_change(plans: list[Plan]) -> None:
     optimizer, params, new_gradients = training(rg, "Adam")
     for _ in range(5):
         new_gradients()
@@ -152,7 +152,7 @@ def test_a_plan_is_made_once_and_again_where_something_changed(plans: list[Plan]
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_gradients_are_not_kept_alive(name: str) -> None:
+def test_plan_does_not_keep_gradients_alive(name: str) -> None:
     optimizer, params, new_gradients = training(rg, name)
     new_gradients()
     optimizer.step()
@@ -161,7 +161,7 @@ def test_gradients_are_not_kept_alive(name: str) -> None:
     assert [ref() for ref in arrays] == [None] * len(params)
 
 
-def test_what_was_remembered_is_not_kept_alive_when_other_state_is_loaded() -> None:
+def test_plan_does_not_keep_replaced_state_alive() -> None:
     optimizer, params, new_gradients = training(rg, "Adam")
     new_gradients()
     optimizer.step()
@@ -170,7 +170,7 @@ def test_what_was_remembered_is_not_kept_alive_when_other_state_is_loaded() -> N
     assert [ref() for ref in before] == [None] * len(params)
 
 
-def test_the_memory_of_parameters_stays_and_the_tensors_of_their_state_stay() -> None:
+def test_steps_keep_the_memory_of_parameters_and_the_state_tensors() -> None:
     optimizer, params, new_gradients = training(rg, "Adam")
     new_gradients()
     arrays = [param.detach().numpy() for param in params]
@@ -187,7 +187,7 @@ def test_the_memory_of_parameters_stays_and_the_tensors_of_their_state_stay() ->
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
-def test_a_copy_goes_its_own_way(duplicate: Callable[[Any], Any]) -> None:
+def test_copied_optimizer_is_independent(duplicate: Callable[[Any], Any]) -> None:
     optimizer, params, new_gradients = training(rg, "Adam")
     new_gradients()
     optimizer.step()
@@ -201,7 +201,7 @@ def test_a_copy_goes_its_own_way(duplicate: Callable[[Any], Any]) -> None:
     assert all(rg.equal(param, twin) for param, twin in zip(params, others, strict=True))
 
 
-def test_a_plan_that_failed_is_made_anew(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_made_again_after_an_interrupt(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
     optimizer, params, new_gradients = training(rg, "Adam")
     new_gradients()
     optimizer.step()
@@ -221,7 +221,7 @@ def test_a_plan_that_failed_is_made_anew(plans: list[Plan], monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_parameters_that_are_parts_of_one_array_are_updated_together(name: str) -> None:
+def test_adjacent_parts_of_one_array_are_updated_together(name: str) -> None:
     def run(t: Any) -> Any:
         flat = t.arange(1.0, 13.0, dtype=t.float64)
         parts = [flat[:4], flat[4:10].reshape(2, 3), flat[10:]]
@@ -240,7 +240,7 @@ def test_parameters_that_are_parts_of_one_array_are_updated_together(name: str) 
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_parameters_without_elements(name: str) -> None:
+def test_steps_of_parameters_without_elements(name: str) -> None:
     for shapes in ([(0, 3)], [(0, 3), (3,)], [(0,), (0,)]):
         params = [rg.ones(*shape, requires_grad=True) for shape in shapes]
         optimizer = getattr(rg.optim, name)(params)
@@ -252,13 +252,13 @@ def test_parameters_without_elements(name: str) -> None:
 
 
 @given(st.lists(st.integers(0, 3 * BLOCK), min_size=1, max_size=6), st.integers(1, 5))
-def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
+def test_blocks_cover_every_parameter_exactly(sizes: list[int], threads: int) -> None:
     tasks = [
         _blockwise._Task([number], [(rg.tensor(np.broadcast_to(np.float32(0), size)),)], _blockwise._Step())
         for number, size in enumerate(sizes)
     ]
     blocks = _blockwise._cut(tasks, threads)
-    # as few as can be: threads' shares end within one less than there are
+    # as few blocks as possible: the borders of threads' shares add at most one less than the number of threads
     assert len(blocks) <= sum(max(-(-size // (BLOCK - LINE)), 1) for size in sizes) + threads - 1
     for task, size in zip(tasks, sizes, strict=True):
         borders = [(block._low, block._high) for block in blocks if block._task is task]
@@ -273,8 +273,8 @@ def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_threads_change_nothing(name: str) -> None:
-    """Every element is computed by the same operations, whoever does it."""
+def test_number_of_threads_does_not_change_steps(name: str) -> None:
+    """Every element is computed by the same operations, in whichever thread."""
 
     rng = np.random.default_rng(1)
     shapes = [(700, 500), (30,), (9_000,), (BLOCK + 1,), (400, 900), (7,), (2 * LARGE,)]
@@ -300,7 +300,7 @@ def test_threads_change_nothing(name: str) -> None:
         rg.set_num_threads(before)
 
 
-def test_a_plan_is_made_anew_for_other_threads(plans: list[Plan]) -> None:
+def test_plan_is_made_again_for_another_number_of_threads(plans: list[Plan]) -> None:
     before = rg.get_num_threads()
     optimizer, _, new_gradients = training(rg, "Adam")
     try:
@@ -314,7 +314,7 @@ def test_a_plan_is_made_anew_for_other_threads(plans: list[Plan]) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[3, 5], [3, 40_000], [600_000, 600_000]])
-def test_an_optimizer_is_freed_without_the_garbage_collector(sizes: list[int]) -> None:
+def test_optimizer_is_freed_without_the_garbage_collector(sizes: list[int]) -> None:
     params = [rg.ones(size, requires_grad=True) for size in sizes]
     optimizer = rg.optim.Adam(params)
     for param in params:

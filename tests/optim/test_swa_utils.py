@@ -1,4 +1,4 @@
-"""Means of models, and what belongs to them, as torch has them."""
+"""Averaged models and the other tools of swa_utils, compared with torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import torch.optim.swa_utils
 
 import retrograd as rg
-from tests.parity import parity
+from tests.parity import attempt, parity
 
 MEANS = {
     "default": lambda utils: {},
@@ -36,14 +36,14 @@ def batches(library: Any, count: int = 4) -> list[Any]:
     return [library.tensor(rng.normal(size=(8, 3))) for _ in range(count)]
 
 
-# with buffers, torch's "multi swa" fails to divide the counter of batches
+# with buffers, torch's "multi swa" fails on the integer counter of batches
 CASES = [
     (kind, use_buffers) for kind in MEANS for use_buffers in (False, True) if not (use_buffers and kind == "multi swa")
 ]
 
 
 @pytest.mark.parametrize(("kind", "use_buffers"), CASES)
-def test_averaged_model(kind: str, use_buffers: bool) -> None:
+def test_averaged_model_agrees_with_torch(kind: str, use_buffers: bool) -> None:
     @parity
     def program(library: Any) -> Any:
         utils, model = library.optim.swa_utils, net(library)
@@ -59,7 +59,7 @@ def test_averaged_model(kind: str, use_buffers: bool) -> None:
     program()
 
 
-def test_means_by_hand() -> None:
+def test_averages_computed_by_hand() -> None:
     model = rg.nn.Linear(1, 1)
     mean, ema = (
         rg.optim.swa_utils.AveragedModel(model),
@@ -74,7 +74,7 @@ def test_means_by_hand() -> None:
     assert int(mean.n_averaged) == 3
 
 
-def test_the_model_itself_stays() -> None:
+def test_averaging_does_not_change_the_model() -> None:
     model = net(rg)
     before = copy.deepcopy(model.state_dict())
     averaged = rg.optim.swa_utils.AveragedModel(model)
@@ -93,7 +93,7 @@ def test_update_bn(library: Any) -> Any:
     return dict(model.state_dict()), model.training, model[1].momentum
 
 
-def test_update_bn_leaves_the_model_as_it_was_when_the_data_fail() -> None:
+def test_update_bn_restores_the_model_after_an_error() -> None:
     model = net(rg).eval()
     with pytest.raises(RuntimeError):
         rg.optim.swa_utils.update_bn([rg.ones(2, 7, dtype=rg.float64)], model)
@@ -103,7 +103,7 @@ def test_update_bn_leaves_the_model_as_it_was_when_the_data_fail() -> None:
 
 @pytest.mark.parametrize("strategy", ["cos", "linear"])
 @pytest.mark.parametrize("epochs", [0, 1, 3])
-def test_swalr(strategy: str, epochs: int) -> None:
+def test_swalr_agrees_with_torch(strategy: str, epochs: int) -> None:
     @parity
     def program(library: Any) -> Any:
         params = [library.ones(1, requires_grad=True) for _ in range(2)]
@@ -125,9 +125,7 @@ def test_swalr(strategy: str, epochs: int) -> None:
 
 
 @parity
-def test_wrong_arguments(library: Any) -> Any:
-    from tests.parity import attempt
-
+def test_swa_utils_refuse_wrong_arguments(library: Any) -> Any:
     utils = library.optim.swa_utils
     optimizer = library.optim.SGD([library.ones(1, requires_grad=True)], lr=0.5)
     ema = utils.get_ema_avg_fn()
@@ -141,7 +139,7 @@ def test_wrong_arguments(library: Any) -> Any:
     ]
 
 
-def test_survives_pickle_as_a_state_dict() -> None:
+def test_state_dict_of_an_averaged_model_loads_here_and_in_torch() -> None:
     model = net(rg)
     averaged = rg.optim.swa_utils.AveragedModel(model)
     averaged.update_parameters(model)
@@ -149,10 +147,14 @@ def test_survives_pickle_as_a_state_dict() -> None:
     other.load_state_dict(averaged.state_dict())
     theirs = torch.optim.swa_utils.AveragedModel(net(torch))
     theirs.load_state_dict({key: torch.tensor(value.numpy()) for key, value in averaged.state_dict().items()})
-    assert int(other.n_averaged) == int(theirs.n_averaged) == 1
+    for loaded in (other, theirs):
+        state = loaded.state_dict()
+        assert list(state) == list(averaged.state_dict())
+        for key, value in averaged.state_dict().items():
+            np.testing.assert_array_equal(state[key].numpy(), value.numpy())
 
 
-def test_another_model_is_told() -> None:
+def test_averaging_a_different_model_is_refused() -> None:
     averaged = rg.optim.swa_utils.AveragedModel(rg.nn.Linear(2, 1))
     with pytest.raises(ValueError, match="which has 2 parameters, but this one has 1"):
         averaged.update_parameters(rg.nn.Linear(2, 1, bias=False))

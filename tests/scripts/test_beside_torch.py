@@ -1,4 +1,4 @@
-"""torch and retrograd in one program: data from torch's data sets, weights without files."""
+"""torch and retrograd in one program: torch's data sets, and weights exchanged without files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import retrograd as rg
 
 
 class Images(torch.utils.data.Dataset):
-    """As torchvision's data sets are with ``transform=ToTensor()``."""
+    """Like torchvision's data sets with ``transform=ToTensor()``."""
 
     def __getitem__(self, index: int) -> Any:
         return torch.full((1, 4, 4), float(index)), index % 3
@@ -21,7 +21,7 @@ class Images(torch.utils.data.Dataset):
         return 10
 
 
-def test_torchs_data_sets_feed_our_loader() -> None:
+def test_data_loader_takes_torch_data_sets() -> None:
     images, labels = next(iter(rg.utils.data.DataLoader(Images(), batch_size=4)))
     assert isinstance(images, rg.Tensor)
     assert images.dtype == rg.float32
@@ -34,7 +34,7 @@ def test_torchs_data_sets_feed_our_loader() -> None:
     assert label == 0
 
 
-def test_weights_go_both_ways_without_a_file() -> None:
+def test_state_dicts_are_exchanged_without_files() -> None:
     theirs, ours = torch.nn.LSTM(3, 4, num_layers=2, bidirectional=True), rg.nn.LSTM(3, 4, 2, bidirectional=True)
     ours.load_state_dict(theirs.state_dict())
     x = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
@@ -45,7 +45,7 @@ def test_weights_go_both_ways_without_a_file() -> None:
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in back.state_dict().items())
 
 
-def test_optimizers_state_comes_along() -> None:
+def test_optimizer_state_is_exchanged_without_files() -> None:
     def build(m: Any) -> Any:
         model = m.nn.Linear(2, 1)
         return model, m.optim.Adam(model.parameters(), lr=0.1)
@@ -64,7 +64,7 @@ def test_optimizers_state_comes_along() -> None:
     assert ours[0].weight.tolist() == [pytest.approx(row) for row in theirs[0].weight.tolist()]
 
 
-def test_arrays_go_both_ways_on_the_same_memory() -> None:
+def test_tensors_of_both_libraries_share_memory_through_numpy() -> None:
     theirs = torch.arange(3.0)
     ours = rg.from_dlpack(theirs)
     ours[0] = 7
@@ -82,6 +82,6 @@ def test_arrays_go_both_ways_on_the_same_memory() -> None:
         lambda: rg.nn.functional.conv1d(torch.ones(1, 1, 3), rg.ones(1, 1, 2)),
     ],
 )
-def test_errors_tell_torchs_tensors_from_ours(mistake: Any) -> None:
+def test_errors_distinguish_torch_tensors_from_ours(mistake: Any) -> None:
     with pytest.raises(TypeError, match=r"torch\.Tensor"):
         mistake()

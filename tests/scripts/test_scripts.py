@@ -1,4 +1,4 @@
-"""Training scripts as torch's users write them run here after the change of their import lines, and print the same."""
+"""Training scripts written for torch print the same here after their import lines are changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?!\w)
 
 
 def changed_imports(text: str) -> str:
-    """The script after the change that docs/from-torch.md asks for: in its import lines, nowhere else."""
+    """Return the script after the change that docs/from-torch.md describes, which affects only import lines."""
     text = re.sub(r"^( *import (.*, *)?)torch( *([,;#].*)?)$", r"\1retrograd as torch\3", text, flags=re.MULTILINE)
     text = re.sub(r"^( *)(import|from) torch([. ])", r"\1\2 retrograd\3", text, flags=re.MULTILINE)
     return re.sub(
@@ -37,16 +37,16 @@ def changed_imports(text: str) -> str:
 
 
 def command_of_the_page() -> str:
-    """The same change, for a shell."""
+    """Return the shell command for the same change."""
     (command,) = re.findall(r"<!-- import-command -->\n```\n(.*)\n```", PAGE.read_text())
     return command
 
 
 def run(path: Path, text: str) -> str:
-    """What a script prints. Warnings are errors."""
+    """Return what a script prints; warnings are errors."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), warnings.catch_warnings():
-        # torch's own, about its internals
+        # torch warns about its own internals
         for words in (r"`torch\.jit", "Support for mismatched", "The given NumPy array is not writable"):
             warnings.filterwarnings("ignore", words)
         exec(compile(text, path.name, "exec"), {"__name__": "__main__"})
@@ -58,7 +58,7 @@ def numbers(text: str) -> np.ndarray:
 
 
 def words(text: str) -> str:
-    """What is printed beside numbers with a point; NumPy pads those that have fewer digits."""
+    """Return the printed text without decimal numbers, which NumPy may pad."""
     text = re.sub(r"[\s,]+", " ", _NUMBER.sub("#", text)).replace("[ ", "[").replace(" ]", "]")
     return text.replace("retrograd.", "torch.")
 
@@ -73,12 +73,12 @@ def defaults() -> Iterator[None]:
     torch.backends.cudnn.deterministic = False
     torch.backends.cudnn.benchmark = False
     torch.multiprocessing.set_sharing_strategy("file_descriptor")
-    torch._dynamo.reset()  # else this program would be one that compiles
+    torch._dynamo.reset()  # otherwise this program would try to compile
 
 
 @pytest.mark.usefixtures("defaults")
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in PROGRAMS])
-def test_same_output(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_prints_the_same_as_with_torch(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = path.read_text()
     double = re.search(r"float64|\.double\(\)", text) is not None
     got = run(path, changed_imports(text))
@@ -91,21 +91,21 @@ def test_same_output(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="there is no sed")
-def test_the_command_of_the_page_makes_this_change(tmp_path: Path) -> None:
+def test_command_of_the_page_changes_the_imports(tmp_path: Path) -> None:
     for path in PROGRAMS:
         (tmp_path / "train.py").write_text(path.read_text())
         subprocess.run(command_of_the_page(), shell=True, cwd=tmp_path, check=True)
         assert (tmp_path / "train_rg.py").read_text() == changed_imports(path.read_text())
 
 
-def test_only_import_lines_change() -> None:
+def test_changed_script_differs_only_in_import_lines() -> None:
     for path in PROGRAMS:
         text = path.read_text()
         pairs = zip(text.splitlines(), changed_imports(text).splitlines(), strict=True)
         assert {before.split()[0] for before, after in pairs if before != after} <= {"import", "from"}
 
 
-def test_the_page_counts_the_scripts() -> None:
+def test_page_states_the_number_of_scripts() -> None:
     assert f"[{len(PROGRAMS)} scripts](../tests/scripts/programs)" in PAGE.read_text()
 
 
@@ -128,12 +128,12 @@ IMPORTS = {
 }
 
 
-def test_kinds_of_import_lines() -> None:
+def test_all_kinds_of_import_lines_are_changed() -> None:
     assert changed_imports("\n".join(IMPORTS)).splitlines() == list(IMPORTS.values())
 
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="there is no sed")
-def test_the_command_knows_the_kinds_of_import_lines(tmp_path: Path) -> None:
+def test_command_of_the_page_changes_all_kinds_of_import_lines(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("\n".join(IMPORTS))
     subprocess.run(command_of_the_page(), shell=True, cwd=tmp_path, check=True)
     assert (tmp_path / "train_rg.py").read_text().splitlines() == list(IMPORTS.values())

@@ -1,4 +1,4 @@
-"""A stand-in for CuPy 14.2 that computes with NumPy, and is as strict as CuPy is.
+"""A stand-in for CuPy 14.2 that computes with NumPy and is as strict as CuPy.
 
 What CuPy's wheel shows without a GPU is kept beside this file as data (``cupy_14_2_0.json``): which of NumPy's
 functions there are and with which parameters, the dtypes of every ufunc and which of its methods exist. Everything else

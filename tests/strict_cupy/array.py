@@ -1,4 +1,4 @@
-"""The array: NumPy's, hidden, with CuPy's methods and no others."""
+"""The array: a hidden NumPy array with exactly CuPy's methods."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEVICES = 2
 
 current = SimpleNamespace(device=0)
 
-# Who hears of every call: of its name, arguments and result.
+# Listeners that receive name, arguments and result of every call.
 listeners: list[Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]] = []
 
 
 def heard(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have ``listeners`` hear of the calls of a function."""
+    """Report the calls of a function to ``listeners``."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ REDUCTIONS = {"sum", "prod", "amax", "amin", "max", "min", "mean", "std", "var",
 
 
 class Device:
-    """A GPU; in a ``with`` block the current one."""
+    """A GPU, which is the current one in a ``with`` block."""
 
     def __init__(self, number: int | None = None) -> None:
         self.id = current.device if number is None else number
@@ -70,7 +70,7 @@ class Device:
 
 
 class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
-    """An array on a GPU, as far as anybody can tell."""
+    """An array that behaves as if it were on a GPU."""
 
     __slots__ = ("_host", "base", "device")
 
@@ -268,7 +268,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def check_device(values: Any) -> None:
-    """What CuPy says without access from one device to the memory of another."""
+    """Raise CuPy's error for arrays of another device."""
     for value in leaves(list(values)):
         if isinstance(value, ndarray) and value.device.id != current.device:
             raise ValueError(
@@ -284,7 +284,7 @@ def refuse_host_arrays(values: Any) -> None:
 
 
 def hidden(value: Any) -> Any:
-    """The value with NumPy's arrays for ours."""
+    """Return the value with NumPy arrays in place of ours."""
     if isinstance(value, ndarray):
         return value._host
     if isinstance(value, (list, tuple)):
@@ -295,14 +295,14 @@ def hidden(value: Any) -> Any:
 
 
 def on_gpu(value: Any, sources: Any = ()) -> Any:
-    """The value with our arrays for NumPy's; scalars become 0-d arrays, named tuples plain ones."""
+    """Return the value with our arrays in place of NumPy's; scalars become 0-d arrays, named tuples plain ones."""
     if isinstance(value, np.ndarray):
         for source in leaves(list(sources)):
             if isinstance(source, ndarray):
                 if value is source._host:
                     return source
                 if np.may_share_memory(value, source._host):
-                    if not value.flags.writeable:  # views by np.diagonal and np.broadcast_to, which CuPy writes to
+                    if not value.flags.writeable:  # CuPy can write to the views of np.diagonal and np.broadcast_to
                         value = _writeable(value)
                     return ndarray(value, source if source.base is None else source.base)
         return ndarray(value if value.flags.writeable else value.copy())
@@ -315,7 +315,7 @@ def on_gpu(value: Any, sources: Any = ()) -> Any:
 
 
 def _writeable(view: np.ndarray) -> np.ndarray:
-    """The same view of memory, which may be written to."""
+    """Return the same view of memory, made writable."""
     interface = SimpleNamespace(__array_interface__={**view.__array_interface__, "data": (_address(view), False)})
     interface.owner = view
     made = np.asarray(interface)
@@ -327,7 +327,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def wrapped_around(shape: tuple[int, ...], index: Any) -> Any:
-    """The index on NumPy's arrays, with what is out of bounds brought back as CuPy's kernels do."""
+    """Return the index for NumPy, with indices out of bounds wrapped around as by CuPy's kernels."""
     check_device(index if isinstance(index, tuple) else [index])
     parts = list(hidden(index)) if isinstance(index, tuple) else [hidden(index)]
     consumed = sum(

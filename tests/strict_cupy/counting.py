@@ -1,4 +1,4 @@
-"""What a program asks of CuPy: calls, and copies from and to the computer's memory, by function and by caller."""
+"""Count a program's calls of CuPy, and its copies to and from host memory, by function and by caller."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.strict_cupy.array import leaves, listeners, ndarray
 from tests.strict_cupy.kernels import ElementwiseKernel
 from tests.strict_cupy.modules import ufunc
 
-KERNEL = "kernels"  # a call for which the GPU has something to do
-VIEW = "views"  # one for which it has not: a view, or memory with anything in it
-COPY_IN = "copies in"  # of an array in the computer's memory
-COPY_OUT = "copies out"  # which wait for the GPU
+KERNEL = "kernels"  # a call that launches work on the GPU
+VIEW = "views"  # a call that does not: a view, or uninitialized memory
+COPY_IN = "copies in"  # a copy of an array in host memory
+COPY_OUT = "copies out"  # calls that wait for the GPU
 KINDS = (KERNEL, VIEW, COPY_IN, COPY_OUT)
 
 _WAITING = {"get", "item", "tolist", "asnumpy", "__bool__", "__float__", "__int__", "__complex__", "nonzero", "unique"}
 _EMPTY = {"empty", "empty_like"}
 _FROM_HOST = {"array", "asarray", "ascontiguousarray", "asfortranarray", "asanyarray"}
-# whose frames are between a call and who wanted it
+# modules whose frames lie between a call and its actual caller
 _BETWEEN = ("strict_cupy", "retrograd/gpu/", "array_methods", "numpy/", "contextlib", "functools")
 
 
 class Call(NamedTuple):
-    """One function of CuPy's, as one place calls it."""
+    """A function of CuPy called from one place."""
 
     kind: str
     function: str
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 
 def kinds_of(name: str, args: tuple[Any, ...], made: Any) -> list[str]:
-    """What a call is for the GPU."""
+    """Return what a call means for the GPU."""
     if name in _WAITING:
         return [COPY_OUT]
     if name in _FROM_HOST and not any(isinstance(leaf, ndarray) for leaf in leaves(args[0])):
@@ -65,7 +65,7 @@ def _caller() -> str:
 
 @contextlib.contextmanager
 def counted() -> Iterator[Counter[Call]]:
-    """Count what is called inside of a ``with`` block."""
+    """Count the calls inside a ``with`` block."""
     counts: Counter[Call] = Counter()
 
     def listen(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> None:
@@ -83,5 +83,5 @@ def counted() -> Iterator[Counter[Call]]:
 
 
 def totals(counts: Counter[Call]) -> dict[str, int]:
-    """How many calls of each kind there were."""
+    """Return the number of calls of each kind."""
     return {kind: sum(n for call, n in counts.items() if call.kind == kind) for kind in KINDS}

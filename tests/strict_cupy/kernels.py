@@ -1,4 +1,4 @@
-"""Elementwise kernels in C, as far as their assignments are Python, too."""
+"""Elementwise kernels whose C assignments are also valid Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.strict_cupy.array import check_device, heard, ndarray
 
 
 class ElementwiseKernel:
-    """A kernel whose parameters are all of one dtype, which the arrays among them say."""
+    """A kernel whose parameters all have one dtype, that of its array arguments."""
 
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel"):
         self.nin = len(in_params.split(", "))

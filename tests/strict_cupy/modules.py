@@ -1,4 +1,4 @@
-"""CuPy's functions and ufuncs, and the modules they are in."""
+"""CuPy's functions, ufuncs and modules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _linalg_errors = SimpleNamespace(mode="ignore")
 
 
 def _signature(text: str) -> inspect.Signature:
-    """A signature from the data: ``"a, axis=, *, dtype=, **kwargs"``."""
+    """Parse a signature of the data, such as ``"a, axis=, *, dtype=, **kwargs"``."""
     kind, parameters = _P.POSITIONAL_OR_KEYWORD, []
     for name in text.split(", ") if text else []:
         if name == "*":
@@ -56,7 +56,7 @@ _SAME = str.maketrans("qQ", "lL")
 
 
 class ufunc:  # noqa: N801 (CuPy's name)
-    """One of CuPy's ufuncs: NumPy's, with the dtypes and the methods that CuPy has."""
+    """A ufunc of NumPy with the dtypes and methods of CuPy's."""
 
     def __init__(self, numpy: np.ufunc, types: list[str], methods: list[str]) -> None:
         self.numpy, self.nin, self.nout, self.__name__ = numpy, numpy.nin, numpy.nout, numpy.__name__
@@ -139,7 +139,7 @@ class ufunc:  # noqa: N801 (CuPy's name)
 
 
 def _weakly(kind: type, char: str, others: list[Any]) -> bool:
-    """Whether a Python number is taken by a loop: it must not be of a higher kind than the loop's dtype."""
+    """Whether a loop accepts a Python number, which must not be of a higher kind than the loop's dtype."""
     rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
     own = 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
     wanted = np.result_type(*others, kind()) if others else np.dtype(kind)
@@ -154,7 +154,7 @@ _LINALG = "cupy.linalg"
 
 
 def _of_numpy(module: str, name: str) -> Any:
-    """What stands behind a function of CuPy, or None where NumPy no longer has it."""
+    """Return the NumPy function behind one of CuPy's, or None if NumPy no longer has it."""
     numpy: Any = np
     for part in [*module.split(".")[1:], name]:
         numpy = getattr(numpy, part, None)
@@ -220,7 +220,7 @@ def _function(module: str, name: str, text: str | None, numpy: Any) -> Any:
 
 
 def _garbage(name: str, matrix: ndarray, error: Exception) -> Any:
-    """What comes of a matrix that LAPACK would complain about: no number."""
+    """Return NaN as the result for a matrix that LAPACK would refuse."""
     if name in ("inv", "cholesky"):
         return ndarray(np.full(matrix.shape, np.nan, matrix.dtype))
     raise AssertionError(f"CuPy would return garbage from {name}: {error}")
@@ -252,7 +252,7 @@ def _errstate(*, linalg: str | None = None) -> Iterator[None]:
 
 
 def _special() -> dict[str, Any]:
-    """SciPy's functions that ``cupyx.scipy.special`` has; its ufuncs, and functions composed of them."""
+    """Return the functions of ``cupyx.scipy.special``: its ufuncs and functions composed of them."""
     scipy = importlib.import_module("scipy.special")
     found = {}
     for name, types in DATA["special"].items():
@@ -308,7 +308,7 @@ def _modules() -> dict[str, ModuleType]:
 
 @contextlib.contextmanager
 def installed() -> Iterator[Any]:
-    """Put the stand-in in CuPy's place inside of a ``with`` block."""
+    """Put the stand-in in CuPy's place inside a ``with`` block."""
     mine = _modules()
     before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("cupy", "cupyx")}
     for name in before:
@@ -326,7 +326,7 @@ def installed() -> Iterator[Any]:
 
 
 def _forget() -> None:
-    """Have what the package has looked up in CuPy looked up anew."""
+    """Make the package look up CuPy's functions again."""
     for name, module in list(sys.modules.items()):
         if name == "retrograd.device" or name.startswith("retrograd.gpu."):
             for kept in vars(module).values():

@@ -1,4 +1,4 @@
-"""Ufuncs whose kernels in CuPy compute other numbers than NumPy's (seen with CuPy 14.2 on a GPU)."""
+"""Ufuncs whose CuPy kernels give different numbers from NumPy's (observed with CuPy 14.2 on a GPU)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _floor_divide(input: Any, other: Any, **kwargs: Any) -> Any:
-    """The rounded quotient, rounded down."""
+    """Round the rounded quotient down."""
     if np.result_type(input, other).kind != "f":
         return np.floor_divide(input, other, **kwargs)
     return np.floor(np.true_divide(input, other), **kwargs)
@@ -22,7 +22,7 @@ def _remainder(input: Any, other: Any, **kwargs: Any) -> Any:
 
 
 def _scaled_bessel(order: int) -> Callable[..., Any]:
-    """Scaled after it has overflowed."""
+    """Scale after overflowing."""
 
     def compute(x: Any, **kwargs: Any) -> Any:
         from scipy import special
@@ -33,7 +33,7 @@ def _scaled_bessel(order: int) -> Callable[..., Any]:
 
 
 def _fmod(input: Any, other: Any, **kwargs: Any) -> Any:
-    """By way of float64."""
+    """Compute in float64."""
     dtype = np.result_type(input, other)
     if dtype.kind not in "iu":
         return np.fmod(input, other, **kwargs)

@@ -1,4 +1,4 @@
-"""The table of operation tests as a program for type checkers: every call that torch takes, and what it returns."""
+"""The table of operation tests as a program for type checkers: every call that torch accepts, and its result type."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ array = np.ones(2)
 
 
 class NoLiteralError(Exception):
-    """An argument that is no literal, nor a tensor or an array."""
+    """An argument is neither a literal nor a tensor nor an array."""
 
 
 def program() -> str:
-    """Every sample of the table, as a function and as a method; of what cannot be written down, nothing."""
+    """Return every sample of the table as calls of a function and a method, if its arguments can be written down."""
     lines = dict.fromkeys(line for row in ROWS for line in lines_of(row))
     return HEAD + "\n".join(lines) + "\n"
 
 
 def lines_of(row: Row) -> Iterator[str]:
-    """The calls of one row, with assertions about what they return."""
+    """Return the calls of one row with assertions about their result types."""
     dtype = "float64" if "float64" in row.dtypes else row.dtypes[0]
     for sample in row.samples(Make(dtype)):
         bound = Bound(row, sample, to_ours, rg, False)
@@ -58,7 +58,7 @@ def lines_of(row: Row) -> Iterator[str]:
 
 
 def place_of(name: str) -> str | None:
-    """The namespace of a function; None if it is a method only."""
+    """Return the namespace of a function, or None if it is only a method."""
     first = name.split(".")[0]
     if first in rg.__all__ or hasattr(rg, first):
         return "rg"
@@ -66,7 +66,7 @@ def place_of(name: str) -> str | None:
 
 
 def asserted(call: str, result: Any) -> str:
-    """A statement that a type checker accepts if it knows what the call returns."""
+    """Return a statement that a type checker accepts if it knows the result type of the call."""
     name = type(result).__name__
     if isinstance(result, rg.Tensor):
         return f"assert_type({call}, Tensor)"
@@ -80,7 +80,7 @@ def asserted(call: str, result: Any) -> str:
 
 
 def written(value: Any) -> str:
-    """An argument as it stands in a program."""
+    """Return the source code of an argument."""
     if isinstance(value, rg.Tensor):
         return "x"
     if isinstance(value, np.ndarray):

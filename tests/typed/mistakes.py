@@ -1,4 +1,4 @@
-"""Lines of programs that are wrong, each in its own way; a type checker has to say so of every one of them.
+"""Wrong program lines; a type checker must complain about each of them.
 
 ``x`` is a tensor, ``rg`` the package, ``F`` its ``nn.functional``.
 """
@@ -29,7 +29,7 @@ MISTAKES = (
     "x.exp_(out=x)",
     "x.add(x, alfa=2)",
     "rg.cat([x], x, 1)",
-    # what is missing
+    # missing names and arguments
     "rg.exp()",
     "x.softmax()",
     "F.cross_entropy(x)",

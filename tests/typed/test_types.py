@@ -1,4 +1,4 @@
-"""What type checkers and editors know of the package: the stubs are what is registered, and they are right."""
+"""The stubs for type checkers and editors match the registered functions and are right."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ x = rg.ones(2, 3)
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[int, str]]:
-    """What mypy says of programs, by file and line: one run, because it is slow, with a cache."""
+    """Return the complaints of mypy by file and line, from a single run with a cache because mypy is slow."""
     from mypy import api
 
     folder = tmp_path_factory.mktemp("programs")
@@ -50,28 +50,28 @@ def complaints(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 def test_stubs_are_up_to_date() -> None:
-    """In a fresh process, where nothing is registered by tests."""
+    """The check runs in a fresh process, where tests have registered nothing."""
     check = [sys.executable, "-m", "tools.stubs", "--check"]
     stale = subprocess.run(check, capture_output=True, text=True, cwd=SOURCE.parent)
     assert (stale.stdout, stale.returncode) == ("", 0), f"write them anew: python -m tools.stubs\n{stale.stderr}"
 
 
-def test_what_users_write(complaints: dict[str, dict[int, str]]) -> None:
+def test_typical_user_program_has_no_type_errors(complaints: dict[str, dict[int, str]]) -> None:
     assert complaints.get("typed_program", {}) == {}
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="the table of operation tests needs torch")
-def test_every_call_of_the_table(complaints: dict[str, dict[int, str]]) -> None:
+def test_type_checker_accepts_every_call_of_the_table(complaints: dict[str, dict[int, str]]) -> None:
     assert complaints.get("calls", {}) == {}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes(mistake: str, complaints: dict[str, dict[int, str]]) -> None:
+def test_type_checker_reports_every_mistake(mistake: str, complaints: dict[str, dict[int, str]]) -> None:
     assert WRONG.count("\n") + 1 + MISTAKES.index(mistake) in complaints["mistakes"]
 
 
-def test_what_is_imported_late_is_known() -> None:
-    """The names that ``retrograd.__getattr__`` imports when they are asked for."""
+def test_stubs_know_names_that_are_imported_late() -> None:
+    """These are the names that ``retrograd.__getattr__`` imports on first use."""
     stub = (SOURCE / "retrograd" / "__init__.pyi").read_text(encoding="utf-8")
     known = set(re.findall(r"^(?:from \S+ import .*?(\w+)|def (\w+)\(.*)$", stub, flags=re.MULTILINE))
     names = {name for pair in known for name in pair}

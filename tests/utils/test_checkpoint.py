@@ -1,4 +1,4 @@
-"""Checkpointing: gradients, how often what is called, random numbers, memory, errors; compared with torch."""
+"""Checkpointing, compared with torch: gradients, number of calls, random numbers, memory, errors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ import pytest
 
 import retrograd as rg
 from retrograd.utils import checkpoint as rg_checkpoint
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, leaf, message, parity
 
 
 def module_of(lib: Any) -> Any:
     return importlib.import_module(f"{lib.__name__}.utils.checkpoint")
 
 
-def leaf(lib: Any, *values: float) -> Any:
-    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
-
-
 class Counted:
-    """A function that notes when it is called and when it gets to its end."""
+    """A function that logs when it is called and when it finishes."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -54,7 +50,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_gradients_and_calls(variant: str) -> None:
+def test_checkpoint_gradients_and_calls(variant: str) -> None:
     @parity
     def check(lib: Any) -> Any:
         x = leaf(lib, 0.5, 1.0)
@@ -66,7 +62,7 @@ def test_gradients_and_calls(variant: str) -> None:
     check()
 
 
-def test_gradients_are_those_without_a_checkpoint() -> None:
+def test_checkpoint_does_not_change_gradients() -> None:
     x, z = leaf(rg, 0.5, 1.0), leaf(rg, 0.5, 1.0)
     for variant in VARIANTS.values():
         x.grad = z.grad = None
@@ -76,7 +72,7 @@ def test_gradients_are_those_without_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_two_backwards_recompute_twice(use_reentrant: bool) -> None:
+def test_every_backward_recomputes(use_reentrant: bool) -> None:
     @parity
     def check(lib: Any) -> Any:
         x = leaf(lib, 0.5, 1.0)
@@ -90,7 +86,7 @@ def test_two_backwards_recompute_twice(use_reentrant: bool) -> None:
 
 
 @parity
-def test_grad_inputs_and_double_backward(lib: Any) -> Any:
+def test_checkpoint_with_grad_inputs_and_double_backward(lib: Any) -> Any:
     x, w = leaf(lib, 0.5, 1.0), leaf(lib, 2.0, 3.0)
 
     def run() -> Any:
@@ -103,7 +99,7 @@ def test_grad_inputs_and_double_backward(lib: Any) -> Any:
 
 
 @parity
-def test_reentrant_needs_a_plain_backward(lib: Any) -> Any:
+def test_reentrant_checkpoint_needs_a_plain_backward(lib: Any) -> Any:
     x = leaf(lib, 0.5, 1.0)
     checkpoint = module_of(lib).checkpoint
 
@@ -124,7 +120,7 @@ def test_reentrant_needs_a_plain_backward(lib: Any) -> Any:
 
 
 @parity
-def test_several_arguments_and_results(lib: Any) -> Any:
+def test_checkpoint_with_several_arguments_and_results(lib: Any) -> Any:
     x, y = leaf(lib, 0.5, 1.0), leaf(lib, 2.0, 3.0)
     report = []
     for use_reentrant in (True, False):
@@ -137,7 +133,7 @@ def test_several_arguments_and_results(lib: Any) -> Any:
 
 
 @parity
-def test_keywords_and_structures(lib: Any) -> Any:
+def test_checkpoint_with_keywords_and_nested_structures(lib: Any) -> Any:
     x, y = leaf(lib, 0.5, 1.0), leaf(lib, 2.0, 3.0)
 
     def function(pair: Any, *, scale: Any) -> Any:
@@ -149,7 +145,7 @@ def test_keywords_and_structures(lib: Any) -> Any:
 
 
 @parity
-def test_nested(lib: Any) -> Any:
+def test_nested_checkpoints(lib: Any) -> Any:
     x = leaf(lib, 0.5, 1.0)
     checkpoint = module_of(lib).checkpoint
     inner, middle = Counted(block), Counted(lambda a: checkpoint(inner, a.exp() * 1, use_reentrant=False).sin())
@@ -159,7 +155,7 @@ def test_nested(lib: Any) -> Any:
 
 
 @parity
-def test_backward_inside_the_function(lib: Any) -> Any:
+def test_backward_inside_a_checkpointed_function(lib: Any) -> Any:
     report = []
     for early_stop in (True, False):
         for retain_graph in (True, False):
@@ -178,7 +174,7 @@ def test_backward_inside_the_function(lib: Any) -> Any:
 
 
 @parity
-def test_early_stop_by_block(lib: Any) -> Any:
+def test_set_checkpoint_early_stop(lib: Any) -> Any:
     report = []
     for enabled, argument in ((True, False), (False, True)):
         function = Counted(block)
@@ -189,7 +185,7 @@ def test_early_stop_by_block(lib: Any) -> Any:
     return report
 
 
-def test_a_function_that_catches_exceptions_does_not_notice_the_early_stop() -> None:
+def test_early_stop_passes_through_except_clauses() -> None:
     caught = []
 
     def careful(x: Any) -> Any:
@@ -205,14 +201,14 @@ def test_a_function_that_catches_exceptions_does_not_notice_the_early_stop() -> 
 
 
 @parity
-def test_a_saved_tensor_looked_at_from_outside(lib: Any) -> Any:
+def test_reading_a_saved_tensor_of_a_checkpoint(lib: Any) -> Any:
     function = Counted(lambda a: a.exp())
     y = module_of(lib).checkpoint(function, leaf(lib, 0.5), use_reentrant=False)
     return [y.grad_fn._saved_result, y.grad_fn._saved_result, function.log]
 
 
 @parity
-def test_without_recording_it_is_a_plain_call(lib: Any) -> Any:
+def test_checkpoint_under_no_grad_is_a_plain_call(lib: Any) -> Any:
     contexts = Counted(lambda: module_of(lib).noop_context_fn())
     with lib.no_grad():
         y = module_of(lib).checkpoint(block, leaf(lib, 0.5), use_reentrant=False, context_fn=contexts)
@@ -220,7 +216,7 @@ def test_without_recording_it_is_a_plain_call(lib: Any) -> Any:
 
 
 @parity
-def test_contexts(lib: Any) -> Any:
+def test_context_fn(lib: Any) -> Any:
     log: list[str] = []
 
     class Context:
@@ -244,7 +240,7 @@ def test_contexts(lib: Any) -> Any:
     return log
 
 
-def test_a_context_must_not_swallow_exceptions() -> None:
+def test_context_that_suppresses_exceptions_is_refused() -> None:
     import contextlib
 
     def fails(x: Any) -> Any:
@@ -263,7 +259,7 @@ def test_a_context_must_not_swallow_exceptions() -> None:
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_the_same_random_numbers_again(use_reentrant: bool) -> None:
+def test_recomputation_draws_the_same_random_numbers(use_reentrant: bool) -> None:
     masks = []
 
     def dropout(x: Any) -> Any:
@@ -278,11 +274,11 @@ def test_the_same_random_numbers_again(use_reentrant: bool) -> None:
     assert len(masks) == 2
     np.testing.assert_array_equal(masks[0].numpy(), masks[1].numpy())
     np.testing.assert_allclose(x.grad.numpy(), (masks[0] * y).detach().numpy())
-    assert rg.get_rng_state().equal(state), "the recomputation leaves no trace"
+    assert rg.get_rng_state().equal(state), "the recomputation changed the generator"
     assert not rg.rand(3).equal(outside)
 
 
-def test_without_preserving_other_numbers_are_drawn() -> None:
+def test_preserve_rng_state_false_draws_new_numbers() -> None:
     drawn = []
 
     def function(x: Any) -> Any:
@@ -303,7 +299,7 @@ def deep(x: Any) -> Any:
     return x
 
 
-def test_less_memory_is_held_until_backward() -> None:
+def test_checkpoint_holds_less_memory_until_backward() -> None:
     x = rg.ones(100_000, dtype=rg.float64, requires_grad=True)
 
     def held(run: Callable[[], Any]) -> int:
@@ -324,7 +320,7 @@ def test_less_memory_is_held_until_backward() -> None:
     assert reentrant < 2 * 800_000
 
 
-def test_recomputed_tensors_go_as_they_are_used_even_if_the_graph_is_retained() -> None:
+def test_recomputed_tensors_are_freed_after_use_even_with_retain_graph() -> None:
     made: list[weakref.ref[Any]] = []
 
     def function(x: Any) -> Any:
@@ -343,7 +339,7 @@ def test_recomputed_tensors_go_as_they_are_used_even_if_the_graph_is_retained() 
     assert alive() == 1
 
 
-def test_no_cycles_are_left() -> None:
+def test_checkpoint_leaves_no_reference_cycles() -> None:
     gc.collect()
     gc.disable()
     try:
@@ -357,11 +353,11 @@ def test_no_cycles_are_left() -> None:
         gc.enable()
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 class Changing:
-    """One function the first time, another one the second."""
+    """Computes one function the first time and another one the second time."""
 
     def __init__(self, *functions: Callable[[Any], Any]) -> None:
         self.functions = iter(functions)
@@ -379,7 +375,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_computation_the_second_time(change: str) -> None:
+def test_recomputation_that_differs_is_refused(change: str) -> None:
     @parity
     def check(lib: Any) -> Any:
         def texts(**options: Any) -> list[str]:
@@ -398,7 +394,7 @@ def test_another_computation_the_second_time(change: str) -> None:
     check()
 
 
-def test_debug_shows_where_the_two_calls_part() -> None:
+def test_checkpoint_debug_shows_where_the_calls_differ() -> None:
     x = leaf(rg, 0.5, 1.0)
     function = Changing(lambda a: a.sin().cos().exp() * 2, lambda a: a.sin().tanh())
     y = rg_checkpoint.checkpoint(function, x, use_reentrant=False, debug=True).sum()
@@ -415,7 +411,7 @@ def test_debug_shows_where_the_two_calls_part() -> None:
     assert "debug=True" not in text
 
 
-def test_debug_by_block() -> None:
+def test_set_checkpoint_debug_enabled() -> None:
     def text(argument: bool, enabled: bool | None) -> str:
         with rg_checkpoint.set_checkpoint_debug_enabled(enabled):
             y = rg_checkpoint.checkpoint(
@@ -429,7 +425,7 @@ def test_debug_by_block() -> None:
     assert "pass debug=True" in text(True, False)
 
 
-def test_after_an_error_backward_may_be_tried_again() -> None:
+def test_backward_can_be_retried_after_an_error_in_recomputation() -> None:
     x = leaf(rg, 0.5, 1.0)
     calls = []
 
@@ -447,7 +443,7 @@ def test_after_an_error_backward_may_be_tried_again() -> None:
 
 
 @parity
-def test_an_argument_that_was_written_to(lib: Any) -> Any:
+def test_overwritten_checkpoint_argument_is_refused(lib: Any) -> Any:
     report = []
     for use_reentrant in (True, False):
         h = leaf(lib, 0.5, 1.0) * 1
@@ -457,8 +453,8 @@ def test_an_argument_that_was_written_to(lib: Any) -> Any:
     return report
 
 
-def test_a_write_inside_the_function_is_noticed() -> None:
-    """torch goes on with what was written."""
+def test_write_to_a_saved_tensor_inside_a_checkpoint_is_noticed() -> None:
+    """torch uses the new values."""
 
     def function(x: Any) -> Any:
         y = x * 1
@@ -472,7 +468,7 @@ def test_a_write_inside_the_function_is_noticed() -> None:
 
 
 @parity
-def test_saved_tensors_can_be_had_once(lib: Any) -> Any:
+def test_saved_tensors_of_a_checkpoint_can_be_read_once(lib: Any) -> Any:
     class Greedy(lib.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -488,7 +484,7 @@ def test_saved_tensors_can_be_had_once(lib: Any) -> Any:
 
 
 @parity
-def test_arguments_that_do_not_go_together(lib: Any) -> Any:
+def test_checkpoint_refuses_incompatible_arguments(lib: Any) -> Any:
     x = leaf(lib, 0.5)
     checkpoint = module_of(lib).checkpoint
     return [
@@ -502,7 +498,7 @@ def test_arguments_that_do_not_go_together(lib: Any) -> Any:
 
 
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
-def test_warnings(library: str) -> None:
+def test_checkpoint_warnings(library: str) -> None:
     lib = importlib.import_module(library)
     x = leaf(lib, 0.5)
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
@@ -518,7 +514,7 @@ def test_warnings(library: str) -> None:
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_sequential(use_reentrant: bool) -> None:
+def test_checkpoint_sequential(use_reentrant: bool) -> None:
     @parity
     def check(lib: Any) -> Any:
         report = []
@@ -533,7 +529,7 @@ def test_sequential(use_reentrant: bool) -> None:
     check()
 
 
-def test_sequential_takes_a_module() -> None:
+def test_checkpoint_sequential_takes_a_module() -> None:
     class Module:
         def children(self) -> Any:
             return iter([rg.sin, rg.exp])
@@ -544,13 +540,13 @@ def test_sequential_takes_a_module() -> None:
 
 
 @pytest.mark.parametrize("segments", [0, 3])
-def test_sequential_with_too_many_or_no_segments(segments: int) -> None:
+def test_checkpoint_sequential_refuses_wrong_segments(segments: int) -> None:
     with pytest.raises(ValueError, match=f"between 1 and the number of functions, 2, but got {segments}"):
         rg_checkpoint.checkpoint_sequential([rg.sin, rg.exp], segments, leaf(rg, 0.5), use_reentrant=False)
 
 
 @parity
-def test_a_group_of_backwards_recomputes_once(lib: Any) -> Any:
+def test_group_of_backwards_recomputes_once(lib: Any) -> Any:
     x = leaf(lib, 0.5)
     function = Counted(lambda a: (a.sin(), a.exp()))
     with module_of(lib).GraphExecGroup():
@@ -563,7 +559,7 @@ def test_a_group_of_backwards_recomputes_once(lib: Any) -> Any:
         with module_of(lib).GraphExecGroup(), module_of(lib).GraphExecGroup():
             pass
 
-    with module_of(lib).GraphExecGroup():  # the outer block has ended all the same
+    with module_of(lib).GraphExecGroup():  # the outer block has ended nevertheless
         pass
     return [
         x.grad,

@@ -1,4 +1,4 @@
-"""Checkpoints and vmap, inside of each other: what is computed again belongs to the samples of the first call."""
+"""Checkpoints and vmap inside each other: the recomputation belongs to the samples of the first call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def one(x: Any, w: Any) -> Any:
 
 
 def inner(lib: Any) -> Any:
-    """A function of one sample that calls vmap itself."""
+    """Compute a function of one sample that itself calls vmap."""
     return lambda x, w: lib.vmap(lambda x, w: (x * w).sin() * x)(x, w).sum()
 
 
@@ -47,8 +47,8 @@ def derivatives(lib: Any, name: str, checkpointed: Checkpoint) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_checkpoint_changes_no_gradient(name: str) -> None:
-    """The gradients are those that torch has without it: with it, torch refuses all but the first two."""
+def test_checkpoint_around_and_inside_vmap_does_not_change_gradients(name: str) -> None:
+    """They equal torch's without a checkpoint; with one, torch refuses all but the first two."""
     expected = derivatives(torch, name, lambda function: function)
     found = derivatives(rg, name, lambda function: lambda *args: rg_checkpoint(function, *args, use_reentrant=False))
     for mine, theirs in zip(found, expected, strict=True):
@@ -56,7 +56,7 @@ def test_a_checkpoint_changes_no_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["vmap", "vmap of vmap"])
-def test_torch_agrees(name: str) -> None:
+def test_checkpoint_and_vmap_where_torch_supports_both(name: str) -> None:
     with_it = lambda function: lambda *args: torch_checkpoint(function, *args, use_reentrant=False)  # noqa: E731
     for mine, theirs in zip(
         derivatives(torch, name, with_it), derivatives(torch, name, lambda function: function), strict=True
@@ -64,7 +64,7 @@ def test_torch_agrees(name: str) -> None:
         np.testing.assert_allclose(mine, theirs)
 
 
-def test_the_gradient_of_a_checkpoint_inside_of_vmap() -> None:
+def test_gradient_of_a_checkpoint_inside_vmap() -> None:
     again = rg.vmap(rg.func.grad(lambda x: rg_checkpoint(one, x, rg.tensor(W), use_reentrant=False)))(rg.tensor(X))
     plain = torch.vmap(torch.func.grad(lambda x: one(x, torch.tensor(W))))(torch.tensor(X))
     np.testing.assert_allclose(again.numpy(), plain.numpy())
@@ -79,8 +79,10 @@ def test_the_gradient_of_a_checkpoint_inside_of_vmap() -> None:
         lambda x: rg.nn.functional.scaled_dot_product_attention(x, x, x * x, dropout_p=0.5),
     ],
 )
-def test_random_numbers_are_drawn_again_for_each_sample(function: Callable[[Any], Any], randomness: str) -> None:
-    """Also by a backward after the call of ``vmap``."""
+def test_recomputation_inside_vmap_draws_the_same_numbers_for_each_sample(
+    function: Callable[[Any], Any], randomness: str
+) -> None:
+    """Even by a backward after the call of ``vmap``."""
 
     def result_and_gradient(function: Callable[[Any], Any]) -> list[Any]:
         rg.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Data sets, samplers, batches: as torch's, where chance has no part in it."""
+"""Data sets, samplers and batches; compared with torch where nothing is random."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def data_of(t: Any) -> Any:
 
 
 def stream_of(t: Any, length: int | None = 7) -> Any:
-    """An iterable data set of numbers."""
+    """Return an iterable data set of numbers."""
 
     class Stream(data_of(t).IterableDataset):  # type: ignore[misc]
         def __iter__(self) -> Any:
@@ -40,7 +40,7 @@ class Point(NamedTuple):
 
 
 @parity
-def test_datasets(t: Any) -> Any:
+def test_datasets_agree_with_torch(t: Any) -> Any:
     d = data_of(t)
     tensors = d.TensorDataset(t.arange(6).reshape(3, 2), t.tensor([0.5, 1.5, 2.5]))
     both = tensors + d.Subset(tensors, [2, 0])
@@ -90,7 +90,7 @@ def test_random_split(t: Any) -> Any:
 
 
 @parity
-def test_samplers(t: Any) -> Any:
+def test_samplers_agree_with_torch(t: Any) -> Any:
     d = data_of(t)
     generator = t.Generator().manual_seed(0)
     random = d.RandomSampler(range(5), generator=generator)
@@ -124,7 +124,7 @@ def test_samplers(t: Any) -> Any:
     ]
 
 
-def test_a_seed_fixes_the_order() -> None:
+def test_seed_determines_the_order() -> None:
     def order(seed: int) -> list[int]:
         return list(rg.utils.data.RandomSampler(range(50), generator=rg.Generator().manual_seed(seed)))
 
@@ -180,7 +180,7 @@ def test_collate(number: int) -> None:
     parity(program)()
 
 
-def test_unequal_samples_are_named() -> None:
+def test_error_about_samples_of_different_shapes() -> None:
     d = rg.utils.data
     text = message(lambda: d.default_collate([rg.ones(2), rg.ones(2), rg.ones(3)]))
     assert text == "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 2"
@@ -188,7 +188,7 @@ def test_unequal_samples_are_named() -> None:
 
 
 @parity
-def test_loaders(t: Any) -> Any:
+def test_loaders_agree_with_torch(t: Any) -> Any:
     d = data_of(t)
     tensors = d.TensorDataset(t.arange(14.0).reshape(7, 2), t.arange(7))
     options: list[dict[str, Any]] = [
@@ -215,7 +215,7 @@ def test_loaders(t: Any) -> Any:
 
 
 @parity
-def test_loader_mistakes(t: Any) -> Any:
+def test_loaders_refuse_wrong_arguments(t: Any) -> Any:
     def make(*args: Any, **options: Any) -> Any:
         return attempt(lambda: data_of(t).DataLoader(*args, **options) and None)
 
@@ -242,7 +242,7 @@ def test_loader_mistakes(t: Any) -> Any:
 
 
 @parity
-def test_the_context_of_workers_can_be_asked_for(t: Any) -> Any:
+def test_multiprocessing_context_of_a_loader(t: Any) -> Any:
     loader = data_of(t).DataLoader([1], num_workers=1, multiprocessing_context="spawn")
     report = [loader.multiprocessing_context.get_start_method()]
     loader.multiprocessing_context = "fork"
@@ -253,20 +253,20 @@ def test_the_context_of_workers_can_be_asked_for(t: Any) -> Any:
 
 
 @parity
-def test_annotations_name_what_is_in_a_loader(t: Any) -> Any:
+def test_loader_attributes_are_annotated(t: Any) -> Any:
     d = data_of(t)
     return [str(d.DataLoader[int]).split(".")[-1], str(d.Dataset[int]).split(".")[-1]]
 
 
 @parity
-def test_indices_of_a_part_may_be_a_tensor(t: Any) -> Any:
+def test_subset_takes_a_tensor_of_indices(t: Any) -> Any:
     d = data_of(t)
     data = d.TensorDataset(t.arange(10.0), t.arange(10))
     some = d.Subset(data, t.tensor([7, 2, 5]))
     return [some[1], list(d.DataLoader(some, batch_size=2)), list(d.DataLoader(data, sampler=t.tensor([3, 1])))]
 
 
-def test_a_data_set_of_something_else_than_tensors() -> None:
+def test_tensor_dataset_refuses_other_values() -> None:
     d = data_of(rg)
     with pytest.raises(TypeError, match=r"but argument 1 is a list: make a tensor of it, or .* StackDataset"):
         d.TensorDataset(rg.ones(2), [1, 2])
@@ -275,7 +275,7 @@ def test_a_data_set_of_something_else_than_tensors() -> None:
 
 
 @parity
-def test_a_data_set_can_end_an_epoch(t: Any) -> Any:
+def test_dataset_can_end_an_epoch(t: Any) -> Any:
     d = data_of(t)
 
     class Short(d.Dataset):  # type: ignore[misc]
@@ -291,7 +291,7 @@ def test_a_data_set_can_end_an_epoch(t: Any) -> Any:
 
 
 @parity
-def test_as_many_indices_as_anybody_may_ask_for(t: Any) -> Any:
+def test_sampler_with_a_very_large_number_of_samples(t: Any) -> Any:
     d = data_of(t)
     endless = d.RandomSampler(range(3), replacement=True, num_samples=10**10)
     batches = iter(d.DataLoader(range(3), batch_size=500, sampler=endless))
@@ -301,7 +301,7 @@ def test_as_many_indices_as_anybody_may_ask_for(t: Any) -> Any:
 
 
 @parity
-def test_what_is_drawn_in_between_leaves_the_order_alone(t: Any) -> Any:
+def test_numbers_drawn_during_an_epoch_do_not_change_the_order(t: Any) -> Any:
     d = data_of(t)
 
     def order(sampler: Any, disturb: bool) -> list[int]:
@@ -318,7 +318,7 @@ def test_what_is_drawn_in_between_leaves_the_order_alone(t: Any) -> Any:
 
 
 @parity
-def test_a_sampler_draws_when_it_is_asked_for_its_first_index(t: Any) -> Any:
+def test_sampler_draws_when_iteration_starts(t: Any) -> Any:
     d = data_of(t)
     report = []
     for sampler in (
@@ -337,7 +337,7 @@ def test_a_sampler_draws_when_it_is_asked_for_its_first_index(t: Any) -> Any:
 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 7, 8])
-def test_shares_of_several_processes(count: int, drop_last: bool) -> None:
+def test_distributed_sampler_agrees_with_torch(count: int, drop_last: bool) -> None:
     @parity
     def shares(t: Any) -> Any:
         make = t.utils.data.DistributedSampler
@@ -347,7 +347,7 @@ def test_shares_of_several_processes(count: int, drop_last: bool) -> None:
     shares()
 
 
-def test_random_shares_go_by_epoch_and_make_up_all() -> None:
+def test_random_distributed_shares_depend_on_the_epoch_and_cover_everything() -> None:
     def drawn(epoch: int) -> list[list[int]]:
         samplers = [rg.utils.data.DistributedSampler(range(10), 2, rank, seed=3) for rank in range(2)]
         for sampler in samplers:
@@ -358,14 +358,14 @@ def test_random_shares_go_by_epoch_and_make_up_all() -> None:
     assert sorted(index for share in drawn(1) for index in share) == list(range(10))
 
 
-def test_one_process_gets_all_indices() -> None:
+def test_distributed_sampler_of_one_process_gives_all_indices() -> None:
     assert list(rg.utils.data.DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):
         rg.utils.data.DistributedSampler(range(4), num_replicas=2, rank=2)
 
 
 @parity
-def test_what_a_loader_is_made_of_stays(t: Any) -> Any:
+def test_reassigning_the_attributes_of_a_loader(t: Any) -> Any:
     loader = data_of(t).DataLoader(range(4), batch_size=2)
     loader.worker_init_fn = print
     names = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "num_workers")
@@ -373,7 +373,7 @@ def test_what_a_loader_is_made_of_stays(t: Any) -> Any:
 
 
 @parity
-def test_batches_of_a_stream_have_a_size(t: Any) -> Any:
+def test_batch_size_of_iterable_datasets(t: Any) -> Any:
     load = data_of(t).DataLoader
     report = [attempt(lambda size=size: load(stream_of(t), batch_size=size)) for size in (-1, 0, 2.5)]
     single, batched = load(stream_of(t), batch_size=None), load(stream_of(t), batch_size=3)
@@ -382,7 +382,7 @@ def test_batches_of_a_stream_have_a_size(t: Any) -> Any:
 
 
 @parity
-def test_several_samples_of_a_stack_at_once(t: Any) -> Any:
+def test_stack_dataset_fetches_several_samples_at_once(t: Any) -> Any:
     d = data_of(t)
     asked = []
 
@@ -403,7 +403,7 @@ def test_several_samples_of_a_stack_at_once(t: Any) -> Any:
 
 
 @parity
-def test_nothing_to_draw_from(t: Any) -> Any:
+def test_random_sampler_of_an_empty_dataset(t: Any) -> Any:
     d = data_of(t)
     return [
         attempt(lambda: d.RandomSampler([])),
@@ -413,30 +413,30 @@ def test_nothing_to_draw_from(t: Any) -> Any:
 
 
 @pytest.mark.parametrize("t", [torch, rg])
-def test_a_part_without_samples_is_told(t: Any) -> None:
+def test_empty_part_of_a_random_split_warns(t: Any) -> None:
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         parts = data_of(t).random_split(range(3), [0.9, 0.1])
     assert [len(part) for part in parts] == [3, 0]
 
 
 @parity
-def test_strings_in_named_tuples(t: Any) -> Any:
+def test_collating_strings_in_named_tuples(t: Any) -> Any:
     collate = data_of(t).default_collate
     return [type(collate([Point("a", 1), Point("b", 2)]).x).__name__, type(collate([("a", 1), ("b", 2)])[0]).__name__]
 
 
 class Pair(tuple[int, int]):
-    """A tuple of the program's own, without names."""
+    """A user-defined tuple without field names."""
 
 
 @parity
-def test_tuples_of_any_class_without_names_become_lists(t: Any) -> Any:
+def test_collating_unnamed_tuples_gives_lists(t: Any) -> Any:
     d, pairs = data_of(t), [Pair((1, 2)), Pair((3, 4))]
     return [type(made).__name__ for made in (d.default_collate(pairs), d.default_convert(pairs[0]))]
 
 
 class Tokens(list[int]):
-    """A list that cannot be made of its items alone."""
+    """A list that cannot be constructed from its items alone."""
 
     def __init__(self, items: list[int], source: str) -> None:
         super().__init__(items)
@@ -444,7 +444,7 @@ class Tokens(list[int]):
 
 
 @parity
-def test_containers_of_any_class_stay(t: Any) -> Any:
+def test_collating_keeps_container_classes(t: Any) -> Any:
     d = data_of(t)
     report: list[Any] = []
     for samples in (
@@ -454,28 +454,28 @@ def test_containers_of_any_class_stay(t: Any) -> Any:
         for made in (d.default_collate(samples), d.default_convert(samples[0])):
             content = dict(made) if hasattr(made, "keys") else list(made)
             report.append([type(made).__name__, content, getattr(made, "source", "")])
-        report.append(samples[0] if isinstance(samples[0], list) else dict(samples[0]))  # which nobody writes to
+        report.append(samples[0] if isinstance(samples[0], list) else dict(samples[0]))  # nobody writes to it
     return report
 
 
-def test_counters_become_tensors_by_their_keys() -> None:
+def test_collating_counters() -> None:
     made = rg.utils.data.default_collate([collections.Counter("aab"), collections.Counter("abb")])
     assert {key: value.tolist() for key, value in made.items()} == {"a": [2, 1], "b": [1, 2]}
 
 
-def test_an_array_of_pythons_takes_no_tensors() -> None:
+def test_collating_python_arrays_pairs_their_items() -> None:
     made = rg.utils.data.default_collate([array.array("d", [1.5, 2.0])])
     assert [value.tolist() for value in made] == [[1.5], [2.0]]
 
 
 @parity
-def test_tensors_and_other_things_in_one_batch(t: Any) -> Any:
+def test_collating_tensors_with_other_values(t: Any) -> Any:
     collate = data_of(t).default_collate
     return [attempt(lambda: collate([t.tensor(3), 1.5])), attempt(lambda: collate([t.ones(2), "a"]))]
 
 
 @pytest.mark.parametrize("given", [3, None, iter([1]), rg.nn.ReLU()])
-def test_what_has_no_samples_is_refused_at_once(given: Any) -> None:
+def test_loader_refuses_what_is_not_a_dataset(given: Any) -> None:
     with pytest.raises(
         TypeError, match=r"dataset must have samples by number, as a Dataset or a list has, but got"
     ) as told:

@@ -1,4 +1,4 @@
-"""Batches made in other processes are those made here; what goes wrong there is told here."""
+"""Worker processes make the same batches, and their errors are raised in the program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Squares(Dataset[Any]):
 
 
 class Touchy(Squares):
-    """Fails at one index, in one of several ways."""
+    """A data set that fails at one index, in one of several ways."""
 
     def __init__(self, how: Any) -> None:
         self.how = how
@@ -43,7 +43,7 @@ class Touchy(Squares):
 
 
 class Shards(IterableDataset[int]):
-    """Every worker gives a part of the whole; the first one the most."""
+    """An iterable data set shared out among the workers; the first one gives the most."""
 
     def __iter__(self) -> Iterator[int]:
         info = get_worker_info()
@@ -72,7 +72,7 @@ def use_three_threads(worker: int) -> None:
 
 
 @pytest.mark.parametrize(("init", "threads"), [(None, 1), (use_three_threads, 3)])
-def test_workers_compute_on_one_thread_unless_they_are_told(init: Any, threads: int) -> None:
+def test_workers_use_one_thread_by_default(init: Any, threads: int) -> None:
     before = rg.get_num_threads()
     rg.set_num_threads(2)
     try:
@@ -87,21 +87,21 @@ def plain(batches: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_the_same_batches(context: str) -> None:
+def test_workers_make_the_same_batches(context: str) -> None:
     here = plain(DataLoader(Squares(), batch_size=3))
     loader = DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context=context)
     assert plain(loader) == here
     assert len(loader) == len(here) == 4
 
 
-def test_persistent_workers_live_on() -> None:
+def test_persistent_workers_survive_the_epoch() -> None:
     class Pids(Squares):
         def __getitem__(self, index: int) -> int:
             return os.getpid()
 
     loader = DataLoader(Pids(), batch_size=1, num_workers=2, persistent_workers=True, multiprocessing_context="fork")
     first = {batch.item() for batch in loader}
-    next(iter(loader))  # an epoch left after one batch does not disturb the next
+    next(iter(loader))  # abandoning an epoch does not disturb the next
     assert {batch.item() for batch in loader} == first and len(first) == 2
     assert sum(1 for _ in loader) == 11
     assert loader._workers is not None
@@ -112,19 +112,19 @@ def test_persistent_workers_live_on() -> None:
 
 
 @parity
-def test_persistent_workers_have_one_iterator(lib: Any) -> Any:
+def test_persistent_workers_reuse_one_iterator(lib: Any) -> Any:
     loader = lib.utils.data.DataLoader(
         range(8), batch_size=2, num_workers=2, persistent_workers=True, timeout=30, multiprocessing_context="fork"
     )
     report = [[(a.tolist(), b.tolist()) for a, b in zip(loader, loader, strict=False)]]
     early = iter(loader)
     report.append([next(early).tolist(), next(early).tolist()])
-    late = iter(loader)  # begins anew
+    late = iter(loader)  # starts again
     report += [next(late).tolist(), [batch.tolist() for batch in early], [batch.tolist() for batch in late]]
     return report
 
 
-def test_other_workers_end_with_their_epoch() -> None:
+def test_ordinary_workers_end_with_their_epoch() -> None:
     before = set(multiprocessing.active_children())
     iterator = iter(DataLoader(Squares(), num_workers=2, multiprocessing_context="fork"))
     next(iterator)
@@ -133,7 +133,7 @@ def test_other_workers_end_with_their_epoch() -> None:
     assert set(multiprocessing.active_children()) == before
 
 
-def test_streams_are_shared_out() -> None:
+def test_iterable_datasets_are_shared_among_workers() -> None:
     loader = DataLoader(Shards(), batch_size=2, num_workers=2, multiprocessing_context="fork")
     batches = [batch.tolist() for batch in loader]
     assert sorted(i for batch in batches for i in batch) == list(range(10))
@@ -142,7 +142,7 @@ def test_streams_are_shared_out() -> None:
     assert sum(1 for _ in dropped) == 4
 
 
-def test_as_soon_as_it_is_there() -> None:
+def test_in_order_false_yields_batches_as_they_finish() -> None:
     class Slow(Squares):
         def __getitem__(self, index: int) -> int:
             time.sleep(0.5 if index == 0 else 0.0)
@@ -153,7 +153,7 @@ def test_as_soon_as_it_is_there() -> None:
     assert sorted(order) == list(range(11)) and order[0] != 0
 
 
-def test_every_worker_has_chance_of_its_own() -> None:
+def test_every_worker_draws_its_own_random_numbers() -> None:
     def drawn(seed: int) -> list[Any]:
         generator = rg.Generator().manual_seed(seed)
         loader = DataLoader(
@@ -168,7 +168,7 @@ def test_every_worker_has_chance_of_its_own() -> None:
 
 
 @parity
-def test_the_order_is_the_same_with_and_without_workers(t: Any) -> Any:
+def test_workers_do_not_change_the_random_order(t: Any) -> Any:
     def orders(num_workers: int, generator: Any) -> Any:
         loader = t.utils.data.DataLoader(range(20), 5, shuffle=True, num_workers=num_workers, generator=generator)
         return [[batch.tolist() for batch in loader] for _ in range(2)]
@@ -179,7 +179,7 @@ def test_the_order_is_the_same_with_and_without_workers(t: Any) -> Any:
         for num_workers in (0, 2):
             t.manual_seed(0)
             several.append(orders(num_workers, t.Generator().manual_seed(1) if own else None))
-            several[-1].append(t.rand(3).tolist())  # what is drawn afterwards
+            several[-1].append(t.rand(3).tolist())  # numbers drawn afterwards
         results.append(several[0] == several[1])
     return results
 
@@ -226,7 +226,7 @@ def of(how: Any, **options: Any) -> Any:
     return DataLoader(Touchy(how), batch_size=2, num_workers=2, multiprocessing_context="fork", **options)
 
 
-def test_an_exception_comes_over_with_its_traceback() -> None:
+def test_exception_of_a_worker_is_raised_with_its_traceback() -> None:
     with pytest.raises(KeyError, match="no such sample") as caught:
         list(of(fail_with_a_message))
     note = caught.value.__notes__[0]
@@ -234,20 +234,20 @@ def test_an_exception_comes_over_with_its_traceback() -> None:
     assert "fail_with_a_message" in note
 
 
-def test_an_exception_that_cannot_be_pickled() -> None:
+def test_worker_exception_that_cannot_be_pickled() -> None:
     with pytest.raises(RuntimeError, match="Caught UnpicklableError in DataLoader worker process 0") as caught:
         list(of(fail_oddly))
     assert "fail_oddly" in caught.value.__notes__[0]
 
 
-def test_a_batch_that_cannot_be_pickled() -> None:
+def test_worker_batch_that_cannot_be_pickled() -> None:
     with pytest.raises(Exception, match=r"pickle|local object") as caught:
         list(of(lambda: None, collate_fn=lambda batch: lambda: batch))
     assert "in DataLoader worker process 0" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_failing_batch_is_not_the_last(workers: int) -> None:
+def test_iteration_can_continue_after_a_failed_batch(workers: int) -> None:
     def taken(lib: Any) -> list[Any]:
         class Holes(lib.utils.data.Dataset):  # type: ignore[misc]
             def __len__(self) -> int:
@@ -275,7 +275,7 @@ def test_a_failing_batch_is_not_the_last(workers: int) -> None:
 
 
 class Stream(IterableDataset[int]):
-    """Fails at its third sample."""
+    """An iterable data set that fails at its third sample."""
 
     def __init__(self) -> None:
         self.last = -1
@@ -293,7 +293,7 @@ class Stream(IterableDataset[int]):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_stream_goes_on_after_a_failure(workers: int) -> None:
+def test_iterable_dataset_continues_after_a_failure(workers: int) -> None:
     iterator = iter(DataLoader(Stream(), num_workers=workers, batch_size=None))
     assert [next(iterator), next(iterator)] == [0, 1]
     with pytest.raises(LookupError, match="no sample 2"):
@@ -301,20 +301,20 @@ def test_a_stream_goes_on_after_a_failure(workers: int) -> None:
     assert list(iterator) == [3, 4, 5]
 
 
-def test_a_copy_of_an_iterator_in_another_process_stops_nothing() -> None:
+def test_copied_iterator_in_a_forked_process_stops_no_workers() -> None:
     held = [iter(DataLoader(Squares(), batch_size=1, num_workers=1, multiprocessing_context="fork"))]
     next(held[0])
 
     class Forgetful(Squares):
         def __getitem__(self, index: int) -> Any:
-            held.clear()  # in the worker, which is forked with all that there is here
+            held.clear()  # in the worker, which was forked with everything here
             return super().__getitem__(index)
 
     assert len(list(DataLoader(Forgetful(), num_workers=1, multiprocessing_context="fork"))) == 11
     assert len(list(held[0])) == 10
 
 
-def test_workers_begin_with_the_iterator() -> None:
+def test_workers_start_when_iteration_starts() -> None:
     class Told(Squares):
         def __init__(self) -> None:
             self.asked = multiprocessing.get_context("fork").Event()
@@ -329,7 +329,7 @@ def test_workers_begin_with_the_iterator() -> None:
     assert len(list(iterator)) == 11
 
 
-def test_a_failing_init() -> None:
+def test_worker_init_fn_that_fails() -> None:
     def init(number: int) -> None:
         raise ValueError("not today")
 
@@ -337,25 +337,25 @@ def test_a_failing_init() -> None:
         list(of(lambda: None, worker_init_fn=init))
 
 
-def test_a_worker_that_dies() -> None:
+def test_worker_that_dies_is_reported() -> None:
     with pytest.raises(RuntimeError, match=r"exited unexpectedly \(pid \d+ with exit code 3\)"):
         list(of(fail_hard))
 
 
-def test_a_worker_that_hangs() -> None:
+def test_worker_that_hangs_is_reported_after_the_timeout() -> None:
     with pytest.raises(RuntimeError, match=r"timed out after 0\.2 seconds"):
         list(of(hang, timeout=0.2))
 
 
 class NoModule(Squares):
-    """Unpickled where it is not to be found, as a class is that a cell of a notebook has defined."""
+    """Cannot be unpickled in another process, like a class defined in a notebook."""
 
     def __reduce__(self) -> Any:
         return getattr, (NoModule, "of_the_notebook")
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_worker_that_cannot_begin_says_why(method: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_error_of_a_worker_that_cannot_start_says_why(method: str, capfd: pytest.CaptureFixture[str]) -> None:
     told = (
         rf"exit code 1\). Where workers are started by '{method}', each imports the program first: .* a notebook into"
     )
@@ -372,7 +372,7 @@ def test_a_worker_that_cannot_begin_says_why(method: str, capfd: pytest.CaptureF
         ("dataset", {"dataset": Touchy(lambda: None)}),
     ],
 )
-def test_what_cannot_be_sent_to_workers_is_named(name: str, options: dict[str, Any]) -> None:
+def test_error_names_what_cannot_be_sent_to_workers(name: str, options: dict[str, Any]) -> None:
     loader = DataLoader(**{"dataset": Squares(), "num_workers": 2, "multiprocessing_context": "spawn", **options})
     with pytest.raises(Exception, match=r"pickle") as caught:
         iter(loader)
@@ -382,7 +382,7 @@ def test_what_cannot_be_sent_to_workers_is_named(name: str, options: dict[str, A
 
 
 class Once:
-    """Can be pickled a single time."""
+    """Can be pickled only once."""
 
     def __init__(self) -> None:
         self.left = 1
@@ -400,7 +400,7 @@ class Once:
         return Once, ()
 
 
-def test_workers_that_have_begun_end_with_one_that_cannot() -> None:
+def test_started_workers_end_when_another_cannot_start() -> None:
     before = set(multiprocessing.active_children())
     with pytest.raises(TypeError, match="twice") as caught:
         iter(DataLoader(Once(), num_workers=2, multiprocessing_context="spawn"))
@@ -423,8 +423,8 @@ time.sleep(60)
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_workers_end_with_the_program(is_killed: bool) -> None:
-    """By Ctrl-C, which every process hears, without tracebacks of their own; and if it is killed, by themselves."""
+def test_workers_end_when_the_program_is_interrupted_or_killed(is_killed: bool) -> None:
+    """Ctrl-C reaches every process, and workers print no traceback; if the program is killed, the workers end too."""
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", PROGRAM], start_new_session=True, **pipes) as program:
         workers = [int(pid) for pid in program.stdout.readline().split()]
@@ -432,12 +432,12 @@ def test_workers_end_with_the_program(is_killed: bool) -> None:
             program.kill()
         else:
             os.killpg(program.pid, signal.SIGINT)
-        _, said = program.communicate(timeout=30)  # until nobody has the stream open any more
+        _, said = program.communicate(timeout=30)  # until no process has the stream open
     assert len(workers) == 2
     assert said.count("Traceback") == (0 if is_killed else 1)
 
 
-def test_of_a_view_only_what_it_shows_is_sent() -> None:
+def test_only_the_elements_of_a_view_are_sent() -> None:
     from retrograd.utils.data._workers import _pickled
 
     large = rg.zeros(100_000)
@@ -448,7 +448,7 @@ def test_of_a_view_only_what_it_shows_is_sent() -> None:
 
 
 class Promise(IterableDataset):
-    """Says that it has fewer samples than it has, as one that every worker has a copy of."""
+    """Understates its length, like a stream of which every worker has a copy."""
 
     def __iter__(self) -> Any:
         return iter(range(4))
@@ -458,11 +458,11 @@ class Promise(IterableDataset):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_more_than_the_length_that_was_promised(workers: int) -> None:
+def test_iterable_dataset_longer_than_its_length_warns(workers: int) -> None:
     loader = DataLoader(Promise(), batch_size=None, num_workers=workers)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(list(loader)) == 4 * max(workers, 1)  # nobody has asked for the length yet
+        assert len(list(loader)) == 4 * max(workers, 1)  # the length has not been read yet
     assert len(loader) == 3
     with pytest.warns(UserWarning, match="Length of IterableDataset Promise was reported to be 3") as said:
         list(loader)

@@ -1,4 +1,4 @@
-"""Where there are no processes, as in WebAssembly, a loader that wants some says what to do."""
+"""Where processes are not available, as in WebAssembly, a loader with workers says what to do."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import retrograd as rg
 
 
-def test_workers_where_there_are_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_about_workers_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = rg.utils.data.TensorDataset(rg.arange(4.0))
     monkeypatch.setitem(sys.modules, "_multiprocessing", None)
-    for name in ("queues", "connection", "synchronize"):  # which import it
+    for name in ("queues", "connection", "synchronize"):  # modules that import it
         monkeypatch.delitem(sys.modules, f"multiprocessing.{name}", raising=False)
     loader = rg.utils.data.DataLoader(data, batch_size=2, num_workers=2)
     with pytest.raises(RuntimeError, match=r"no processes for num_workers=2 .*; give num_workers=0"):

@@ -1,4 +1,4 @@
-"""Functions with a backward of their own: a rounding that lets gradients through, a clipped exponential."""
+"""Functions with a custom backward: rounding that lets gradients through, a clipped exponential."""
 
 import torch
 import torch.nn as nn
