@@ -531,7 +531,7 @@ def test_densities_of_a_mixture_that_underflow(library: str) -> None:
     event = only_event(run(library, MIXTURE, True))
     assert (event.op, event.lineno) == ("log", line(MIXTURE))
     assert diagnose(event).title == "log of a density that underflowed"
-    assert "Every density of the sum underflows" in (event.cause or "")
+    assert "Every density in the sum underflows" in (event.cause or "")
     assert "torch.logsumexp(torch.log_softmax(torch.zeros(3" in (event.remedy or "").replace("rg.", "torch.")
     namespace = {"torch": rg if library == "retrograd" else torch}
     exec(mended(MIXTURE, event), namespace)
