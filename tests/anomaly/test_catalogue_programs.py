@@ -141,7 +141,7 @@ MORE_GENERAL: dict[int, set[int | str]] = {
     33: {"argument outside the function's domain"},
     34: {1, 32},
     35: {1, "relu where a number above zero is needed"},
-    36: {"powers that overflow inside of a reduction", 53},
+    36: {"powers that overflow inside a reduction", 53},
     37: {10, 13, 21},
     38: {1},
     39: {1},

@@ -156,7 +156,7 @@ def test_a_matrix_that_cannot_be_looked_at() -> None:
     text = "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A / A[0, 0] * 0)"
     with pytest.raises(torch.linalg.LinAlgError) as raised:
         run("torch", text)
-    assert "A matrix with a NaN in it is refused in the same words" in raised.value.__notes__[0]
+    assert "A matrix with a NaN in it gives the same error" in raised.value.__notes__[0]
     with pytest.raises(torch.linalg.LinAlgError) as raised:
         run("torch", "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A)")
     assert "NaN" not in raised.value.__notes__[0]
