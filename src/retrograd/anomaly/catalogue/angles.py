@@ -23,7 +23,7 @@ class _Points(NamedTuple):
     longitude: str
 
 
-@cause(None, "distance on a sphere by the cosine")
+@cause(None, "great-circle distance computed with the cosine")
 def great_circle(scene: Scene) -> Finding | None:
     acos = scene.birth
     known = value(first(acos))

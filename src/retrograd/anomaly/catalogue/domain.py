@@ -216,7 +216,7 @@ def fractional_power(scene: Scene) -> Finding | None:
     )
 
 
-@cause(23, "derivative of 0 ** p by the exponent")
+@cause(23, "derivative of 0 ** p with respect to the exponent")
 def zero_to_the_exponent(scene: Scene) -> Finding | None:
     base, exponent = first(scene.birth), second(scene.birth)
     if (

@@ -296,8 +296,8 @@ def bad_weight(scene: Scene) -> Finding | None:
             "there, and go back to a checkpoint from before that step."
             if let_through
             else (
-                "The original numbers are lost: go back to a checkpoint from before, and look at what was written to "
-                f"{name}: {written}{_suspicion(scene)}."
+                "The original numbers are lost: go back to a checkpoint from before. Look at what was written there: "
+                f"{written}{_suspicion(scene)}."
             )
         ),
     )

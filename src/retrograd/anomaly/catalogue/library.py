@@ -29,12 +29,14 @@ def ctc(scene: Scene) -> Finding | None:
     if shortest is not None and longest is not None and shortest > 2 * longest:
         return None  # even if every label is repeated, it fits
     lengths = (
-        f" (target length {scene.at(targets, '?')}, input length {scene.at(inputs, '?')})" if targets and inputs else ""
+        f" (target_lengths = {scene.at(targets, '?')}, input_lengths = {scene.at(inputs, '?')})"
+        if targets and inputs
+        else ""
     )
     return Finding(
         f"No alignment exists: the target needs more steps than the input has{lengths}, where a repeated label counts "
-        "twice. Its probability is 0, so the loss is inf and the gradient NaN. Leave such samples out of the loss, or "
-        "better, out of the data.",
+        "twice. Its probability is 0, so the loss is inf and the gradient NaN. zero_infinity=True leaves such samples "
+        "out of the loss; it is better to leave them out of the data.",
         site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
         _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
     )

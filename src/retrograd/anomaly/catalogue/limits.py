@@ -31,7 +31,7 @@ _ODD = ("sin", "tan", "tanh", "sinh", "atanh")
 _ZERO_WITH = (*SLOPES, "atanh", "atan2")
 
 
-@cause(None, "direction of a vector that is zero, times what is zero with its norm")
+@cause(None, "direction of a zero vector, times something that vanishes with its norm")
 def direction_with_limit(scene: Scene) -> Finding | None:
     below = second(scene.birth)
     x = euclidean(below)
@@ -168,7 +168,7 @@ class _Pole:
     near: str
 
 
-@cause(None, "expression with a limit, at a number that is divided by")
+@cause(None, "expression with a limit where it divides by zero")
 def limit_nearby(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
     if scene.op not in ("div", "reciprocal") or below is None or value(below) != 0 or is_number(below):
@@ -197,10 +197,10 @@ def limit_nearby(scene: Scene) -> Finding | None:
     name = site.line.text(pole.node)
     above = scene.at(first(scene.birth), 1) if scene.op == "div" else 1
     return Finding(
-        f"{above} / 0 is {scene.quotient}, although the whole expression tends to a number where {pole.test}. Replace "
-        f"{name} by a nearby number there, everywhere in the expression: value and derivative are then close to those "
-        "of the limit. (Clamping the denominator alone would give a different number, with a derivative that is huge "
-        "or 0.)",
+        f"{above} / 0 is {'NaN' if is_whole else scene.quotient}, although the whole expression tends to a number "
+        f"where {pole.test}. Replace {name} by a nearby number there, everywhere in the expression: value and "
+        "derivative are then close to those of the limit. (Clamping the denominator alone would give a different "
+        "number, with a derivative that is huge or 0.)",
         site.line.replaced(edits),
         f"{name} = {spelling.where(pole.test, pole.near, name)}",
     )

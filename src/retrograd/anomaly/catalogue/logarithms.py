@@ -332,8 +332,9 @@ def divergence(scene: Scene) -> Finding | None:
         numbers = [text for text, operand in sides if is_number(operand)]
         p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
         return Finding(
-            f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and 0 times infinity "
-            "is NaN. Keep both away from 0, or stay in log space: kl_div takes log q and handles p = 0.",
+            f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and so is the "
+            "product with p, or NaN where p is 0. Keep both away from 0, as below, or stay in log space: kl_div takes "
+            "log q and handles p = 0.",
             _differences_of_logs(outer, texts, scene, spelling, numbers) if outer and texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
             log.place,
@@ -453,8 +454,8 @@ def _library_entropy(scene: Scene) -> Finding | None:
     name = scene.called(operand, "x")
     position = 0 if scene.op == "entr" else 1
     return Finding(
-        f"{scene.op} is 0 at {zero}, but its derivative there contains log(0) or 0/0. Clamp its argument: the value "
-        "stays 0 and the gradient stays finite.",
+        f"{scene.op} is 0 at {zero}, but its derivative there contains log(0) or 0/0. Clamp the argument of the log: "
+        "the value stays 0 and the gradient stays finite.",
         scene.replaced(
             site, position, lambda text, spelling: spelling.clamp(text, low), "input" if scene.op == "entr" else "other"
         ),

@@ -219,6 +219,8 @@ def zero_norm(scene: Scene) -> Finding | None:
         )
     if not built_in:  # the root itself has no derivative at 0
         rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
+        if rewritten is not None:
+            instead = "A small number under the root keeps the norm above 0 and the root's derivative finite."
     name = scene.called(x, "x")
     return Finding(
         f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. {instead}",
