@@ -350,13 +350,15 @@ def negative_variance(scene: Scene) -> Finding | None:
     channel = f"[{index[1]}]" if index is not None and len(index) > 1 else ""
     layer = scene.event.layer_name
     reset = f'{scene.model}.get_submodule("{layer}").reset_running_stats()' if layer else "layer.reset_running_stats()"
+    then = "The line below resets the running statistics; run some batches in training mode before evaluating."
     if layer is None and variance.leaf_name and not name.endswith("running_var"):
         reset = f"{name} = {scene.spelling().clamp(name, '0')}"
+        then = "The line below raises such values to 0."
     return Finding(
         f"{name}{channel} is {shown(known)}, and a variance cannot be negative: in evaluation mode the layer divides "
         f"by sqrt(variance + eps), which gives {'NaN' if known < 0 else 'inf'}. Something wrote it there: look at what "
         "was loaded into it (another layer's state, differences or averages of state dicts) or at what changes it in "
-        "place. The line below resets the running statistics; run some batches in training mode before evaluating.",
+        f"place. {then}",
         None,
         reset,
     )

@@ -308,7 +308,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
-    if nan and scene.backward:
+    if scene.backward and (nan or pole.op == "sqrt"):
         does, times = "has an infinite derivative", "inf"
     return Finding(
         f"{pole.op} {does} at an element where {_named(mask)} is 0, but 0 * {times} is NaN: multiplying does "
@@ -446,8 +446,8 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
             f"{scene.op} writes {written.value} where the mask says so. A class with this score has probability 0, "
-            f"whose log is -inf; that is harmless as long as nothing uses it. Here {harmed} does: the target of a "
-            "sample is a class that is masked for it, or every class of a row is masked. Check the targets and the "
+            f"whose log is -inf; that is harmless as long as nothing uses it. Here it reached {harmed}: the target of "
+            "a sample is a class that is masked for it, or every class of a row is masked. Check the targets and the "
             "mask of such rows, or leave them out.",
         )
     site = scene.site(scene.birth)

@@ -96,7 +96,7 @@ def unkept_operand(scene: Scene) -> Finding | None:
             values = " and ".join(f"{_called(each)} is {scene.at(each, 0)}" for each in known)
             blame = f"{values} here, so {name} was already non-finite: {scene.op} only passed it on."
         else:
-            blame = f"So {name} was already non-finite, or lies outside the domain of {scene.op}."
+            blame = f"{name} was already non-finite, or lies outside the domain of {scene.op}."
     is_one = len(unknown) == 1 and scene.event.born != "NaN"
     log = logarithm_written(unknown[0].text, scene.birth) or logarithm_behind(unknown[0]) if is_one else None
     if log is not None:
