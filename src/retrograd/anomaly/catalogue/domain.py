@@ -366,7 +366,7 @@ def outside_domain(scene: Scene) -> Finding | None:
     low, high = _bounds(scene, scene.op)
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
         return None
-    interval = f"at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
+    interval = f"of at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
     return Finding(
         f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. If that is "
         "only rounding, clamp it; otherwise find out why.",

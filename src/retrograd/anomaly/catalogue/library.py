@@ -227,7 +227,7 @@ def singular(scene: Scene) -> Finding | None:
             "the noise, such as 1e-4). If it worked for some updates, the last update was too large.",
         )
     said = scene.context.get("error")
-    error = f" ({said})" if said and said not in (scene.event.note or "") else ""
+    error = f" ({str(said).rstrip('.')})" if said and said not in (scene.event.note or "") else ""
     matrix = first(scene.birth).text
     unseen = _PERHAPS_NAN if said and scene.surroundings.library == "torch" and matrix and not is_name(matrix) else ""
     return Finding(
