@@ -46,7 +46,7 @@ loss = -(torch.log(real) + torch.log(1 - fake)).mean()  # born here
 mu = torch.randn(2, 2)
 loss = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())  # born here
 """, x("[[100.0, 0.0], [1.0, 2.0]]", "logvar")),
-    Found("log", (0,), "log of what underflowed or overflowed before", "where(h < -40, h, ", """
+    Found("log", (0,), "log taken too late, after an underflow or overflow", "where(h < -40, h, ", """
 sigma = F.softplus(h)
 loss = (sigma**2 - 2 * torch.log(sigma) - 1).sum() / 2  # born here
 """, x("[-300.0, 1.0]", "h")),

@@ -55,7 +55,7 @@ OTHER = leaf("[[1e-25, 1e-25], [1.0, 1.0]]", "z")
 def test_vectors_whose_squares_underflow(text: str, library: str) -> None:
     """They are not zero, and have a direction and a length."""
     event = event_of(library, text)
-    assert "1e-25 are 0 in float32" in (event.cause or "")
+    assert "1e-25 underflow to 0 in float32" in (event.cause or "")
     for one, other in zip(
         results(library, mended(text + BACKWARD, event)), results("torch", text + BACKWARD, "float64"), strict=True
     ):

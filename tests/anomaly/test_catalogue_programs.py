@@ -114,7 +114,7 @@ def test_the_line_makes_up_for_what_a_graph_forgets(program: Program) -> None:
 
 
 # Rows that would answer too, more generally, if the row itself did not: the log of a softmax is the log of a zero.
-LATE = "log of what underflowed or overflowed before"
+LATE = "log taken too late, after an underflow or overflow"
 MORE_GENERAL: dict[int, set[int | str]] = {
     3: {1},
     4: {1, LATE},
@@ -141,7 +141,7 @@ MORE_GENERAL: dict[int, set[int | str]] = {
     33: {"argument outside the function's domain"},
     34: {1, 32},
     35: {1, "relu where a number above zero is needed"},
-    36: {"powers that overflow inside of a reduction", 53},
+    36: {"powers that overflow inside a reduction", 53},
     37: {10, 13, 21},
     38: {1},
     39: {1},

@@ -319,7 +319,7 @@ package.fit(model, data)
 def test_no_line_is_told_to_drop_samples_where_only_a_package_has_the_batch(library: str, package: str) -> None:
     event = only_event(run(library, f"import {package} as package\n{FITTED}"))
     assert (event.kind, event.index, event.remedy) == ("leaf", (1, 1), None)
-    assert f"Leave such samples out of what {package} is given." in (event.cause or "")
+    assert f"Leave such samples out of the data given to {package}." in (event.cause or "")
     if library == "torch":
         assert event.operands.keys() == {"inputs"}  # as the program's line has it
 
@@ -538,7 +538,7 @@ def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
     event = left_by(library, text)
     assert (event.kind, event.op, event.function) == ("error", "cholesky", "factorised")
     assert [each["lineno"] for each in event.callers] == [3]
-    assert "inputs that come twice" in (event.cause or "")
+    assert "duplicate inputs" in (event.cause or "")
 
 
 @TORCH

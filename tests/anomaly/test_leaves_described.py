@@ -47,7 +47,7 @@ def test_a_feature_that_is_bad_in_all_samples_is_named(library: str, steps: bool
     )
     event = only_event(run(library, text, steps))
     assert "all of them in [:, 1]," in (event.cause or "")
-    assert "Every sample has one." in (event.cause or "")
+    assert "Every sample is affected." in (event.cause or "")
     assert event.remedy is None
 
 
@@ -55,7 +55,7 @@ def test_a_feature_that_is_bad_in_all_samples_is_named(library: str, steps: bool
 def test_a_sample_that_is_bad_may_be_dropped(library: str) -> None:
     text = f"{MODEL}x = torch.tensor([[1.0, float('nan')], [2.0, 1.0]])\nloss = (x @ w).mean()\nloss.backward()"
     event = only_event(run(library, text))
-    assert "The line drops such samples" in (event.cause or "")
+    assert "The line below drops such samples" in (event.cause or "")
     assert f"Put the {WHERE[library]} before line" in " ".join(format_event(event).split())
 
 
@@ -172,7 +172,7 @@ def test_samples_are_dropped_where_the_program_has_the_batch(library: str, takin
     lines.insert(lineno - 1, indent + remedy)
     mended = "\n".join(lines)
     if taking is not LOOP:
-        assert "drop their partners too" in (event.cause or "")
+        assert "drop their counterparts too" in (event.cause or "")
         mended = mended.replace("batch[1]", "batch[1][[0, 2]]").replace("(predict(a) - b)", "(predict(a) - b[[0, 2]])")
     assert not run(library, mended).events
 
@@ -187,7 +187,7 @@ def test_samples_are_dropped_where_the_program_has_the_batch(library: str, takin
 )
 def test_what_need_not_belong_to_a_sample_is_left_to_the_reader(library: str, loop: str) -> None:
     event = only_event(run(library, LOADED.replace("for x, y in [(x, y)]:", loop)))
-    assert "drop their partners too" in (event.cause or "")
+    assert "drop their counterparts too" in (event.cause or "")
     assert (event.remedy or "").startswith("x = x[")
 
 
@@ -229,7 +229,7 @@ def test_samples_are_not_dropped_from_entries_of_another_length(library: str, ot
     event = only_event(run(library, text))
     assert [*event.operands] == ["batch['x']"]
     assert event.remedy is None
-    assert "The line drops" not in (event.cause or "")
+    assert "The line below drops" not in (event.cause or "")
 
 
 @libraries
@@ -242,7 +242,7 @@ def test_a_line_that_may_not_have_run_is_not_rewritten(library: str) -> None:
     assert "Look at line 5, `x = x / x.amax()`, if it has run, and at how this sample was" in (event.cause or "")
     assert (event.remedy or "").startswith("x = x[")
     taken = only_event(run(library, text.replace("if scaled:\n    ", "")))
-    assert "that line makes NaN of 0 / 0" in (taken.cause or "")
+    assert "that line computes 0 / 0, which is NaN" in (taken.cause or "")
 
 
 @libraries

@@ -317,7 +317,7 @@ def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str
     )
     event = only_event(run(library, program))
     assert (event.op, event.lineno) == ("xlogy", line(program))
-    assert "data reaches the border of what the distribution can give" in (event.cause or "")
+    assert "data reaches the boundary of the distribution's support" in (event.cause or "")
     assert f"clamp(data, {kept})" in (event.remedy or "")
     namespace = {"torch": rg if library == "retrograd" else torch}
     exec(mended(program, event), namespace)

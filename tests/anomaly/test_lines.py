@@ -180,4 +180,4 @@ y.backward()
 def test_a_module_that_a_file_has_no_name_for(tmp_path: Path, imports: str, missing: str | None) -> None:
     event = event_of(tmp_path / "train.py", WITHOUT_NAMES.format(imports))
     assert ("retrograd.where(" if "import retrograd;" in imports else "rg.where(") in (event.remedy or "")
-    assert (event.cause or "").endswith(missing or "at zero.")
+    assert (event.cause or "").endswith(missing or "at 0.")

@@ -11,7 +11,7 @@ from tests.anomaly.programs import HALF, ZERO, ZEROS, leaf
 
 DOMAIN = "argument outside the function's domain"
 UNKNOWN = "unknown cause"
-POWERS = "powers that overflow inside of a reduction"
+POWERS = "powers that overflow inside a reduction"
 LARGE = leaf("[1e30, 1.0]")
 SQUARE = leaf("[[1e20, 0.0], [0.0, 1e20]]")
 

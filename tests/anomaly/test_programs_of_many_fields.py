@@ -325,7 +325,7 @@ loss.backward()
 @runs
 def test_a_likelihood_asks_for_the_logits_of_another_function(library: str, steps: bool) -> None:
     event = only_event(run(library, INFLATED, steps))
-    assert "pi is sigmoid(h), computed in line 3: have h handed on as well" in (event.cause or "")
+    assert "pi is sigmoid(h), computed in line 3: pass h on from there as well" in (event.cause or "")
     assert event.remedy_lineno is None
     form = (event.remedy or "").removeprefix("log_p = ").replace("rg.", "torch.")
     rate, h = torch.tensor(120.0, dtype=torch.float64), torch.tensor(-200.0, dtype=torch.float64, requires_grad=True)
@@ -347,7 +347,7 @@ loss.backward()
 @libraries
 @runs
 def test_several_sums_in_a_line_are_no_loop(library: str, steps: bool) -> None:
-    assert "runs on its own result" not in (only_event(run(library, BETA, steps)).cause or "")
+    assert "takes its own result as input" not in (only_event(run(library, BETA, steps)).cause or "")
 
 
 PRUNING = """

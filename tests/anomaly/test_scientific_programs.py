@@ -135,7 +135,7 @@ loss.backward()
 
 def test_a_forward_algorithm_that_underflows() -> None:
     event = event_of(FORWARD)
-    assert "alpha is multiplied in line 8 by a factor below one, step after step" in (event.cause or "")
+    assert "alpha is multiplied in line 8 by a factor below 1, step after step" in (event.cause or "")
     instead = FORWARD.replace("import numpy as np", "import numpy as np; import retrograd as rg")
     instead = instead.replace(
         "alpha, log_p = np.ones(2) / 2, 0.0", "log_alpha, log_p = torch.zeros(2) - np.log(2), 0.0"
@@ -199,9 +199,9 @@ N.sum().backward()
 
 
 def test_a_step_of_an_integration_that_is_too_long() -> None:
-    """The last of three products in a line that runs on its own result."""
+    """The last of three products in a line that takes its own result as input."""
     event = event_of(GROWTH)
-    assert "runs on its own result" in (event.cause or "")
+    assert "takes its own result as input" in (event.cause or "")
     assert "take smaller steps" in (event.cause or "")
     assert event.remedy is None
     assert not run("retrograd", GROWTH.replace("1.0 * rate", "0.01 * rate")).events

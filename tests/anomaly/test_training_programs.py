@@ -22,7 +22,7 @@ class Fault:
     code: str
 
 
-LATE = "log of what underflowed or overflowed before"
+LATE = "log taken too late, after an underflow or overflow"
 PROGRAMS = {
     # generative models
     "variational autoencoder": Fault("exp", (0, 0), 27, "torch.exp(torch.clamp(0.5 * logvar, max=", """
@@ -134,7 +134,7 @@ mask = (tokens != 0).float()
 pooled = (embedding(tokens) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)  # born here
 pooled.pow(2).sum().backward()
 """),
-    "coefficient of determination of a constant": Fault("div", (), "error relative to data that are zero", "== 0", """
+    "coefficient of determination of a constant": Fault("div", (), "relative error where the data are zero", "== 0", """
 y = torch.tensor([1.0, 2.0], requires_grad=True)
 target = torch.tensor([2.0, 2.0])
 loss = ((y - target) ** 2).sum() / ((target - target.mean()) ** 2).sum()  # born here

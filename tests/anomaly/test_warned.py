@@ -41,7 +41,7 @@ def test_each_place_is_told_in_full_once(library: Any) -> None:
     assert "Write instead:" in full
     for short, birth in ((again, births[1]), (once_more, births[2])):
         assert short == f"{birth}; see the warning about step {w.events[0].step}"
-    assert "look at what was written to it" in of_weight
+    assert "Look at what was written there" in of_weight
 
 
 PROGRAM = """

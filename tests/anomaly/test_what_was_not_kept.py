@@ -19,7 +19,7 @@ def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
     )
     event = only_event(run("torch", text, function=True))
     assert (event.op, event.lineno) == ("sub", line(LEAF + text.removeprefix(LEAF)))
-    assert "torch.log1p(bad) was not finite already: sub has only passed it on" in (event.cause or "")
+    assert "torch.log1p(bad) was already non-finite: sub only passed it on" in (event.cause or "")
     assert event.remedy is None
 
 
@@ -32,7 +32,7 @@ def test_a_small_operand_is_not_called_too_large(op: str) -> None:
     )
     event = only_event(run("torch", text, function=True))
     assert (event.lineno, event.born) == (line(text), "Inf")
-    assert "torch.atanh(a) was not finite already" in (event.cause or "")
+    assert "torch.atanh(a) was already non-finite" in (event.cause or "")
     assert "beyond the largest" not in (event.cause or "")
     assert event.rerun is not None
 
@@ -45,7 +45,7 @@ def test_of_a_large_operand_beside_an_unknown_one_nothing_is_claimed() -> None:
     )
     event = only_event(run("torch", text, function=True))
     assert "All numbers were finite" not in (event.cause or "")
-    assert "was not finite already" not in (event.cause or "")
+    assert "was already non-finite" not in (event.cause or "")
 
 
 def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() -> None:
@@ -56,7 +56,7 @@ def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() ->
     )
     event = only_event(run("torch", text, function=True))
     assert (event.op, event.lineno) == ("sub", line(text))
-    assert "bad * 2 was not finite already" in (event.cause or "")
+    assert "bad * 2 was already non-finite" in (event.cause or "")
 
 
 def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
@@ -68,7 +68,7 @@ def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
     )
     event = only_event(run("torch", text))
     assert (event.op, event.lineno) == ("add", line(text))
-    assert "0.0 * last was not finite already: add has only passed it on" in (event.cause or "")
+    assert "0.0 * last was already non-finite: add only passed it on" in (event.cause or "")
     assert event.remedy is None
 
 
@@ -89,7 +89,7 @@ def test_a_difference_of_which_nothing_is_known_is_none_of_infinities() -> None:
     )
     event = only_event(run("torch", text, function=True))
     assert "Both sides overflowed" not in (event.cause or "")
-    assert "was not finite already" in (event.cause or "")
+    assert "was already non-finite" in (event.cause or "")
     assert event.remedy is None
 
 

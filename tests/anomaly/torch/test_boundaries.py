@@ -410,7 +410,7 @@ def test_a_weight_that_the_policy_let_go_bad_leads_to_the_finding_of_that_step(l
     assert (birth.op.lower()[:3], birth.step) == ("div", 2)
     assert [event.kind for event in later] == ["leaf", "leaf"]
     for event in later:
-        assert event.cause is not None and "In step 2 the policy let the update go on" in event.cause
+        assert event.cause is not None and "In step 2 the policy let the update go ahead" in event.cause
         assert event.rerun is None, "there is nothing to search for"
 
 

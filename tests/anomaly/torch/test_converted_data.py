@@ -33,7 +33,7 @@ def test_numbers_beyond_float16_are_told_where_autocast_converts_them(layer: nn.
     event = only_event(trained(x, layer))
     assert (event.op, event.kind, event.index) == ("to", "overflow", (1, 1))
     assert event.operands == {"input": 7e4}
-    assert event.cause.startswith("Autocast makes float16 of what is given to the layer")
+    assert event.cause.startswith("Autocast converts the input of the layer")
 
 
 def test_data_that_were_infinite_before_are_data() -> None:
@@ -51,4 +51,4 @@ def test_what_the_program_converts_is_born_on_its_own_line() -> None:
 def test_where_no_variable_has_them_it_is_said_what_may_have_happened() -> None:
     event = only_event(trained(Given(torch.full((1, 3), 7e4)), nn.Linear(3, 2), lambda batch: batch.data["x"] * 1.0))
     assert event.kind == "leaf"
-    assert "or autocast made float16 of them, which ends at 65504" in event.cause
+    assert "or autocast converted them to float16" in event.cause

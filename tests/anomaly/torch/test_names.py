@@ -61,7 +61,7 @@ for _ in range(2):
 
 def test_an_optimizer_of_the_programs_own_is_a_suspect() -> None:
     event = only_event(run("torch", OWN))
-    assert "the step of Scaled, which is your own" in (event.cause or "")
+    assert "the step of Scaled, your own optimizer" in (event.cause or "")
     assert event.remedy is None
     assert event.rerun == "watch(..., from_step=1)"
 

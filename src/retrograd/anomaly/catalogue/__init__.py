@@ -160,8 +160,8 @@ def _without_calls(scene: Scene, finding: Finding, place: Place | None) -> Findi
     new, name, call = found
     where = next((scene.line_of(each) for each in others if call in (each.code_line or "")), None)
     cause = (
-        f"{finding.cause} {call} is called {f'in {where}' if where else 'before'}: give what it returns a name "
-        f"there, {name} = {call}, for both lines. (Calling it again would cost as much again, and draw another "
+        f"{finding.cause} {call} is already called {f'in {where}' if where else 'before'}: give its result a name "
+        f"there, {name} = {call}, and use it in both lines. (A second call would cost as much again, and draw another "
         "dropout mask.)"
     )
     return replace(finding, cause=cause, rewritten=None, general=new.strip())
@@ -257,8 +257,8 @@ _WHERE_TO_LOOK = {
 
 
 _REFUSED = (
-    "has not come to an end with this matrix. A NaN or an infinity in it is the usual reason: look at how it was made. "
-    "If all of it is finite, scale it, add a little to its diagonal, or compute this in float64."
+    "did not converge for this matrix. A NaN or an infinity in it is the usual reason: look at how it was made. If all "
+    "of it is finite, rescale it, add a small number to its diagonal, or compute this in float64."
 )
 _UNSURE = "Not all of its inputs are known, so one of them may have been bad already."
 

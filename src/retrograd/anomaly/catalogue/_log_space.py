@@ -45,7 +45,7 @@ def asking_for_logits(scene: Scene, log: Operation) -> tuple[str, str] | None:
 
 def _said(scene: Scene, name: str, new: str, made: Operation) -> str:
     x, where = scene.called(first(made), "x"), scene.line_of(made)
-    return f"{name} is {made.op}({x}), computed in {where}: have {x} handed on as well, here under the name {new}."
+    return f"{name} is {made.op}({x}), computed in {where}: pass {x} on from there as well, here under the name {new}."
 
 
 def _of(scene: Scene, log: Operation, site: Site | None, *, asking: bool = False) -> tuple[Logarithm, Parts] | None:

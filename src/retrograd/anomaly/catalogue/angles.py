@@ -23,7 +23,7 @@ class _Points(NamedTuple):
     longitude: str
 
 
-@cause(None, "distance on a sphere by the cosine")
+@cause(None, "great-circle distance computed with the cosine")
 def great_circle(scene: Scene) -> Finding | None:
     acos = scene.birth
     known = value(first(acos))
@@ -37,10 +37,10 @@ def great_circle(scene: Scene) -> Finding | None:
     if outer is None or points is None:
         return None
     return Finding(
-        f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they coincide, or are "
-        "opposite. The derivative of acos is infinite there, and near it the cosine rounds to 1 or nearly so, so "
-        "that acos gives a multiple of 3e-4 (2 km on Earth) in float32, and clamping it below 1 would be an error "
-        "of 9 km. The haversine gives the same angle without either: bounds that no value reaches keep its "
+        f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they coincide or lie "
+        "opposite each other. The derivative of acos is infinite there, and near it float32 cosines are so coarse that "
+        "acos moves in steps of 3e-4 (2 km on Earth); clamping the cosine below 1 would be an error of 9 km. The "
+        "haversine formula gives the same angle without either problem, and bounds that no real value reaches keep its "
         "derivative finite.",
         outer.replaced(_angle(scene.spelling(outer), points, least_of_root(scene))),
         None,

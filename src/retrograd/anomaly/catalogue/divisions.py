@@ -85,11 +85,11 @@ def _what_happened(scene: Scene, below: Operand) -> str:
     happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
     born = "NaN" if scene.event.born == "NaN" else "infinite"
     if scene.backward and known:
-        return f"The derivative of {happened} divides by the square of {shown(known)}, which is 0: it is {born}"
-    if scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
         return (
-            f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
+            f"The derivative of {happened} divides by the square of {shown(known)}, which underflows to 0: it is {born}"
         )
+    if scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
+        return f"{happened} is infinite, and so is its derivative; the incoming gradient is 0, and 0 * inf is NaN"
     return f"{happened} is {born}, and so is its derivative"
 
 
@@ -153,12 +153,12 @@ def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
 
 
 _AS_LARGE_AS_OTHERS = (
-    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero. The "
-    "number below makes it about as large as the largest of the others, so that it does not outweigh them all."
+    "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0. The "
+    "number below makes it about as large as the largest of the other quotients, so that it does not outweigh them all."
 )
 _ZERO_TOGETHER = (
-    "Both are 0 here, and so are the numbers above wherever those below are: divided by 1 there, the quotient is 0. (A "
-    "small number in the place of that 1 would give the same 0 a huge derivative.)"
+    "Numerator and denominator are both 0 here, and the numerator is 0 wherever the denominator is. Divide by 1 there: "
+    "the quotient is then 0. (A small number in place of the 1 would give that 0 a huge derivative.)"
 )
 
 
@@ -180,24 +180,25 @@ def _from_two(scene: Scene, log: Operation, site: Site | None) -> tuple[str | No
 
 
 _FIRST_RANK = (
-    "The logarithm of 1 is 0. The discount of a rank, as in DCG, is log2(rank + 1) for ranks counted from 1, and "
-    "log2(rank + 2) for those counted from 0; a small number in its place would give the first one a huge weight."
+    "The logarithm of 1 is 0. A rank discount, as in DCG, is log2(rank + 1) for ranks counted from 1, but log2(rank + "
+    "2) for ranks counted from 0. A small number in place of the 0 would give the first rank a huge weight."
 )
 _COUNTED = (
-    "The denominator counts what belongs to an index, and nothing does here. Let it be at least 1: a sum of nothing "
-    "stays 0 then, and no other quotient changes."
+    "The denominator counts the entries of each index, and this index has none. Make it at least 1: the sum of nothing "
+    "then stays 0, and no other quotient changes."
 )
 _CHOSEN_AT_ZERO = (
-    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero."
+    "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0."
 )
 _UNDER_THE_ROOT = (
-    "The denominator is a root, whose derivative is infinite there as well: a small number under it keeps both finite."
+    "The denominator is a root, whose derivative at 0 is infinite as well: a small number under the root keeps both "
+    "finite."
 )
 
 
 _AT_ITS_EDGE = (
-    "The denominator is made of an angle or a distance that is 0, whose derivative is infinite there as well: kept "
-    "apart from 0 where it is taken, it keeps both finite."
+    "The denominator comes from an angle or a distance that is 0, where its derivative is infinite as well. Clamp the "
+    "argument of the inverse function slightly inside its interval, and both stay finite."
 )
 
 

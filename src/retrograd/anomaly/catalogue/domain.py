@@ -98,10 +98,10 @@ def angle_of_root(scene: Scene) -> Finding | None:
         )
 
     return Finding(
-        "The derivative of asin(sqrt(x)) is infinite at both ends, where x is 0 and where it is 1 (a point and "
-        "itself, or the one opposite), and rounding may take x past 1. The same angle is the atan2 of the two roots "
-        "of x and 1 - x: bounds that no value reaches keep the derivative finite. (A larger number under the root, "
-        "or a bound below 1, would be metres or kilometres on Earth.)",
+        "The derivative of asin(sqrt(x)) is infinite at x = 0 and at x = 1 (a point and itself, or the opposite one), "
+        "and rounding can take x past 1. atan2(sqrt(x), sqrt(1 - x)) is the same angle, and bounds that no real value "
+        "reaches keep its derivative finite. (A larger number under the root, or a bound below 1, would be an error of "
+        "metres or kilometres on Earth.)",
         None if outer is None or x is None else outer.replaced(angle(x)),
         f"y = {angle(scene.called(first(root), 'x'))}",
         asin.place,
@@ -116,8 +116,8 @@ def past_one(scene: Scene) -> Finding | None:
         return None
     low, high = _bounds(scene, scene.op)
     return Finding(
-        f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can come out a rounding error "
-        "beyond 1. Clamp it inside (-1, 1); exactly at 1 the derivative would be infinite.",
+        f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can exceed 1 by a rounding error. "
+        "Clamp it strictly inside (-1, 1), because at exactly 1 the derivative is infinite.",
         clamped(scene, low, high),
         general(scene, low, high),
     )
@@ -131,11 +131,13 @@ def steep_edge(scene: Scene) -> Finding | None:
     if scene.complex:
         return None
     low, high = _bounds(scene, scene.op)
-    slope, keep = "1/sqrt(1 - x^2) (up to sign)", "Keep x inside, or take the angle from atan2, which is smooth there"
+    slope = "1/sqrt(1 - x^2) (up to sign)"
+    keep = "Keep x strictly inside, or compute the angle with atan2, which is smooth there"
     if scene.op == "acosh":
-        slope, keep = "1/sqrt(x^2 - 1)", "Keep x above 1; it is 1 where a distance is that of a point to itself"
+        slope, keep = "1/sqrt(x^2 - 1)", "Keep x above 1; it is exactly 1 for the distance of a point to itself"
     return Finding(
-        f"The derivative of {scene.op} is {slope}, infinite at x = {scene.at(first(scene.birth), 1.0)}. {keep}.",
+        f"The derivative of {scene.op} is {slope}, which is infinite at x = {scene.at(first(scene.birth), 1.0)}. "
+        f"{keep}.",
         clamped(scene, low, high),
         general(scene, low, high),
     )
@@ -151,22 +153,24 @@ def interval_end(scene: Scene) -> Finding | None:
     low, high = _bounds(scene, scene.op)
     if (given := _given_to_log_prob(scene, low, high)) is not None:
         return Finding(
-            f"log_prob of a distribution that tanh squashes undoes the tanh, and {scene.at(first(scene.birth), 1)} is "
-            "the end of its interval, where atanh is infinite. TanhTransform(cache_size=1) remembers what a sample was "
-            "made from, so that log_prob of the very tensor that rsample gave is exact; values from elsewhere must be "
-            "kept inside.",
+            f"log_prob of a tanh-squashed distribution inverts the tanh, and {scene.at(first(scene.birth), 1)} is the "
+            "end of its interval, where atanh is infinite. TanhTransform(cache_size=1) remembers what a sample was "
+            "made from, so log_prob of the very tensor that rsample returned is exact; values from elsewhere must be "
+            "clamped inside the interval.",
             given,
             None,
             scene.birth.place,
         )
     lands = (
-        "a uniform random number lands now and then, and a probability that was rounded. Keep it inside."
+        "a uniform random number or a rounded probability can land. Clamp it inside."
         if scene.op == "ndtri"
-        else "a saturated sigmoid or tanh lands easily. Keep it inside, or work with the number before the sigmoid or "
-        "tanh."
+        else (
+            "a saturated sigmoid or tanh easily lands. Clamp it inside, or work with the value before the sigmoid or "
+            "tanh."
+        )
     )
     return Finding(
-        f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
+        f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the argument "
         f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where {lands}",
         clamped(scene, low, high),
         general(scene, low, high),
@@ -205,14 +209,14 @@ def fractional_power(scene: Scene) -> Finding | None:
         return f"{spelling.call('sign', x)} * {size} ** {atom(p)}"
 
     return Finding(
-        f"{shown(known)} to the power {scene.at(exponent, 'p')} is not a real number. Keep the sign apart, if that "
-        "is what is meant; otherwise find out why x is negative.",
+        f"{shown(known)} to the power {scene.at(exponent, 'p')} is not a real number. For a signed power, apply it to "
+        "abs(x) and restore the sign; otherwise find out why x is negative.",
         site.replaced(formula(*texts)) if site and texts[0] and texts[1] else None,  # type: ignore[arg-type]
         f"y = {formula(scene.called(base, 'x'), scene.at(exponent, 'p'))}",
     )
 
 
-@cause(23, "derivative of 0 ** p by the exponent")
+@cause(23, "derivative of 0 ** p with respect to the exponent")
 def zero_to_the_exponent(scene: Scene) -> Finding | None:
     base, exponent = first(scene.birth), second(scene.birth)
     if (
@@ -227,8 +231,8 @@ def zero_to_the_exponent(scene: Scene) -> Finding | None:
     if base.requires_grad and power is not None and power < 1:
         return None
     return Finding(
-        "The derivative of x ** p by p is x ** p * log(x), and log(0) is -inf, although 0 ** p is 0 for every p > "
-        "0. Keep the base away from zero.",
+        "The derivative of x ** p with respect to p is x ** p * log(x), and log(0) is -inf, although 0 ** p is 0 for "
+        "every p > 0. Keep the base away from 0.",
         clamped(scene, scene.floor),
         f"y = {scene.spelling().clamp(scene.called(base, 'x'), scene.floor)} ** p",
     )
@@ -247,8 +251,8 @@ def power_at_zero(scene: Scene) -> Finding | None:
         return None
     eps = scene.floor
     return Finding(
-        f"The derivative of x ** {power:g} is {power:g} * x ** {power - 1:g}, infinite at x = 0. A small number "
-        "inside keeps it finite.",
+        f"The derivative of x ** {power:g} is {power:g} * x ** {power - 1:g}, which is infinite at x = 0. A small "
+        "number added to x keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = ({scene.called(first(scene.birth), 'x')} + {eps}) ** {power:g}",
     )
@@ -265,8 +269,8 @@ def root_at_zero(scene: Scene) -> Finding | None:
     if is_flat(first(scene.birth)) and scene.event.harmed != "loss":  # where it is differentiated only once
         low = least_of_root(scene)
         return Finding(
-            f"{happened} Of squares it is the root, whose derivative at 0 is taken to be 0, as that of a norm: a bound "
-            "under the root makes it so, and leaves the values as they are.",
+            f"{happened} Under the root are squares, so take the derivative at 0 to be 0, as a norm does: a bound "
+            "under the root achieves that and leaves the values unchanged.",
             clamped(scene, low),
             general(scene, low),
         )
@@ -292,9 +296,9 @@ def gamma_pole(scene: Scene) -> Finding | None:
     operand = args[poles[0]]
     spelling = scene.spelling()
     return Finding(
-        f"{scene.op}({scene.at(operand, 0.0)}) is infinite: the gamma function has poles at 0, -1, -2 and "
-        "so on. Concentrations (of a Beta, Gamma, Dirichlet or Student's t) must be positive: make them so by softplus "
-        "plus a floor.",
+        f"{scene.op}({scene.at(operand, 0.0)}) is infinite: the gamma function has poles at 0, -1, -2 and so on. The "
+        "parameters of a Beta, Gamma, Dirichlet or Student's t distribution must be positive: make them so with "
+        "softplus plus a floor.",
         scene.replaced(
             scene.site(scene.birth), poles[0], lambda text, spelling: spelling.clamp(text, low), operand.name
         ),
@@ -314,9 +318,9 @@ def bessel_overflow(scene: Scene) -> Finding | None:
     edits = {each.node: spelling.tensor_call(f"special.{each.op}e", each.text(0, "input") or "x") for each in both}
     equal = len(both) == 2 and both[0].text(0, "input") == both[1].text(0, "input")
     return Finding(
-        f"{name}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}: it grows as exp(|x|). "
-        f"{name}e is the same without that factor, which cancels in a quotient of two of them, and is |x| in a "
-        f"logarithm: log({name}(x)) = log({name}e(x)) + |x| for x above 0.",
+        f"{name}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}, because it grows like "
+        f"exp(|x|). {name}e is the same function without that factor. In a quotient of two of them the factor cancels; "
+        f"in a logarithm it becomes |x|: log({name}(x)) = log({name}e(x)) + |x| for x above 0.",
         line.replaced(edits) if line is not None and equal else None,
         f"y = {spelling.tensor_call(f'special.{name}e', scene.called(first(scene.birth), 'x'))}",
     )
@@ -328,8 +332,8 @@ def gamma_overflow(scene: Scene) -> Finding | None:
         return None
     return Finding(
         f"gamma({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}: factorials grow faster than "
-        "any exponential (float64 ends at gamma(171.6)). Their logarithms stay in range: take those (lgamma, gammaln), "
-        "and exp of a difference of them for a quotient.",
+        "any exponential (float64 overflows above gamma(171.6)). Work with their logarithms (lgamma, gammaln), which "
+        "stay in range; for a quotient, take exp of the difference of two.",
         None,
         f"log_y = {scene.spelling().tensor_call('lgamma', scene.called(first(scene.birth), 'x'))}",
     )
@@ -345,9 +349,9 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         return None
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     return Finding(
-        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
-        "Note that its gradient 1/x is finite, so only the loss shows it. Find out why the argument is negative; if "
-        "it ought to be positive, make it so (softplus, exp) or clamp it.",
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. Its "
+        "gradient 1/x is finite, so only the loss shows it. Find out why the argument is negative; if it should be "
+        "positive, make it so (softplus, exp) or clamp it.",
         clamped(scene, low),
         general(scene, low),
     )
@@ -362,10 +366,10 @@ def outside_domain(scene: Scene) -> Finding | None:
     low, high = _bounds(scene, scene.op)
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
         return None
-    interval = f"at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
+    interval = f"of at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
     return Finding(
-        f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. Find out "
-        "why; if it is rounding only, clamp it.",
+        f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. If that is "
+        "only rounding, clamp it; otherwise find out why.",
         clamped(scene, low, high),
         general(scene, low, high),
     )
@@ -384,13 +388,13 @@ def zero_logarithm(scene: Scene) -> Finding | None:
         return None
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     keep = (
-        "Keep the argument above a small number (where that holds, no gradient comes back); if it is a probability, "
+        f"Clamp the argument slightly above {edge:g} (clamped elements get no gradient); if it is a probability, "
         "compute its log directly (log_softmax, logsigmoid)."
     )
     if scene.backward and scene.grad == 0 and not tiny:
-        keep = f"The gradient that comes to it is 0, as behind a mask or a where, and 0 * inf is NaN. {keep}"
+        keep = f"The incoming gradient is 0, as behind a mask or a where, and 0 * inf is NaN. {keep}"
     if scene.complex:
-        keep = "Complex numbers are neither above nor below another one: choose by a condition what stands in for a 0."
+        keep = "Complex numbers cannot be clamped: use a condition to choose what replaces a 0."
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), edge)}) is {'-inf' if not tiny else 'finite'}, and its derivative "
         f"{'1/(1 + x)' if edge else '1/x'} {'is infinite there' if not tiny else 'overflows'}. {keep}",

@@ -47,9 +47,9 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
     left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
     return Finding(
-        f"{left} {'+' if operation.op == 'add' else '-'} {right} has no value. Both sides overflowed before they "
-        "met; what is wanted is their difference. Keep the exponents in range, or take the common factor out: "
-        "exp(x) - exp(y) = exp(y) * expm1(x - y).",
+        f"{left} {'+' if operation.op == 'add' else '-'} {right} is undefined. Both sides overflowed before they were "
+        "combined. Keep the exponents in range, or factor out what they have in common: exp(x) - exp(y) = exp(y) * "
+        "expm1(x - y).",
         None if site is None else _bounded(scene, site, exps, limit),
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
@@ -79,26 +79,23 @@ def _of_unknown_infinities(scene: Scene, operation: Operation, site: Site) -> Fi
     if largest_one and [value(each) for each in operation.args[:2]] == [-math.inf, -math.inf]:
         zero = "-1e4" if scene.half else "-1e30"
         return Finding(
-            f"{a} and {b} are both -inf, the logarithm of 0: so are all that are to be added up here, the largest of "
-            f"them too, and -inf - -inf has no value. Write a large negative number where these begin, {zero}, in the "
-            "place of -inf: its exponential is 0 as well, and the difference of two of them is 0. (logaddexp and "
-            "logsumexp give -inf there, and their derivative is NaN.)",
+            f"{a} and {b} are both -inf, the logarithm of 0: every term to be added up here is -inf, the largest "
+            f"included, and -inf - (-inf) is NaN. Where the terms are first set, use a large negative number, {zero}, "
+            "instead of -inf: its exponential is 0 as well, and the difference of two of them is 0. (logaddexp and "
+            "logsumexp return -inf there, but their derivative is NaN.)",
             None,
             f"log_zero = {zero}",
             operation.place,
         )
     if isinstance(site.node, ast.AugAssign):
-        happened, by = (
-            f"{a} is infinite at this element before the line changes it, and so is {b}",
-            "this line, a step ",
-        )
-        look = f"what has made {a} infinite, which may have been {by}before, and at how {b} becomes so"
+        happened = f"{a} is infinite at this element before the line changes it, and so is {b}"
+        look = f"what made {a} infinite (perhaps this very line, a step earlier), and at how {b} became infinite"
     else:
-        happened, look = f"{a} is infinite at this element, and so is {b}", "how each of them becomes so"
-    sum_ = "their sum" if operation.op == "add" else "the one less the other"
+        happened, look = f"{a} is infinite at this element, and so is {b}", "how each of them became infinite"
+    sum_ = "their sum" if operation.op == "add" else "their difference"
     return Finding(
-        f"{happened}: {sum_} has no value, and bounding them would not give it one. Look at {look}: a log or a root "
-        "of 0, a division by 0, a gradient that was.",
+        f"{happened}: {sum_} is NaN, and clamping them would not make it meaningful. Look at {look}: a log or a root "
+        "of 0, a division by 0, an infinite gradient.",
         None,
         None,
         operation.place,
@@ -132,8 +129,8 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
         for log, name in zip(logs, "xy", strict=True)
     )
     return Finding(
-        "-inf - -inf has no value: both sides are logarithms of 0. Leave such elements out before the logarithm is "
-        "taken, or keep its argument above a small number.",
+        "-inf - (-inf) is NaN: both sides are logarithms of 0. Leave such elements out before taking the logarithm, or "
+        "clamp its argument to a small positive number.",
         site.line.replaced(edits) if site and len(edits) == 2 else None,
         f"d = {a} - {b}",
         operation.place,
@@ -194,10 +191,10 @@ def joined_exponentials(scene: Scene) -> Finding | None:
     a, b = (scene.called(first(each), name) for each, name in zip(exps, "ab", strict=True))
     values = " and ".join(f"exp({scene.at(first(each), name)})" for each, name in zip(exps, "ab", strict=True))
     return Finding(
-        f"{values} leave the range of {scene.dtype}, one of them at least, before they are "
+        f"At least one of {values} leaves the range of {scene.dtype} before they are "
         f"{'multiplied' if joined.op == 'mul' else 'divided'}, although the result need not: exp(a) "
-        f"{'*' if joined.op == 'mul' else '/'} exp(b) is exp(a {sign} b). A bound would give another number, without a "
-        "gradient.",
+        f"{'*' if joined.op == 'mul' else '/'} exp(b) is exp(a {sign} b). Clamping the exponents would change the "
+        "result and zero their gradient.",
         outer.replaced(exponential(*texts)) if outer is not None and len(texts) == 2 else None,
         f"y = {exponential(a, b)}",
         joined.place,
@@ -211,18 +208,18 @@ def exponential(scene: Scene) -> Finding | None:
         return None
     if scene.kind == "underflow":
         return Finding(
-            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That does "
-            "no harm by itself: look at what divides by it or takes its log."
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That is "
+            "harmless by itself: look at what divides by it or takes its log."
         )
     limit = _exponent_limit(scene)
     happened = (
-        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} "
-        f"(exp ends at x = {_ENDS[scene.precision]})"
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp overflows above x = "
+        f"{_ENDS[scene.precision]})"
     )
     if limit < _SUFFICIENT:
         return Finding(
-            f"{happened}. What is computed of it here leaves {scene.dtype} no room for an exponential, whatever the "
-            "bound: compute all of this in a wider type, from the exponent on."
+            f"{happened}. What follows leaves no room for an exponential in {scene.dtype}, whatever the bound: compute "
+            "all of this in a wider type, from the exponent on."
         )
     log = next(scene.roots(*LOGS, through=WAYS), None) if scene.kind == "overflow" else None
     if log is not None and log is not scene.birth:
@@ -230,17 +227,17 @@ def exponential(scene: Scene) -> Finding | None:
         x = scene.called(first(scene.birth), "x")
         spelling = scene.spelling()
         return Finding(
-            f"{happened}, before the log{f' in {line}' if line else ''}. A bound would give another number there, and "
-            "no gradient. Compute the logarithms of all that leads to it instead: of exp(x) it is x, of a product the "
-            "sum of the logarithms, of a sum logsumexp, of a matrix product a @ b "
+            f"{happened}, before the log{f' in {line}' if line else ''} is taken. Clamping would change the result and "
+            "zero the gradient. Compute everything up to the log in log space instead: log(exp(x)) is x, the log of a "
+            "product is the sum of the logs, the log of a sum is logsumexp, and that of a matrix product a @ b is "
             "logsumexp(log_a[:, :, None] + log_b, 1).",
             None,
             f"log_y = {spelling.tensor_call('logsumexp', f'{x} + log_weight', 'dim=-1')}",
         )
     if _is_factor(scene):
-        lower = ", the more so as factors multiply from layer to layer"
+        lower = ", and keep it small, because such factors multiply from layer to layer"
     elif limit < _LARGEST[scene.op][scene.precision]:
-        lower = f"; {limit:g} leaves room for what is computed of it further on"
+        lower = f"; {limit:g} leaves room for what follows"
     else:
         lower = ""
     return Finding(
@@ -265,10 +262,10 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     name = scene.called(x, "x")
     spelling = scene.spelling(site)
     return Finding(
-        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and the division by it is "
-        f"{'NaN' if scene.event.born == 'NaN' else 'infinite'}. To divide by exp({name}) is to multiply by "
-        f"exp(-{name}), and its logarithm is the exponent itself: stay in log space where you can, and bound "
-        "the exponent.",
+        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and dividing by it gives "
+        f"{'NaN' if scene.event.born == 'NaN' else 'an infinity'}. Dividing by exp({name}) is the same as multiplying "
+        f"by exp(-{name}), and its log is the exponent itself: stay in log space where you can; otherwise bound the "
+        "exponent.",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
         f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
         exp.place,
@@ -300,17 +297,17 @@ def underflowed_sum(scene: Scene) -> Finding | None:
     exponent = place.written.text(0, "input") if place is not None else None
     spelling = scene.spelling(place)
     happened = (
-        f"exp({exponent or 'x'}) has underflowed to 0 in {scene.dtype} for every number of this sum, and the division "
-        f"by it is {'NaN (0 / 0)' if scene.event.born == 'NaN' else 'infinite'}"
+        f"exp({exponent or 'x'}) underflowed to 0 in {scene.dtype} for every term of this sum, and dividing by it "
+        f"gives {'NaN (0 / 0)' if scene.event.born == 'NaN' else 'an infinity'}"
     )
     product = maker(first(total), "mul") if total.op == "sum" else None
     if product is not None and not any(maker(each, "div") for each in product.args[:2]):
         return None  # the weights that exponentials are multiplied by are no scaling that an iteration has found
     log_matrix = exponent or scene.taken(exp, "log_K")
     return Finding(
-        f"{happened}. To scale the rows and columns of such a matrix in turn (Sinkhorn's iterations for optimal "
-        "transport), keep the logarithms of the scalings, and add up with logsumexp: log u = log a - logsumexp(log K + "
-        "log v). A small number in the denominator would only hide that the row is lost; a larger eps in the exponent "
+        f"{happened}. When scaling the rows and columns of such a matrix in turn (Sinkhorn iterations for optimal "
+        "transport), work with the logs of the scalings and sum with logsumexp: log u = log a - logsumexp(log K + log "
+        "v). A small number in the denominator would only hide that the row is lost; a larger eps in the exponent "
         "keeps it.",
         None,
         f"log_u = {spelling.call('log', 'a')} - {spelling.tensor_call('logsumexp', f'{log_matrix} + log_v', 'dim=-1')}",

@@ -80,9 +80,9 @@ def mask_value(scene: Scene) -> Finding | None:
     spelling = scene.spelling()
     new = f"{spelling.module}.finfo({spelling.module}.float16).min / 2"
     return Finding(
-        f"float16 ends at 65504, so the mask value {constant:g} becomes -inf; a row that is masked completely is "
-        "then all -inf, and its softmax -inf - (-inf) = NaN. Half of the smallest float16 masks as well and leaves "
-        "room to add scores; or compute the softmax in float32.",
+        f"The largest float16 is 65504, so the mask value {constant:g} becomes -inf; a fully masked row is then all "
+        "-inf, and its softmax computes -inf - (-inf) = NaN. Half of the most negative float16 masks just as well and "
+        "leaves room to add scores; or compute the softmax in float32.",
         _constant_replaced(operation, constant, new),
         f"scores = scores.masked_fill(mask, {new})",
         operation.place,
@@ -110,8 +110,8 @@ def vanished_eps(scene: Scene) -> Finding | None:
         if operation.code_line is not None and site is not None and site.line.is_simple:
             rewritten = set_before(scene, name, eps, operation.code_line)
     return Finding(
-        f"The smallest float16 is 6e-8, so the eps of {constant:g} rounds to 0 and protects nothing: {scene.op} "
-        "meets a 0. In float16 an eps must be 1e-4 or more; normalisation is better computed in float32.",
+        f"The smallest float16 is 6e-8, so the eps of {constant:g} rounds to 0 and protects nothing: {scene.op} gets a "
+        "0. In float16, an eps must be 1e-4 or more; better, compute normalisations in float32.",
         rewritten,
         general,
         operation.place,
@@ -141,17 +141,17 @@ def overflow(scene: Scene) -> Finding | None:
         general = f"y = a{wider} @ b{wider}"
     else:
         general = f"y = x{wider}.{scene.op}()"
-    back = "" if spelling.numpy else " Convert what is made of them back to float16 (.half()) where it meets float16."
+    back = "" if spelling.numpy else " Convert the result back to float16 (.half()) where it meets float16 tensors."
     if _goes_back(scene):
         without = _without_autocast(scene)
         if rewritten is not None:
             rewritten = without + rewritten if _is_simple(rewritten) else None
         general = without + general
-        back = " Autocast would undo that: turn it off around the line, whose operands must be float32 then."
+        back = " Autocast would undo that, so turn it off around the line; the operands must then be float32."
     values = ", ".join(f"{name}={shown}" for name, shown in _values(scene))
     return Finding(
-        f"float16 ends at 65504: {scene.op} of finite numbers{f' ({values})' if values else ''} went beyond it. "
-        "Squares overflow from 256 on, so variances, norms and squared errors are the usual places. Compute and "
+        f"The largest float16 is 65504, and {scene.op} of finite numbers{f' ({values})' if values else ''} went beyond "
+        "it. Squares overflow from 256 on, so variances, norms and squared errors are the usual places. Compute and "
         f"accumulate them in float32 (or bfloat16), or scale the values down first.{back}",
         rewritten,
         general,
@@ -225,29 +225,28 @@ def _cast(scene: Scene) -> Finding:
     if scene.backward:
         size = "" if scene.grad is None else f", {scene.grad:.3g},"
         return Finding(
-            f"The numbers of the forward pass are float16, so that their gradient{size} becomes float16 as well, which "
-            "ends at 65504. If the loss is scaled, the scale is too large: scaler.step(optimizer) and scaler.update() "
-            "leave such an update out and lower the scale, optimizer.step() does not. Otherwise make the loss smaller "
-            "(a mean for a sum, a smaller factor), or compute in bfloat16 or float32.",
+            f"The forward pass ran in float16, so the gradient{size} is converted to float16 as well, which overflows "
+            "above 65504. If the loss is scaled, the scale is too large: scaler.step(optimizer) and scaler.update() "
+            "skip such an update and lower the scale, a plain optimizer.step() does not. Otherwise make the loss "
+            "smaller (a mean instead of a sum, a smaller factor), or compute in bfloat16 or float32.",
         )
     known = value(first(scene.birth))
     spelling = scene.spelling()
     site = _conversion(scene)
     line = (scene.birth.code_line or "").strip()
     if site is None and scene.context.get("autocast"):  # nobody has written it
-        layer = f", {scene.event.layer_name} ({scene.event.module_type})" if scene.event.layer_name else ""
+        layer = f", {scene.event.layer_name} ({scene.event.module_type})," if scene.event.layer_name else ""
         return Finding(
-            f"Autocast makes float16 of what is given to the layer or function that is called here{layer}: "
-            f"{'a number' if known is None else f'{known:g}'} beyond 65504, where float16 ends. Turn autocast off "
-            "around the line, whose operands must be float32 then; or make the numbers smaller before, or let autocast "
-            "use bfloat16, which has the range of float32.",
+            f"Autocast converts the input of the layer or function called here{layer} to float16, and "
+            f"{'a number in it' if known is None else f'{known:g}'} is beyond 65504, the largest float16. Turn "
+            "autocast off around the line (the operands must then be float32), scale the numbers down first, or let "
+            "autocast use bfloat16, which has the range of float32.",
             _without_autocast(scene) + line if line and _is_simple(line) else None,
             f"{_without_autocast(scene)}y = layer(x.float())",
         )
     return Finding(
-        f"float16 ends at 65504, and {'this is' if known is None else 'here it is given'} "
-        f"{'beyond it' if known is None else f'{known:g}'}. Leave it in float32 or bfloat16, scale it down first, or "
-        "bound it.",
+        f"The largest float16 is 65504, and {'a number beyond it' if known is None else f'{known:g}'} is converted to "
+        "float16 here. Leave it in float32 or bfloat16, scale it down first, or clamp it.",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-65504", "65504"), "input"),
         f"y = {spelling.clamp(scene.called(first(scene.birth), 'x'), '-65504', '65504')}.half()",
     )

@@ -19,9 +19,9 @@ def inverse(scene: Scene) -> Finding | None:
         return None  # or one that a distribution has called
     name = scene.taken(made, "x")
     return Finding(
-        f"{made.op}({scene.at(first(made), 'x')}) is rounded to {scene.at(first(scene.birth), 1.0)}, the end of its "
-        f"interval, where {scene.op} is infinite. {scene.op} only undoes the {made.op}: the result is what went into "
-        "that, without the way there and back.",
+        f"{made.op}({scene.at(first(made), 'x')}) rounds to {scene.at(first(scene.birth), 1.0)}, the end of its "
+        f"interval, where {scene.op} is infinite. {scene.op} merely inverts {made.op}: use the input of {made.op} "
+        "directly.",
         _rewritten(scene, scene.birth, made, lambda x: x),
         f"y = {name}",
     )
@@ -42,12 +42,12 @@ def root_of_square(scene: Scene) -> Finding | None:
         return None
     spelling = scene.spelling(scene.site(outer))
     happened = (
-        "The derivative of the root is infinite at 0, and times the 0 of the square's it is NaN"
+        "The derivative of the root is infinite at 0, and times the derivative of the square, 0, it is NaN"
         if scene.backward
         else f"The square of {scene.at(x, 'x')} is beyond the largest {scene.dtype}"
     )
     return Finding(
-        f"{happened}. The root of x ** 2 is abs(x), whose derivative at 0 is 0.",
+        f"{happened}. The root of x ** 2 is just abs(x), whose derivative at 0 is 0.",
         _rewritten(scene, outer, square, lambda x: spelling.call("abs", x)),
         f"y = {spelling.call('abs', scene.called(x, 'x'))}",
         outer.place,
@@ -75,8 +75,8 @@ def power_by_logarithm(scene: Scene) -> Finding | None:
         return None
     exp, new = power
     return Finding(
-        "exp(p * log(x)) is x ** p, which is 0 where x is 0, but on the way there log(0) is -inf and its derivative "
-        "infinite: times the 0 of the exponential that is NaN. Write the power itself.",
+        "exp(p * log(x)) is x ** p, which is 0 at x = 0. But on the way there log(0) is -inf with an infinite "
+        "derivative, and times the exponential, which is 0, that is NaN. Write the power itself.",
         site.line.replaced({exp.node: new}),
     )
 

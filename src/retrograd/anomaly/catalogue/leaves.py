@@ -41,25 +41,24 @@ def bad_argument(scene: Scene) -> Finding | None:
     if _leaf(scene) != "argument":
         return None
     name = scene.context.get("name") or "The argument"
-    of = f" of {scene.event.size}" if scene.event.size else ""
     return Finding(
-        f"{name} already held {_bad(scene)}{of} elements when the differentiated function was called; nothing in it "
-        "made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
-        "division by a zero spread, a log of zero, a missing value. NumPy warns where its own functions make such "
-        "numbers of an array.",
+        f"{name} already held {_bad_elements(scene)} when the differentiated function was called; nothing in it made "
+        "them. Look at where it got its value: an optimizer or sampler step that went too far, a division by a "
+        "standard deviation of 0, a log of 0, a missing value. NumPy warns where its own functions produce such "
+        "numbers.",
     )
 
 
-@cause(None, "infinity of a mask that was calculated with")
+@cause(None, "mask of -inf used in arithmetic")
 def bad_mask(scene: Scene) -> Finding | None:
     assigned, name = scene.context.get("assigned"), scene.context.get("name")
     is_mask = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
     if _leaf(scene) != "batch" or not (name and assigned and is_mask and _INFINITY.search(assigned[0])):
         return None
     return Finding(
-        f"{name} holds {_bad(scene)} of {scene.event.size} elements, as a mask does, written by line {assigned[1]}, "
-        f"`{assigned[0]}`. That is legal where it is added to scores before a softmax. Elsewhere it does harm: 0 times "
-        "inf and inf - inf are NaN. Let it come last, just before the softmax: scale, and add biases, before that.",
+        f"{name} holds {_bad_elements(scene)}, as a mask does, written by line {assigned[1]}, `{assigned[0]}`. -inf is "
+        "fine where it is added to scores right before a softmax, but harmful elsewhere: 0 * inf and inf - inf are "
+        "NaN. Apply the mask last, just before the softmax, after any scaling and biases.",
     )
 
 
@@ -82,15 +81,15 @@ def bad_batch(scene: Scene) -> Finding | None:
     assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
     made = "no operation that was watched made them"
     if buffers:
-        made = "they came in so, or were computed without a gradient, in this step or before"
+        made = "they arrived like this, or were computed without a gradient, in this step or earlier"
     elif context.get("untraced"):
-        made = "they came in so, or were computed without a gradient, of which nothing is kept"
+        made = "they arrived like this, or were computed without a gradient, of which nothing is recorded"
         if scene.half and not scene.event.nan_count:
-            made += ", or autocast made float16 of them, which ends at 65504"
+            made += ", or autocast converted them to float16, which overflows above 65504"
     in_branch = context.get("in_branch", False)
     line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
     if buffers:
-        line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
+        line = f" at the buffer {buffers[0]}, which holds such numbers too and may have made them,{line or ' and'}"
     place = f", all of them in {context['slice']}," if context.get("slice") else ""
     is_part = is_put_into_part(name, scene.place)
     drops = not (buffers or user or is_part) and _may_drop(scene, name)
@@ -101,13 +100,13 @@ def bad_batch(scene: Scene) -> Finding | None:
     quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count and not in_branch else None
     return Finding(
         f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
-        f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
-        "zero, a missing value)."
-        f"{f' The line drops such samples{rest}.' if drops else ''}"
+        f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a standard deviation of "
+        "0, a log of 0, a missing value)."
+        f"{f' The line below drops such samples{rest}.' if drops else ''}"
         f"{_OF_PART.format(name=name) if is_part else ''}"
-        f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
-        f"{' Every sample has one.' if context.get('every') else ''}"
-        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}"
+        f"{f' Leave such samples out of the data given to {held_by}.' if held_by else ''}"
+        f"{' Every sample is affected.' if context.get('every') else ''}"
+        f"{' Where its denominator is 0, that line computes 0 / 0, which is NaN.' if quotient else ''}"
         f"{f' It is -inf where {first(pole).text} is 0.' if pole is not None else ''}",
         None,
         remedy if drops else None,
@@ -116,13 +115,13 @@ def bad_batch(scene: Scene) -> Finding | None:
 
 
 _OF_PART = (
-    " {name} is written to a part of another tensor, which has a place for each of its elements: choose a number for "
-    "the bad ones, or leave these places out of what is computed of that tensor."
+    " {name} is written to a part of another tensor, which has a place for each of its elements: replace the bad ones "
+    "by a number, or leave those places out of whatever is computed from that tensor."
 )
 
 
 def _bad_elements(scene: Scene) -> str:
-    return f"{_bad(scene)}{f' of {scene.event.size}' if scene.event.size else ''} elements"
+    return f"{_bad(scene)}{f' of {scene.event.size} elements' if scene.event.size else ''}"
 
 
 def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> Finding:
@@ -130,9 +129,9 @@ def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> F
     assigned = scene.context.get("assigned")
     by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
     return Finding(
-        f"{what}. They were computed{by} without a gradient, with a module that holds such numbers itself, in "
-        f"{_listed(members)}: no operation of this step need be to blame. Look at what was written there: an update or "
-        "an average by hand, a load.",
+        f"{what}. They were computed{by} without a gradient, with a module that itself holds such numbers, in "
+        f"{_listed(members)}: there may be no operation of this step to blame. Look at what wrote them there: an "
+        "update or an average computed by hand, a loaded checkpoint.",
     )
 
 
@@ -141,8 +140,8 @@ def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding
     assigned = scene.context.get("assigned")
     by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
     return Finding(
-        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, whose inner values are not kept: "
-        "such numbers were born in there, or came in with its input. Recording every operation finds which.",
+        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, whose intermediate values are not "
+        "kept: such numbers were born in there, or came in with its input. Recording every operation shows which.",
     )
 
 
@@ -183,7 +182,7 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
         together = ", ".join(partners)
         others = ", ".join(each for each in partners if each != plain)
         return f"{together} = (each[{keep}] for each in ({together}))", f" and what belongs to them ({others})"
-    return f"{plain} = {plain}[{keep}]", "; drop their partners too"
+    return f"{plain} = {plain}[{keep}]", "; drop their counterparts too"
 
 
 _MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
@@ -240,9 +239,9 @@ def bad_rate(scene: Scene) -> Finding | None:
         return None
     name = scene.optimizer.get("name", "the optimizer")
     return Finding(
-        f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so that every weight with a "
-        "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: growth without "
-        "bound, a division by a number of steps that is 0.",
+        f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so every weight with a gradient "
+        "would become infinite or NaN. Look at the schedule, or at where the rate is set: it may have grown without "
+        "bound, or been divided by a number of steps that is 0.",
     )
 
 
@@ -261,9 +260,9 @@ def uninitialised(scene: Scene) -> Finding | None:
     name = _name(scene, "weight")
     module = scene.spelling().library
     return Finding(
-        f"{name} holds {_bad(scene)} beside numbers of no sensible size before the first update: memory that was "
-        "allocated (empty, to_empty, a model built on the meta device, keys missing from a checkpoint) and never "
-        "written. Initialise it; load_state_dict(strict=True) tells about missing keys.",
+        f"{name} holds {_bad(scene)} and numbers of absurd size before the first update: its memory was allocated "
+        "(empty, to_empty, a model built on the meta device, keys missing from a checkpoint) and never written. "
+        "Initialise it; load_state_dict(strict=True) reports missing keys.",
         None,
         f'{module}.nn.init.normal_({scene.model}.get_parameter("{name}"), std=0.02)',
     )
@@ -293,11 +292,13 @@ def bad_weight(scene: Scene) -> Finding | None:
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
         "is to blame. "
         + (
-            f"In step {let_through:,} the policy let the update go on with a bad gradient: mend what was found there, "
-            "and go back to a checkpoint from before."
+            f"In step {let_through:,} the policy let the update go ahead with a bad gradient: fix what was found "
+            "there, and go back to a checkpoint from before that step."
             if let_through
-            else "What the numbers were is lost: go back to a checkpoint from before, and look at what was "
-            f"written to it: {written}{_suspicion(scene)}."
+            else (
+                "The original numbers are lost: go back to a checkpoint from before. Look at what was written there: "
+                f"{written}{_suspicion(scene)}."
+            )
         ),
     )
 
@@ -310,9 +311,9 @@ def _suspicion(scene: Scene) -> str:
         return f" (it is {rate:g} now)"
     name = str(optimizer.get("name", ""))
     if eps == 0 and scene.squares_gradients:
-        return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
+        return f", or a step of {name} with eps=0, which is 0/0 where all gradients so far were 0"
     if optimizer.get("own"):
-        return f", or the step of {name}, which is your own: look there for a division by a norm that can be 0"
+        return f", or the step of {name}, your own optimizer: look there for a division by a norm that can be 0"
     return ""
 
 
@@ -320,9 +321,9 @@ def _poisoned_average(scene: Scene, name: str) -> Finding:
     layer = name.rpartition(".")[0]
     owner = f'{scene.model}.get_submodule("{layer}")' if layer else scene.model
     return Finding(
-        f"{name} itself holds {_bad(scene)}: a running average that has once met a NaN or an infinity never forgets "
-        "it. A bad batch went through this layer in training mode before; look for that one. The line begins the "
-        "averages anew; let some good batches pass in training mode before evaluating.",
+        f"{name} itself holds {_bad(scene)}: once a running average has taken in a NaN or an infinity, it never "
+        "recovers. A bad batch went through this layer in training mode earlier; look for that batch. The line below "
+        "resets the running statistics; run some good batches in training mode before evaluating.",
         None,
         f"{owner}.reset_running_stats()",
     )

@@ -28,11 +28,15 @@ def ctc(scene: Scene) -> Finding | None:
     shortest, longest = _extreme(inputs, min), _extreme(targets, max)
     if shortest is not None and longest is not None and shortest > 2 * longest:
         return None  # even if every label is repeated, it fits
-    lengths = f" (target of {scene.at(targets, '?')}, input of {scene.at(inputs, '?')})" if targets and inputs else ""
+    lengths = (
+        f" (target_lengths = {scene.at(targets, '?')}, input_lengths = {scene.at(inputs, '?')})"
+        if targets and inputs
+        else ""
+    )
     return Finding(
-        f"No alignment fits: the target needs more steps than the input has{lengths}, repeated labels counting "
-        "twice. Its probability is 0, the loss inf and the gradient NaN. Leave such samples out of the loss, or "
-        "better out of the data.",
+        f"No alignment exists: the target needs more steps than the input has{lengths}, where a repeated label counts "
+        "twice. Its probability is 0, so the loss is inf and the gradient NaN. zero_infinity=True leaves such samples "
+        "out of the loss; it is better to leave them out of the data.",
         site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
         _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
     )
@@ -60,9 +64,9 @@ def empty_logsumexp(scene: Scene) -> Finding | None:
     rewritten = scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low=floor), "input")
     name = scene.called(first(scene.birth), "x")
     return Finding(
-        f"All that {scene.op} adds up here is exp(-inf) = 0. Its value, -inf, is right, but in backward each summand's "
-        "share is exp(-inf - (-inf)), which is NaN; times a gradient of 0 it stays NaN. Stand in for -inf with a "
-        "number so small that its exp is 0 all the same.",
+        f"Everything that {scene.op} adds up here is exp(-inf) = 0. Its value, -inf, is right, but in backward the "
+        "weight of each term is exp(-inf - (-inf)), which is NaN, and times a gradient of 0 it stays NaN. Replace -inf "
+        "by a number so negative that its exp is still 0.",
         rewritten,
         f"y = {spelling.tensor_call(scene.op, spelling.clamp(name, low=floor), 'dim')}",
     )
@@ -79,12 +83,12 @@ def bare_normalisation(scene: Scene) -> Finding | None:
     if scene.kind == "overflow" or (known is not None and not vanishes(known, scene.half)):
         return None
     usual = usual_eps(scene)
-    given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
+    given = f"eps={known:g}" if known is not None else "an eps of 0 (or one that rounds to 0)"
     site = inside or scene.site(scene.birth)
-    zero = "0, and so is its mean square" if op == "rms_norm" else "constant here, so its variance is 0"
+    zero = "all zeros, so its mean square is 0" if op == "rms_norm" else "constant here, so its variance is 0"
     return Finding(
-        f"What {op} normalises is {zero}, and with {given} it divides 0 by 0. Give it the usual eps; in float16 "
-        "it must be 1e-4 or more.",
+        f"The input of {op} is {zero}, and with {given} it divides 0 by 0. Give it the usual eps; in float16 it must "
+        "be 1e-4 or more.",
         _with_eps(site, usual) if site is not None else _layer_with_eps(scene, usual),
         f"layer = {scene.spelling().library}.nn.LayerNorm(size, eps={usual})" if op == "layer_norm" else None,
     )
@@ -126,12 +130,13 @@ def zero_direction(scene: Scene) -> Finding | None:
         return None
     if was_given_bad(scene.event):
         return None
-    row = f" (here that of [{scene.event.index[0]}])" if scene.event.index and not scene.backward else ""
+    row = f" (row {scene.event.index[0]} here)" if scene.event.index and not scene.backward else ""
     name = direction.leaf_name or "parametrizations.weight.original1"
     return Finding(
-        f"weight_norm makes a weight of its size g and its direction v / |v|. A row of v{row} is all zeros, has no "
-        "direction, and 0 / 0 is NaN. Something has written zeros there: an initialisation, a pruning, a reset of "
-        "single units. A row that is to be zero has g = 0 and any direction; the line gives such rows one.",
+        f"weight_norm builds a weight from its size g and its direction v / |v|. A row of v{row} is all zeros, so it "
+        "has no direction: v / |v| is 0 / 0, which is NaN. Something wrote zeros there: an initialisation, pruning, a "
+        "reset of single units. For a row that should be zero, set g = 0 and keep any direction; the line below gives "
+        "such rows one.",
         None,
         f'{scene.model}.get_parameter("{name}").data.add_(1e-12)',
     )
@@ -167,10 +172,10 @@ def all_ignored(scene: Scene) -> Finding | None:
     spelling = scene.spelling()
     call = spelling.functional("cross_entropy", "logits", "target", 'reduction="sum"')
     empty = target is not None and target.shape is not None and 0 in target.shape
-    why = "The batch is empty" if empty else f"Every target of the batch is ignore_index ({ignore})"
+    why = "The batch is empty" if empty else f"Every target in the batch is ignore_index ({ignore})"
     return Finding(
-        f"{why}, so the mean loss is 0 divided by 0 targets, NaN. Divide the sum by a count of at least 1: such a "
-        "batch then contributes 0.",
+        f"{why}, so the mean loss is 0 divided by 0 targets, which is NaN. Divide the sum by a count of at least 1: "
+        "such a batch then contributes 0.",
         rewritten,
         f"loss = {call} / (target != {ignore}).sum().clamp(min=1)",
     )
@@ -189,8 +194,8 @@ def weightless(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     name = scene.called(weight, "weight")
     return Finding(
-        "The mean is taken over the weights of the targets' classes, and these add up to 0 in this batch: 0/0 is NaN. "
-        "A class that is to be left out belongs into ignore_index, or the batch needs another class as well.",
+        "The mean divides by the sum of the targets' class weights, which is 0 in this batch: 0/0 is NaN. To leave a "
+        "class out, use ignore_index; otherwise make sure that each batch contains another class as well.",
         scene.replaced(site, 2, lambda text, spelling: spelling.clamp(text, "1e-8"), "weight"),
         f"weight = {spelling.clamp(name, '1e-8')}",
     )
@@ -215,26 +220,29 @@ def singular(scene: Scene) -> Finding | None:
     )
     if scene.context.get("error") and scene.op == "cholesky" and _is_of_package(scene):
         return Finding(
-            "The matrix has no Cholesky factor. It is made of what the package is given: a covariance matrix has two "
-            "rows that are equal, or nearly so, where two inputs are, or where the length over which its kernel falls "
-            "is large beside the distances between the inputs. Leave out inputs that come twice, scale the others, "
-            "compute in float64 (.double() of model and data), or give it a larger noise or jitter for the diagonal "
-            "(a lower bound on the noise, such as 1e-4). If it went well for some updates, the last one was too large.",
+            "The matrix has no Cholesky factor. The package builds it from its inputs: a covariance matrix has two "
+            "equal or nearly equal rows where two inputs are that close, or where the length scale of its kernel is "
+            "large compared with the distances between the inputs. Drop duplicate inputs, rescale the others, compute "
+            "in float64 (.double() on model and data), or use more noise or jitter on the diagonal (a lower bound on "
+            "the noise, such as 1e-4). If it worked for some updates, the last update was too large.",
         )
     said = scene.context.get("error")
-    error = f" ({said})" if said and said not in (scene.event.note or "") else ""
+    error = f" ({str(said).rstrip('.')})" if said and said not in (scene.event.note or "") else ""
     matrix = first(scene.birth).text
     unseen = _PERHAPS_NAN if said and scene.surroundings.library == "torch" and matrix and not is_name(matrix) else ""
     return Finding(
-        f"The matrix given to {scene.op} {what}{error}. Adding a little to the diagonal makes it regular if it is so "
-        "up to rounding; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "
+        f"The matrix given to {scene.op} {what}{error}. If only rounding makes it so, a small number added to the "
+        "diagonal helps; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "
         f"ill-conditioned matrices.{unseen}",
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
     )
 
 
-_PERHAPS_NAN = " (A matrix with a NaN in it is refused in the same words, and this one is no variable to be looked at.)"
+_PERHAPS_NAN = (
+    " (A matrix with a NaN in it gives the same error, and this one is not held by a variable, so it could "
+    "not be checked.)"
+)
 
 
 def _is_of_package(scene: Scene) -> bool:
@@ -287,9 +295,10 @@ def negative_determinant(scene: Scene) -> Finding | None:
     module = f"{spelling.library}.linalg"
     return Finding(
         f"The determinant of {name} is negative{size}, and the logarithm of a negative number is not real. A "
-        "covariance or kernel matrix, whose determinant is positive, must be symmetric positive definite: make it so, "
-        f"as in {name} = L @ L.T + 1e-6 * eye, and take the logarithm from its Cholesky factor. If only the size of "
-        "the determinant counts, as in a change of variables, slogdet gives its logarithm, and the sign apart.",
+        "covariance or kernel matrix must be symmetric positive definite, and its determinant is then positive: make "
+        f"it so, as in {name} = L @ L.T + 1e-6 * eye, and compute the log-determinant from its Cholesky factor. If "
+        "only the size of the determinant matters, as in a change of variables, slogdet returns its logarithm and the "
+        "sign separately.",
         scene.replaced_whole(site, lambda text: f"{module}.slogdet({text}).logabsdet") if logdet else None,
         f"sign, logabsdet = {module}.slogdet({name})",
     )
@@ -319,9 +328,9 @@ def degenerate(scene: Scene) -> Finding | None:
     values = "singular values" if scene.op == "svd" else "eigenvalues"
     return Finding(
         f"Two {values} are equal, so their vectors are not unique and the derivative contains 1 / (l_i - l_j) = 1/0. "
-        f"If the loss needs the {values} only, ask for them alone; otherwise separate them by a small perturbation of "
-        f"the matrix, as below, which moves the {values} by up to {step} times the number of columns"
-        f"{' (of matrices with equal ones, and of no others)' if many and scene.op != 'eig' else ''}.",
+        f"If the loss needs only the {values}, compute only those; otherwise separate them by a small perturbation of "
+        f"the matrix, as below, which moves the {values} by up to {step} times the number of "
+        f"columns{' (only for matrices with equal ones)' if many and scene.op != 'eig' else ''}.",
         scene.replaced(site, 0, lambda text, _: spread(text), "A", "input", "a"),
         f"A = {spread('A')}",
     )
@@ -341,13 +350,15 @@ def negative_variance(scene: Scene) -> Finding | None:
     channel = f"[{index[1]}]" if index is not None and len(index) > 1 else ""
     layer = scene.event.layer_name
     reset = f'{scene.model}.get_submodule("{layer}").reset_running_stats()' if layer else "layer.reset_running_stats()"
+    then = "The line below resets the running statistics; run some batches in training mode before evaluating."
     if layer is None and variance.leaf_name and not name.endswith("running_var"):
         reset = f"{name} = {scene.spelling().clamp(name, '0')}"
+        then = "The line below raises such values to 0."
     return Finding(
-        f"{name}{channel} is {shown(known)}, and no variance is negative: in evaluation the layer divides by the root "
-        f"of it plus eps, which is {'NaN' if known < 0 else 'inf'}. It was written there: look at what was loaded into "
-        "it (another layer's state, differences or averages of state dicts) or at what changes it in place. The line "
-        "begins the running statistics anew; let some batches pass in training mode before evaluating.",
+        f"{name}{channel} is {shown(known)}, and a variance cannot be negative: in evaluation mode the layer divides "
+        f"by sqrt(variance + eps), which gives {'NaN' if known < 0 else 'inf'}. Something wrote it there: look at what "
+        "was loaded into it (another layer's state, differences or averages of state dicts) or at what changes it in "
+        f"place. {then}",
         None,
         reset,
     )

@@ -86,9 +86,8 @@ def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
     spelling = scene.spelling(scene.site(exp) or scene.site(log))
     new = log_of_factors(scene, exp) if log.op == "log" else None
     return Finding(
-        f"exp({scene.at(first(exp), 'x')}) underflows to 0 in {scene.dtype}, and the log of 0 is -inf. The log of "
-        "exp(x) is x: compute the logarithm of the density in the place of the density, and it stays in range. To "
-        "clamp the density would leave no gradient.",
+        f"exp({scene.at(first(exp), 'x')}) underflows to 0 in {scene.dtype}, and the log of 0 is -inf. log(exp(x)) is "
+        "x, so compute the log-density directly: it stays in range. Clamping the density would only zero its gradient.",
         in_log_space(scene, log),
         f"log_p = {new or spelling.call(log.op, 'factor') + ' + ' + scene.called(first(exp), 'exponent')}",
         log.place,
@@ -105,9 +104,9 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
         else spelling.tensor_call("logsumexp", "log_weight + log_density", "dim=-1")
     )
     return Finding(
-        "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
-        f"logarithms of the densities in the place of the densities, and add up with {together}, which takes the "
-        "largest one out first; to clamp the sum would leave no gradient.",
+        "Every density in the sum underflows to 0 because its exponential does, and the log of 0 is -inf. Compute "
+        f"log-densities instead and add them with {together}, which factors out the largest one first. Clamping the "
+        "sum would only zero its gradient.",
         in_log_space(scene, log),
         f"log_p = {new}",
         log.place,
@@ -122,7 +121,7 @@ WAYS = (
 """The operations that lead to a logarithm which is taken too late."""
 
 
-@cause(None, "log of what underflowed or overflowed before")
+@cause(None, "log taken too late, after an underflow or overflow")
 def log_taken_too_late(scene: Scene) -> Finding | None:
     for log in scene.roots(*LOGS, "log1p", through=WAYS):
         if _is_behind_exponential(scene, log):
@@ -135,9 +134,9 @@ def log_taken_too_late(scene: Scene) -> Finding | None:
         if rewritten is not None or asked is not None:
             general, more = asked or (None, "")
             return Finding(
-                f"{happened} Taken part by part, the logarithm does not pass through it: of a product it is the sum of "
-                "the logarithms, of a sum logaddexp or logsumexp, of exp(x) it is x. A bound would leave no gradient. "
-                f"{more}".strip(),
+                f"{happened} Take the logarithm part by part instead, and nothing leaves the range: the log of a "
+                "product is the sum of the logs, the log of a sum is logaddexp or logsumexp, and log(exp(x)) is x. A "
+                f"clamp would only zero the gradient. {more}".strip(),
                 rewritten,
                 general,
                 log.place,
@@ -158,13 +157,13 @@ def _lost_before(scene: Scene, log: Operation) -> str | None:
         if scene.backward:
             return None
         if scene.kind == "overflow":
-            return f"{scene.gave(scene.op)}, beyond the largest {scene.dtype}, before the log."
+            return f"{scene.gave(scene.op)}, which is beyond the largest {scene.dtype}, before the log was taken."
         divided = denominator(scene.birth) is not None and scene.kind in ("divide", "invalid")
-        return f"{scene.gave(scene.op)}, before the log: what it divides by has been rounded to 0." if divided else None
+        return f"{scene.gave(scene.op)} before the log was taken: its divisor rounded to 0." if divided else None
     if known == edge:
         return (
-            f"The argument of the {log.op} is exactly {edge}, and the result -inf: a part of it has been rounded, an "
-            "exponential or a probability to 0, or two numbers that lie close together to the same one."
+            f"The argument of {log.op} is exactly {edge}, so the result is -inf: part of it was rounded away (an "
+            "exponential or a probability to 0, or two nearby numbers to the same value)."
         )
     if known is not None and edge < known < _TINY and scene.backward:
         return f"{log.op}({known:g}) is finite, but its derivative 1/x overflows: the argument has nearly underflowed."
@@ -187,18 +186,18 @@ def log_of_cumulative(scene: Scene) -> Finding | None:
     low, high = (spelling.tensor_call("special.log_ndtr", each) for each in ("-a", "-b"))
     if len(sides) == 1:
         return Finding(
-            f"The probability has underflowed to 0 in {scene.dtype}, far out in the tail of the distribution, and the "
-            "log of 0 is -inf. log_ndtr is the logarithm of the normal distribution's, and does not pass through 0; to "
-            "clamp the probability would leave no gradient.",
+            f"Far out in the tail of the distribution, the probability underflows to 0 in {scene.dtype}, and the log "
+            "of 0 is -inf. log_ndtr computes the log of the normal CDF without passing through 0. Clamping the "
+            "probability would only zero its gradient.",
             None,
             f"log_p = {spelling.tensor_call('special.log_ndtr', '(x - mean) / std')}",
         )
     inside = spelling.call("log", f"-{spelling.call('expm1', f'{high} - {low}')}")
     return Finding(
-        "Both cumulative probabilities have been rounded to the same number, as far out they are to 1 or to 0: their "
-        "difference is 0, and its log -inf. Compute it from their logarithms, in the tail where these are small: for "
-        "a < b above the mean, in units of the spread, as below; below the mean with b in the place of -a, and a in "
-        "that of -b. To clamp the difference would leave no gradient.",
+        "Far out in the tail, both cumulative probabilities round to the same number (0 or 1), so their difference is "
+        "0 and its log is -inf. Compute the log of the difference from log_ndtr of both ends, as below for a < b above "
+        "the mean, in standard deviations from it; below the mean, use b for -a and a for -b. Clamping the difference "
+        "would only zero its gradient.",
         None,
         f"log_p = {low} + {inside}",
     )
@@ -219,16 +218,16 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
         happened = (
             f"is beyond the largest {scene.dtype}"
             if scene.op == "det"
-            else f"came out as 0 in {scene.dtype}, and the log of that is -inf"
+            else f"came out as 0 in {scene.dtype}, and log(0) is -inf"
         )
         singular = (
-            f" If {name} is singular, the result is -inf as before: add a little to its diagonal."
+            f" If {name} really is singular, slogdet gives -inf as well: then add a small number to its diagonal."
             if scene.op != "det"
             else ""
         )
         return Finding(
-            f"The determinant of {name} {happened}. It is a product with a factor for every row, and leaves the range "
-            f"of its type soon; slogdet adds up the logarithms of the factors instead.{singular}",
+            f"The determinant of {name} {happened}. A determinant is a product of one factor per row, so it soon "
+            f"leaves the range of its type; slogdet adds up the logs of the factors instead.{singular}",
             in_log_space(scene, log),
             f"logdet = {spelling.module}.linalg.slogdet({scene.called(first(det), 'A')}).logabsdet",
             log.place,
@@ -246,7 +245,7 @@ def times_log_of_zero(scene: Scene) -> Finding | None:
         return found
     name, spelling = scene.called(second(scene.birth), "y"), scene.spelling(site)
     return Finding(
-        f"xlogy is 0 only where its first argument is 0; here it is {factor:.3g} * log(0). Keep the second above 0.",
+        f"xlogy(x, 0) is 0 only if x is 0 too; here it is {factor:.3g} * log(0). Keep the second argument above 0.",
         scene.replaced(site, 1, lambda text, spelling: spelling.clamp(text, scene.floor), "other"),
         f"y = {spelling.tensor_call('special.xlogy', 'x', spelling.clamp(name, scene.floor))}",
     )
@@ -262,8 +261,8 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
     low, high = ("1e-6", "1 - 1e-6") if _is_of_beta(line.text(call.arguments[0]), scene) else (scene.floor, None)
     text = line.text(node)
     return Finding(
-        f"{text} reaches the border of what the distribution can give, where its density is 0 or infinite: log_prob "
-        f"computes {factor:.3g} * log(0) there. Keep such values a little inside, or leave them out.",
+        f"{text} reaches the boundary of the distribution's support, where the density is 0 or infinite: log_prob "
+        f"computes {factor:.3g} * log(0) there. Clamp such values slightly inside the support, or leave them out.",
         line.replaced({node: scene.spelling().clamp(text, low, high)}),
         f"value = {scene.spelling().clamp('value', low, high)}",
         scene.birth.place,

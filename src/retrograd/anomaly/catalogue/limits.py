@@ -31,7 +31,7 @@ _ODD = ("sin", "tan", "tanh", "sinh", "atanh")
 _ZERO_WITH = (*SLOPES, "atanh", "atan2")
 
 
-@cause(None, "direction of a vector that is zero, times what is zero with its norm")
+@cause(None, "direction of a zero vector, times something that vanishes with its norm")
 def direction_with_limit(scene: Scene) -> Finding | None:
     below = second(scene.birth)
     x = euclidean(below)
@@ -44,10 +44,10 @@ def direction_with_limit(scene: Scene) -> Finding | None:
     eps, name = scene.floor, scene.called(x, "x")
     rewritten, place = scene.smoothed_root(below, site, eps) or (smoothed(norm.code_line, scene, eps), norm.place)
     return Finding(
-        "The vector is all zeros, so its norm is 0 and the division gives NaN (0/0). What is made of this direction is "
-        "multiplied by a function of the norm that is 0 as well: together they tend to a number, with a derivative. A "
-        "small number under the root of the norm keeps both. (A bound on the norm would give a derivative of 0, and "
-        "such a vector would stay 0.)",
+        "The vector is all zeros, so its norm is 0 and the division gives NaN (0/0). The result is multiplied by a "
+        "function of the norm that is 0 as well, and the product has a limit and a derivative. A small number under "
+        "the root of the norm preserves both. (Clamping the norm would make the derivative 0, and such a vector would "
+        "stay 0.)",
         rewritten,
         f"norm = {scene.spelling(site).call('sqrt', f'({name} ** 2).sum(-1, keepdim=True) + {eps}')}",
         place,
@@ -73,7 +73,7 @@ def _is_zero_with(operand: Operand, norm: Operation) -> bool:
     return found is not None and (found.place, found.col) == (norm.place, norm.col)
 
 
-@cause(None, "quotient of two that are zero together")
+@cause(None, "quotient whose two sides are zero together")
 def removable_zero(scene: Scene) -> Finding | None:
     below = second(scene.birth)
     if scene.op != "div" or scene.kind != "invalid" or scene.backward or below is None or value(below) != 0:
@@ -85,8 +85,8 @@ def removable_zero(scene: Scene) -> Finding | None:
         return None
     if (inside := kept_inside(scene, below, site)) is not None:
         return Finding(
-            "0 / 0 is NaN, although the quotient tends to a number there. The number that is 0 is an angle or a "
-            "distance whose derivative is infinite as well: keep that apart from 0, and both are finite.",
+            "0 / 0 is NaN, although the quotient tends to a number there. The denominator is an angle or a distance, "
+            "whose derivative at 0 is infinite as well: keep it away from 0, and both stay finite.",
             inside[0],
             place=inside[1],
         )
@@ -101,9 +101,9 @@ def removable_zero(scene: Scene) -> Finding | None:
     general = spelling.where(f"{name} == 0", "limit", f"a / {spelling.where(f'{name} == 0', '1.0', name)}")
     tends = "the quotient tends to a number" if of_itself is None else f"{of_itself.op}(x) / x tends to 1"
     return Finding(
-        f"0 / 0 is NaN, although {tends} where x goes to 0. Choose that value there by a "
-        "condition, with another one around the denominator, or else its derivative would be NaN. (A small number in "
-        "the place of 0 would make the quotient 0, with a derivative that is wrong.)",
+        f"0 / 0 is NaN, although {tends} as x goes to 0. Use a condition to return that limit there, and a second one "
+        "around the denominator, because otherwise the derivative would still be NaN. (A small number in place of the "
+        "0 would make the quotient 0, with a wrong derivative.)",
         rewritten,
         f"y = {general}",
     )
@@ -131,10 +131,10 @@ def derivative_over_coordinate(scene: Scene) -> Finding | None:
     safe = line.text(outer, {node: spelling.where(f"{r} == 0", "1.0", r)})
     chosen = spelling.where(f"{r} == 0", second, f"{name} / {spelling.where(f'{r} == 0', '1.0', r)}")
     return Finding(
-        f"{name} is a derivative by {r}, and {r} is 0 here. Where the solution is the same on both sides of the axis, "
-        f"its derivative is 0 on it, and {name} / {r} tends to the second derivative: take that there. (What a network "
-        "gives as the derivative is not quite 0, and a small number in the place of 0 would make the quotient huge. To "
-        "leave the axis out of the points would do as well.)",
+        f"{name} is a derivative with respect to {r}, and {r} is 0 here. If the solution is symmetric about the axis, "
+        f"its derivative there is 0, and {name} / {r} tends to the second derivative: use that. (A network's "
+        "derivative is not exactly 0 there, so dividing by a small number instead would make the quotient huge. "
+        "Leaving the axis out of the points works as well.)",
         line.replaced({outer: spelling.where(f"{r} == 0", limit, safe)}),
         f"y = {chosen}",
     )
@@ -168,7 +168,7 @@ class _Pole:
     near: str
 
 
-@cause(None, "expression with a limit, at a number that is divided by")
+@cause(None, "expression with a limit where it divides by zero")
 def limit_nearby(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
     if scene.op not in ("div", "reciprocal") or below is None or value(below) != 0 or is_number(below):
@@ -197,10 +197,10 @@ def limit_nearby(scene: Scene) -> Finding | None:
     name = site.line.text(pole.node)
     above = scene.at(first(scene.birth), 1) if scene.op == "div" else 1
     return Finding(
-        f"{above} / 0 is {scene.quotient}, although what the line computes of it tends to a number where "
-        f"{pole.test}. Take a number close by for {name} there, wherever it stands: value and derivative are then "
-        "close to those of the limit. (To bound the denominator alone would give another number, with a derivative "
-        "that is huge or 0.)",
+        f"{above} / 0 is {'NaN' if is_whole else scene.quotient}, although the whole expression tends to a number "
+        f"where {pole.test}. Replace {name} by a nearby number there, everywhere in the expression: value and "
+        "derivative are then close to those of the limit. (Clamping the denominator alone would give a different "
+        "number, with a derivative that is huge or 0.)",
         site.line.replaced(edits),
         f"{name} = {spelling.where(pole.test, pole.near, name)}",
     )

@@ -46,9 +46,9 @@ def log_of_softmax(scene: Scene) -> Finding | None:
         if own is not None and logits == scene.called(first(softmax), "logits"):
             general = own.written.renamed("log_softmax")
         return Finding(
-            f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
-            "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
-            "log_softmax computes the same number without passing through zero.",
+            f"softmax rounded this probability to {scene.at(first(log), 0.0)} because its logit is far below the "
+            "largest one, and the log of that is -inf. In backward, 1/0 times the softmax's derivative of 0 is NaN. "
+            "log_softmax computes the same number without passing through 0.",
             in_log_space(scene, log),
             f"log_p = {general}",
             log.place,
@@ -63,11 +63,15 @@ def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
     def positive(p: str, spelling: Spelling) -> str:
         return spelling.where(f"{atom(p)} > 0", p, "1.0") if weighted else spelling.clamp(p, scene.floor)
 
-    kept = "leave it out of the log, and the product is 0" if weighted else "keep the probability above a small number"
+    kept = (
+        "replace its probability by 1 inside the log, so that the product is 0"
+        if weighted
+        else "clamp its probability to a small positive number"
+    )
     site = scene.site(log)
     return Finding(
-        "The score of this class is -inf, as a mask writes it, so its probability is exactly 0 and the log of that "
-        "-inf. log_softmax would give -inf as well, and 0 * -inf is NaN. Where a masked class is asked for its log, "
+        "The score of this class is -inf, as a mask makes it, so its probability is exactly 0 and the log of that is "
+        "-inf. log_softmax would give -inf too, and 0 * -inf is NaN. Where you need the log of a masked class, "
         f"{kept}.",
         scene.replaced(site, 0, positive, "input"),
         f"log_p = {scene.spelling(site).call('log', positive(scene.called(first(log), 'p'), scene.spelling(site)))}",
@@ -85,15 +89,17 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
             continue
         happened = (
             f"This probability is exactly {scene.at(first(log), 0.0)}, and the log of that is -inf: its exponential "
-            "underflowed, or one beside it overflowed (exp ends at 88.7 in float32)."
+            "underflowed, or another one in the sum overflowed (in float32, exp overflows above 88.7)."
             if scene.op == "log"
-            else f"{_too_large(scene)} overflows {scene.dtype} to inf before the quotient of such numbers and its "
-            "log bring it back."
+            else (
+                f"{_too_large(scene)} overflows {scene.dtype} to inf before the division and the log can bring it "
+                "back into range."
+            )
         )
         how = (
-            "log_softmax does all three steps, exponential, sum and log, without passing through 0 or inf."
+            "log_softmax does exponential, sum and log in one step, without passing through 0 or inf."
             if written_out.is_softmax
-            else "The log of exp(a) is a, and logsumexp takes the largest value out of the sum first."
+            else "log(exp(a)) is a, and logsumexp factors the largest value out of the sum first."
         )
         logits = scene.taken(written_out.above, "logits")
         return Finding(
@@ -107,7 +113,7 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
 
 def _too_large(scene: Scene) -> str:
     """Which part of a sum of exponentials is beyond the type's range."""
-    return f"exp({scene.at(first(scene.birth), 'x')})" if scene.op == "exp" else "the sum of the exponentials"
+    return f"exp({scene.at(first(scene.birth), 'x')})" if scene.op == "exp" else "The sum of the exponentials"
 
 
 @cause(39, "log of 1 - tanh(x)^2")
@@ -118,9 +124,9 @@ def log_of_tanh_slope(scene: Scene) -> Finding | None:
             continue
         x, spelling = atom(scene.taken(tanh, "x")), scene.spelling(scene.site(log))
         return Finding(
-            f"tanh({scene.at(first(tanh), 'x')}) rounds to 1, so 1 - tanh(x)^2 is exactly 0 and its log -inf. This "
-            "is the correction of a squashed Gaussian policy (SAC); 2 * (log 2 - x - softplus(-2x)) is the same "
-            "function, exact for every x.",
+            f"tanh({scene.at(first(tanh), 'x')})^2 rounds to 1, so 1 - tanh(x)^2 is exactly 0 and its log is -inf. "
+            "This is the change-of-variables term of a tanh-squashed Gaussian (as in SAC); 2 * (log 2 - x - "
+            "softplus(-2x)) is the same function, accurate for every x.",
             in_log_space(scene, log),
             f"y = 2 * (0.6931471805599453 - {x} - {spelling.functional('softplus', f'-2 * {x}')})",
             log.place,
@@ -145,12 +151,12 @@ def _written_out_sigmoid(operand: Operand | None) -> Operation | None:
 def _log_of_written_out_sigmoid(scene: Scene, log: Operation, exp: Operation, complement: bool) -> Finding:
     """``log(1 / (1 + exp(x)))`` is ``-softplus(x)``, and ``log(1 - 1 / (1 + exp(x)))`` is ``logsigmoid(x)``."""
     x, spelling = scene.taken(exp, "x"), scene.spelling(scene.site(log))
-    rounded, size = ("1, and 1 - p to 0", "is small") if complement else ("0", "overflows")
+    rounded, size = ("1 and 1 - p to 0", "is small") if complement else ("0", "overflows")
     new = spelling.functional("logsigmoid", x) if complement else f"-{spelling.functional('softplus', x)}"
     return Finding(
-        f"exp({scene.at(first(exp), 'x')}) {size} here, so that p = 1 / (1 + exp(x)), a sigmoid, is rounded to "
-        f"{rounded}, and the log of 0 is -inf. {'logsigmoid' if complement else 'softplus'} computes the logarithm "
-        "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
+        f"exp({scene.at(first(exp), 'x')}) {size} here, so the sigmoid p = 1 / (1 + exp(x)) rounds to {rounded}, and "
+        f"the log of 0 is -inf. {'logsigmoid' if complement else 'softplus'} computes the logarithm without passing "
+        "through 0; a whole cross entropy written this way is binary_cross_entropy_with_logits.",
         in_log_space(scene, log),
         f"log_p = {new}",
         log.place,
@@ -168,9 +174,9 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             return _of_sigmoid(
                 scene,
                 log,
-                f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log "
-                "-inf. log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
-                "binary_cross_entropy_with_logits.",
+                f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log is "
+                "-inf. log(1 - sigmoid(x)) equals logsigmoid(-x), which does not pass through 0; a whole cross entropy "
+                "written this way is binary_cross_entropy_with_logits.",
                 "-" + scene.taken(sigmoid, "logits"),
             )
     return None
@@ -195,7 +201,7 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
                 scene,
                 log,
                 f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
-                "computes the same number without passing through zero.",
+                "computes the same number without passing through 0.",
                 scene.taken(sigmoid, "logits"),
             )
     return None
@@ -211,8 +217,8 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
             continue
         spelling = scene.spelling(scene.site(log))
         return Finding(
-            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf before the log brings it back. log(1 + "
-            "exp(x)) is softplus(x), which is x itself for large x.",
+            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf before the log can bring it back. log(1 "
+            "+ exp(x)) is softplus(x), which is simply x for large x.",
             in_log_space(scene, log),
             f"y = {spelling.functional('softplus', scene.taken(exp, 'x'))}",
             log.place,
@@ -235,12 +241,12 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         happened = (
             f"{_too_large(scene)} overflows {scene.dtype} to inf"
             if scene.op in ("exp", "sum", "mul", "cumsum")
-            else "every exponential underflows to 0, and the log of 0 is -inf"
+            else "Every exponential underflows to 0, and the log of 0 is -inf"
         )
         name = "logsumexp" if total.op == "sum" else "logcumsumexp"
         return Finding(
-            f"{happened}. {name} takes the largest value out first and gives the same "
-            f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
+            f"{happened}. {name} factors out the largest value first and gives the same "
+            f"number{'s' if total.op == 'cumsum' else ''}. (For a row that is all -inf, it returns -inf.)",
             in_log_space(scene, log),
             f"y = {scene.spelling(scene.site(log)).tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
             log.place,
@@ -258,8 +264,8 @@ def log_of_product(scene: Scene) -> Finding | None:
         factors = spelling.clamp(scene.called(first(product), "p"), "1e-4" if scene.half else "1e-30")
         total = "cumsum(dim=-1)" if product.op == "cumprod" else "sum()"
         return Finding(
-            f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
-            "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
+            f"A product of many factors below 1 underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and the "
+            "log of 0 is -inf. The sum of the logs is the same number and stays in range.",
             in_log_space(scene, log),
             f"y = {spelling.call('log', factors)}.{total}",
             log.place,
@@ -326,8 +332,9 @@ def divergence(scene: Scene) -> Finding | None:
         numbers = [text for text, operand in sides if is_number(operand)]
         p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
         return Finding(
-            f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and 0 times "
-            "infinity is NaN. Keep both away from zero, or stay in log space: kl_div takes log q and handles p = 0.",
+            f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and so is the "
+            "product with p, or NaN where p is 0. Keep both away from 0, as below, or stay in log space: kl_div takes "
+            "log q and handles p = 0.",
             _differences_of_logs(outer, texts, scene, spelling, numbers) if outer and texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
             log.place,
@@ -357,8 +364,8 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     if (relu := relu_behind(variance)) is not None:
         rewritten, place = softplus_instead(scene, relu)
         return Finding(
-            f"{happened}It comes from a relu, which gives no gradient back to a negative number: behind a floor it "
-            "would stay there. Softplus is above 0 and has a gradient everywhere.",
+            f"{happened}It comes from a relu, which passes no gradient back for a negative input: with a mere floor "
+            "after the relu, the variance would stay stuck there. softplus is positive and has a gradient everywhere.",
             rewritten,
             f"{name} = {scene.spelling().functional('softplus', 'h')} + {'1e-4' if scene.half else '1e-6'}",
             place,
@@ -375,8 +382,8 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
     return Finding(
-        f"{happened}A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        "log-variance (or softplus plus a floor).",
+        f"{happened}A network drives the variance towards 0 wherever it fits well. Give the variance a floor, or "
+        "predict the log-variance (or use softplus plus a floor).",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         place,
@@ -427,8 +434,8 @@ def entropy(scene: Scene) -> Finding | None:
     name = scene.called(first(log), "p")
     spelling = scene.spelling(site)
     return Finding(
-        f"log({scene.at(first(log), 0.0)}) is -inf, and 0 * -inf is NaN, although x * log(x) tends to 0. Clamp "
-        "inside the log: the value at 0 stays 0 and the gradient finite. (xlogy(x, x) repairs the value only: its "
+        f"log({scene.at(first(log), 0.0)}) is -inf, and 0 * -inf is NaN, although x * log(x) tends to 0. Clamp inside "
+        "the log: the value at 0 stays 0 and the gradient stays finite. (xlogy(x, x) fixes only the value: its "
         "gradient at 0 is NaN.)",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input", complements=True),
         f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
@@ -447,8 +454,8 @@ def _library_entropy(scene: Scene) -> Finding | None:
     name = scene.called(operand, "x")
     position = 0 if scene.op == "entr" else 1
     return Finding(
-        f"{scene.op} is 0 at {zero}, but its derivative there contains log(0) or 0/0. Clamp inside: the value stays 0 "
-        "and the gradient finite.",
+        f"{scene.op} is 0 at {zero}, but its derivative there contains log(0) or 0/0. Clamp the argument of the log: "
+        "the value stays 0 and the gradient stays finite.",
         scene.replaced(
             site, position, lambda text, spelling: spelling.clamp(text, low), "input" if scene.op == "entr" else "other"
         ),

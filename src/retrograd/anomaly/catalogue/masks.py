@@ -176,8 +176,8 @@ def masked_division(scene: Scene) -> Finding | None:
         return None
     happened = (
         f"{mask.operation.op} discards the quotient at the elements where the denominator is {scene.at(zero, 0.0)}, "
-        "but its gradient is computed all the same: 0 times the infinite derivative is NaN. Make the denominator "
-        "safe before the division"
+        "but its gradient is still computed: 0 times the infinite derivative is NaN. Make the denominator safe before "
+        "the division"
     )
     return _by_the_same_condition(scene, mask, happened, scene.called(zero, "x"), "a / {x}")
 
@@ -186,13 +186,14 @@ def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, c
     """The double where; no rewritten line if the condition is not known yet where the operation stands."""
     if (kept := _still_discarded(scene, mask)) is not None:
         return Finding(
-            f"{happened}, and write what is not finite there, without a gradient, for the condition to find.",
+            f"{happened}, and write the non-finite value in as a constant, so that the condition still finds it but no "
+            "gradient flows.",
             kept,
         )
     rewritten = _guarded(scene, mask)
     if rewritten is not None and not scene.may_stand(rewritten, scene.birth.place):
         return Finding(f"{happened}.", birth=scene.birth)
-    return Finding(f"{happened}, by the same condition (the double where).", rewritten, _general(scene, name, call))
+    return Finding(f"{happened}, with the same condition (the double where).", rewritten, _general(scene, name, call))
 
 
 def _still_discarded(scene: Scene, mask: Mask) -> str | None:
@@ -219,9 +220,9 @@ def masked_branch(scene: Scene) -> Finding | None:
         return None
     operand = first(scene.birth)
     happened = (
-        f"{mask.operation.op} discards {scene.op}({scene.at(operand, 0.0)}), but the gradient flows through both "
-        "branches: the 0 that it sends here times the infinite (or undefined) derivative is NaN. Make the argument "
-        "safe before the function"
+        f"{mask.operation.op} discards {scene.op}({scene.at(operand, 0.0)}), but gradients flow through both branches: "
+        "the 0 that arrives here times the infinite (or undefined) derivative is NaN. Make the argument safe before "
+        "the function"
     )
     return _by_the_same_condition(scene, mask, happened, scene.called(operand, "x"), "{m}." + scene.op + "({x})")
 
@@ -252,9 +253,9 @@ def replaced_value(scene: Scene) -> Finding | None:
     name, at = scene.called(below, "x"), scene.at(below, 0.0)
     happened = f"the division by {at}" if is_quotient else f"{scene.op}({at})"
     return Finding(
-        f"nan_to_num replaces what {happened} gave, and sends a gradient of 0 back to it: 0 "
-        "times the infinite (or undefined) derivative is NaN again. Make the argument safe before the function, and "
-        "choose by the same condition what stands in for the result.",
+        f"nan_to_num replaces the result of {happened} and sends a gradient of 0 back to it, but 0 times the infinite "
+        "(or undefined) derivative is NaN again. Make the argument safe before the function, and use the same "
+        "condition to choose the replacement.",
         rewritten,
         _general(scene, name, "a / {x}" if is_quotient else "{m}." + scene.op + "({x})").replace(
             "keep", f"{name} {tested}"
@@ -307,7 +308,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
-    if nan and scene.backward:
+    if scene.backward and (nan or pole.op == "sqrt"):
         does, times = "has an infinite derivative", "inf"
     return Finding(
         f"{pole.op} {does} at an element where {_named(mask)} is 0, but 0 * {times} is NaN: multiplying does "
@@ -362,9 +363,9 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
     if scene.backward and (bounded := _bounded(scene)) is not None:
         return Finding(
-            f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and what follows makes a finite number of "
-            f"it ({bounded}), so that its gradient is 0. Look for where {infinite} became infinite, as by an overflow. "
-            "Another number in its place would make another loss."
+            f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and {bounded} turns it into a finite "
+            f"number later, so its gradient is 0. Find where {infinite} became infinite, for example by an overflow. "
+            "Another number in its place would change the loss."
         )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -373,13 +374,13 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if not is_zero:
         condition = spelling.call("isfinite", factors[1].text or "x")
     if factors[1].constant:
-        why = "An infinity cannot be switched off by multiplying; choose it by a condition instead."
+        why = "Multiplying by 0 does not switch an infinity off; choose it with a condition instead."
         chosen = spelling.where(condition, factors[1].text or f"float('{factors[1].value}')", "0.0")
         general, place = f"y = {chosen}", site.node if site is not None else None
     else:  # choosing among products would leave the other factor a gradient of 0 times infinity
-        why = f"Look for where {infinite} became infinite: a division by a count of zero, a log of zero, an overflow."
+        why = f"Find where {infinite} became infinite: a division by a count of 0, a log of 0, an overflow."
         if _is_entropy(*factors):
-            why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
+            why = "p * log(p) is 0 in the limit where p is 0: take the log only where p is not 0."
         elif factors[0].shape == () and not scene.backward:  # a scalar is not a mask: it will differ in the next step
             pole = logarithm_written(factors[1].text, scene.birth) or logarithm_behind(factors[1])
             if pole is None and is_zero and factors[1].shape not in ((), None):
@@ -387,7 +388,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         elif not scene.backward:
             pole = logarithm_behind(factors[1])
         if pole is not None:
-            why = f"It is -inf where {first(pole).text} is 0: keep that above a small number."
+            why = f"It is -inf where {first(pole).text} is 0: clamp that to a small positive number."
         chosen = spelling.where(condition, factors[1].text or "x", "0.0")
         general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
         sides = site.written.arguments if site is not None else ()
@@ -395,7 +396,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     happened = f"{finite} is 0 at this element and {infinite} is {factors[1].value}"
     if scene.backward:
         happened = (
-            f"what follows discards this element, so that its gradient is 0, and {infinite} is {factors[1].value}"
+            f"a later operation discards this element, so its gradient is 0, and {infinite} is {factors[1].value}"
         )
     return Finding(
         f"0 times an infinity is NaN: {happened}. {why}",
@@ -444,10 +445,10 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     harmed = scene.event.harmed or "the result"
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
-            f"{scene.op} writes {written.value} where the mask says so. A class with this score has the probability 0, "
-            f"whose log is -inf; that is legal as long as nobody asks for it. Here {harmed} does: the target of a "
-            "sample is a class that is masked for it, or no class of a row is left. Look at the target and the mask "
-            "of such rows, or leave them out.",
+            f"{scene.op} writes {written.value} where the mask says so. A class with this score has probability 0, "
+            f"whose log is -inf; that is harmless as long as nothing uses it. Here it reached {harmed}: the target of "
+            "a sample is a class that is masked for it, or every class of a row is masked. Check the targets and the "
+            "mask of such rows, or leave them out.",
         )
     site = scene.site(scene.birth)
     node = _written_value(site, written.value)
@@ -455,18 +456,18 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     if added:
         new, instead = (
             "0.0",
-            "In what is added up, write 0: it leaves the sum as it is (a mean counts it all the same).",
+            "Before a sum, write 0 instead: it leaves the sum unchanged (a mean still counts it).",
         )
     else:
         new = f"{'-' if written.value < 0 else ''}{_large(scene)}"
         instead = (
-            f"Leave such rows out, or write a number that is large and leaves room for what is computed of it ({new}), "
-            "and look at what it does there."
+            f"Leave such rows out, or write a large number that leaves room for what follows ({new}), and check what "
+            "it does there."
         )
     return Finding(
-        f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes "
-        "it away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came "
-        f"through to {harmed}{'' if added else ', so a whole row, or everything, was masked'}. {instead}",
+        f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as a later operation "
+        "removes it again, as softmax, logsumexp or a maximum does in a row with other elements; here it came through "
+        f"to {harmed}{'' if added else ', so a whole row, or everything, was masked'}. {instead}",
         site.line.replaced({node: new}) if site is not None and node is not None else None,
         f"m = x.masked_fill(mask, {new})",
     )

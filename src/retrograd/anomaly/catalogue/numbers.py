@@ -17,12 +17,12 @@ _BY_MASKS = ("masked_fill", "where")  # whose infinities have a row of their own
 _SHOWN = {math.inf: "Inf", -math.inf: "-Inf"}
 _WRITES = ("clone", "copy_slices", "fill", "index_fill", "index_put", "setitem")
 _MISSING = (
-    "A NaN that marks elements as missing makes NaN of every sum, mean and gradient in which they take part. Write a "
-    "number there, or leave such elements out before anything is computed of them."
+    "A NaN that marks missing elements turns every sum, mean and gradient they enter into NaN. Write a number there, "
+    "or leave such elements out before computing anything from them."
 )
 _FROM_ELSEWHERE = (
-    "It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule divided "
-    "by zero, an entry that was missing."
+    "It was computed earlier in Python or NumPy, or read in: the mean of an empty list, a statistic or a schedule "
+    "divided by 0, a missing entry."
 )
 
 
@@ -35,7 +35,7 @@ def nan_number(scene: Scene) -> Finding | None:
     text, literal = _written(scene, op, given)
     if literal:
         return Finding(
-            f"This line itself {_does(op.op)} NaN ({text}): no operation made it. {_MISSING}",
+            f"This line itself {_does(op.op, f'NaN ({text})')}: no operation made it. {_MISSING}",
             _with(op, text, "0.0"),
             None,
             op.place,
@@ -44,8 +44,9 @@ def nan_number(scene: Scene) -> Finding | None:
         return made
     if scene.context.get("untraced") and not is_name(text):
         return Finding(
-            f"{op.op} was given NaN ({text}). Whether an operation of this step made it is not known: of what is "
-            "computed without a gradient nothing is kept. Look at what is written there, or at where it got its value.",
+            f"{op.op} was given NaN ({text}). Whether an operation of this step made it is not known, because nothing "
+            "is recorded of what is computed without a gradient. Look at that expression, or at where it got its "
+            "value.",
         )
     return Finding(
         f"{_was_given(op.op)} the number NaN ({text}); no operation of this step made it. {_origin(scene)}",
@@ -64,8 +65,8 @@ def infinite_number(scene: Scene) -> Finding | None:
     text, literal = _written(scene, op, given)
     if literal:
         return Finding(
-            f"This line itself {_does(op.op)} {_SHOWN[given.value]} ({text}): no operation made it. Write the "
-            "largest number that is sensible there, or choose by a condition what an infinity was to decide.",
+            f"This line itself {_does(op.op, f'{_SHOWN[given.value]} ({text})')}: no operation made it. Write the "
+            "largest sensible number there instead, or use a condition for what the infinity was meant to decide.",
             None,
             None,
         )
@@ -78,7 +79,7 @@ def infinite_number(scene: Scene) -> Finding | None:
     )
 
 
-@cause(None, "data that a line has made NaN")
+@cause(None, "NaN written into the data")
 def nan_in_data(scene: Scene) -> Finding | None:
     is_data = scene.kind == "leaf" and scene.context.get("leaf") in ("batch", "target") and scene.event.nan_count
     return _made_nan(scene) if is_data else None
@@ -134,9 +135,9 @@ def _written(scene: Scene, op: Operation, given: Operand) -> tuple[str, bool]:
     return text, written is not None and any(written.text(node) == text for node, _ in written.constants())
 
 
-def _does(op: str) -> str:
-    """What the line does with the number."""
-    return "writes" if op in _WRITES else f"gives {op}"
+def _does(op: str, number: str) -> str:
+    """What the line does with a number."""
+    return f"writes {number}" if op in _WRITES else f"passes {number} to {op}"
 
 
 def _was_given(op: str) -> str:

@@ -46,18 +46,18 @@ def overflowing_variance(scene: Scene) -> Finding | None:
     general = f"y = {functional}" if per_row else f"{name} = {scaled(name)}"
     silent = _IN_SILENCE if scene.event.harmed is None else ""
     return Finding(
-        f"{scene.op} squares what it is given to find its spread, and that is up to {size:.3g} here: the square is "
-        f"beyond {scene.dtype}. {silent}Look for where it grew, in the layers before; normalise earlier, or use a "
-        f"smaller learning rate. Dividing {'each row' if per_row else 'everything'} by its largest value first does "
-        "not change the result.",
+        f"{scene.op} squares its input to compute the variance, and the input is up to {size:.3g} here: the square is "
+        f"beyond {scene.dtype}. {silent}Find where it grew in the layers before; normalise earlier, or use a smaller "
+        f"learning rate. Dividing {'each row' if per_row else 'everything'} by its largest value first does not change "
+        "the result.",
         scene.replaced(site, 0, lambda text, _: scaled(text), "input") if per_row else None,
         general,
     )
 
 
 _IN_SILENCE = (
-    "Dividing by an infinite spread gives 0 for any input, and no gradient flows back through it: training stalls "
-    "without a NaN. "
+    "Dividing by an infinite standard deviation gives 0 for any input, and no gradient flows back through it: training "
+    "stalls without a NaN. "
 )
 
 
@@ -101,12 +101,12 @@ def too_large(scene: Scene) -> Finding | None:
         return None
     told = [f"{_called(operand)} is {'' if _is_one(operand) else 'up to '}{size:.3g}" for size, operand in sizes]
     if scene.backward and scene.grad is not None:
-        told.append(f"the gradient that came in {scene.grad:.3g}")
-    what = "the gradient of " if scene.backward else ""
+        told.append(f"the incoming gradient is {scene.grad:.3g}")
+    what = "the gradient of " if scene.backward else "the result of "
     grew = _where_it_grew(scene, max(sizes, key=itemgetter(0))[1])
     end = f"the largest {scene.dtype}, {_largest(scene):.3g}"
     happened = (
-        f"sums in {scene.op} went beyond {end}, to inf and to -inf, which together are NaN"
+        f"sums in {scene.op} went beyond {end}, to inf and to -inf, which add up to NaN"
         if cancelled
         else f"{what}{scene.op} is beyond {end}"
     )
@@ -135,27 +135,27 @@ def _where_it_grew(scene: Scene, largest: Operand) -> str:
         joined = [size_of(each) for each in made.args if each.shape is not None]
         if _grows_steadily(joined):
             return (
-                f"It grew from one to the next of the {len(joined)} tensors that {place} puts together, from "
-                f"{joined[0]:.3g} to {joined[-1]:.3g}: a state is multiplied by the same weights in every step. Keep "
-                "the largest singular value of these at 1 or below (orthogonal initialisation), bound the state (tanh, "
+                f"The {len(joined)} tensors that {place} puts together grow from one to the next, from {joined[0]:.3g} "
+                f"to {joined[-1]:.3g}: a state is multiplied by the same weights at every step. Keep the largest "
+                "singular value of these weights at 1 or below (orthogonal initialisation), bound the state (tanh, "
                 "normalisation), or take fewer steps."
             )
         numbers = [each for each in made.args if not each.constant or each.name in _NUMBERS]
         decisive = max(numbers, key=lambda each: size_of(each) or 0.0, default=None)
         if size is None or decisive is None or (size_of(decisive) or 0.0) < _AS_LARGE * size:
-            went = "was as large before" if made.op in _HANDING_ON else "grew in"
+            went = "was already this large before" if made.op in _HANDING_ON else "grew in"
             return f"It {went} {place}: look at what went in there."
         operand = decisive
     name = _called(operand)
     if operand.requires_grad and operand.leaf_name is None:
-        before = f"It was as large before {place}" if place else f"{name} was as large before"
+        before = f"It was already this large before {place}" if place else f"{name} was already this large earlier"
         return f"{before}: follow it back to where it grew."  # beyond the depth that is known
     if operand.requires_grad:
         return (
-            f"{name} was as large from the beginning of the step: look at how it was initialised, and at what the last "
-            "updates have done to it (a smaller learning rate, gradients that are clipped before the step)."
+            f"{name} was already this large at the beginning of the step: look at how it was initialised, and at what "
+            "the last updates did to it (use a smaller learning rate, or clip the gradients before the step)."
         )
-    return f"If {name} is data, scale it (zero mean, unit spread); if it was computed, look there for where it grew."
+    return f"If {name} is data, scale it (zero mean, unit variance); if it was computed, look for where it grew."
 
 
 _HANDING_ON = TRANSPARENT | {"cat", "flip", "roll", "split", "stack", "unbind"}
@@ -174,7 +174,7 @@ _CALCULATED = ("input", "other", "exponent", "value")  # other plain arguments a
 _AS_LARGE = 0.01  # relative to its result
 
 
-@cause(None, "infinity that was added up")
+@cause(None, "sum that contains an infinity")
 def infinite_operand(scene: Scene) -> Finding | None:
     if scene.kind != "invalid" or scene.backward or scene.op not in _SUMS or scene.event.input_has_nan:
         return None
@@ -184,9 +184,9 @@ def infinite_operand(scene: Scene) -> Finding | None:
     held = "inf" if math.inf in (infinite.value, infinite.max) else "-inf"
     name = _called(infinite)
     return Finding(
-        f"{name} holds {held}. That is legal until it is calculated with: {scene.op} adds up, and inf - inf is NaN, as "
-        "inf * 0 is. Look for what wrote it there (a padding value, a mask, a log of zero), and give such places a "
-        "finite number before.",
+        f"{name} holds {held}. That is harmless until it enters arithmetic: {scene.op} adds up, and inf - inf is NaN, "
+        "as is inf * 0. Find what wrote it there (a padding value, a mask, a log of 0), and put a finite number in "
+        "such places first.",
     )
 
 

@@ -41,7 +41,7 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
     return operand if known == 0 or (known is None and scene.kind in ("divide", "invalid")) else None
 
 
-@cause(None, "error relative to data that are zero")
+@cause(None, "relative error where the data are zero")
 def relative_error(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div" or scene.backward:
@@ -57,9 +57,9 @@ def relative_error(scene: Scene) -> Finding | None:
 
     name = scene.called(data, "target")
     return Finding(
-        f"The size of {name} that the error is divided by is 0 here, and an error relative to nothing has none: a "
-        "small number in its place would make this one term larger than all others together. Leave such elements out; "
-        "divided by infinity, they add nothing to the sum, and nothing to the gradient.",
+        f"The error is divided by the size of {name}, which is 0 here, and a relative error has no meaning there. A "
+        "small number in place of the 0 would make this one term larger than all the others together. Leave such "
+        "elements out: divided by inf, they add nothing to the sum or to the gradient.",
         scene.replaced(site, 1, lambda text, _: endless(text), "other"),
         f"y = (prediction - {name}) / {endless(name)}",
     )
@@ -121,13 +121,13 @@ def cosine(scene: Scene) -> Finding | None:
     a, b = (scene.called(operand, name) for operand, name in zip((*vectors, None, None), "ab", strict=False))
     if wide:
         return Finding(
-            f"{underflow[0]}: the cosine is 0 / 0. Compute it in a wider type.",
+            f"{underflow[0]}, so the cosine is 0/0. Compute it in a wider type.",
             new,
             f"y = {_similarity(a, b, 'dim=-1', scene, spelling, wide=True)}",
         )
     return Finding(
-        "One of the two vectors is all zeros: its norm is 0 and the cosine 0/0. cosine_similarity keeps the product "
-        "of the norms above eps.",
+        "One of the two vectors is all zeros, so its norm is 0 and the cosine is 0/0. cosine_similarity keeps the "
+        "norms above a small eps.",
         new or _clamped(scene, site),
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
     )
@@ -163,8 +163,9 @@ def constant_row(scene: Scene) -> Finding | None:
         unit = spelling.functional("normalize", centred, "dim=-1", "eps=1e-6")
         rewritten = line.replaced({call.node: f"(unit := {unit}) @ unit.mT"})
     return Finding(
-        "All values of one row are the same: its spread is 0, and its correlation with any other row 0 / 0. Leave such "
-        "rows out. Written as the product of rows that are centred and normalised, the correlation with them is 0.",
+        "All values in one row are the same, so its standard deviation is 0 and its correlation with any other row is "
+        "0/0. Leave such rows out, or compute the correlations as products of centred, normalised rows: they are then "
+        "0 for such a row.",
         rewritten,
         "x = x[x.std(-1) > 0]",
     )
@@ -212,9 +213,14 @@ def zero_norm(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text))
     instead = "Keep the norm above a small eps, as normalize does."
     if has_gradient and built_in:
-        instead = "Divided by 1 there, it stays 0. (By a small eps it would, too, with a derivative of 1 / eps.)"
+        instead = (
+            "Divide by 1 there: the vector stays 0. (Dividing by a small eps would do so too, but with a "
+            "derivative of 1 / eps.)"
+        )
     if not built_in:  # the root itself has no derivative at 0
         rewritten, place = scene.smoothed_root(zero, site, eps) or (None, place)
+        if rewritten is not None:
+            instead = "A small number under the root keeps the norm above 0 and the root's derivative finite."
     name = scene.called(x, "x")
     return Finding(
         f"The vector is all zeros, so its norm is 0 and {_what_happened(scene)}. {instead}",
@@ -226,7 +232,7 @@ def zero_norm(scene: Scene) -> Finding | None:
 
 def _what_happened(scene: Scene) -> str:
     if scene.backward:
-        return "the derivative of the division infinite; where a gradient of 0 meets it, that is NaN"
+        return "the derivative of the division is infinite; times a gradient of 0 it is NaN"
     return "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
 
 
@@ -237,8 +243,8 @@ def zero_distance(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     distances = scene.called(second(scene.birth), "d")
     return Finding(
-        f"Two of the points are equal, so their distance is 0 and {_what_happened(scene)}. Keep the distances above a "
-        "small eps, and leave out those of points from themselves.",
+        f"Two of the points coincide, so their distance is 0 and {_what_happened(scene)}. Keep the distances above a "
+        "small eps, and leave out the distance of each point to itself.",
         _clamped(scene, site),
         f"d = {scene.spelling(site).clamp(distances, scene.eps)}",
     )
@@ -259,8 +265,8 @@ def angle_of_quotient(scene: Scene) -> Finding | None:
         rewritten = outer.replaced(spelling.call("atan2", texts[0], texts[1]))
     names = [scene.called(each, name) for each, name in zip(scene.birth.args, "ab", strict=False)]
     return Finding(
-        f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.quotient}, although the angle is known: of two lengths, "
-        "the second of which is never negative, atan(a / b) is atan2(a, b), which does not divide.",
+        f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.quotient}, although the angle is well defined: where b is "
+        "never negative, atan(a / b) equals atan2(a, b), which does not divide.",
         rewritten,
         f"y = {spelling.call('atan2', *names)}",
         atan.place,
@@ -298,8 +304,8 @@ def zero_spread(scene: Scene) -> Finding | None:
     name = scene.called(first(spread), "x")
     above = "0" if zero is None or scene.kind == "invalid" else scene.at(first(scene.birth), "x")
     return Finding(
-        f"All the values are the same, so their standard deviation is 0 and the division {above}/0. "
-        "Normalisation layers add eps to the variance under the root, which also keeps the root's derivative finite.",
+        f"All the values are the same, so their standard deviation is 0 and the division is {above}/0. Add a small eps "
+        "to the variance under the root, as normalisation layers do; it also keeps the derivative of the root finite.",
         rewritten,
         f"y = ({name} - {name}.mean()) / {spelling.call('sqrt', f'{name}.var() + {eps}')}",
         place,
@@ -366,23 +372,24 @@ def spread_of_one(scene: Scene) -> Finding | None:
         rewritten = site.replaced(spelling.call("sqrt", f"{new} + {eps}") if scene.op == "std" else new)
     name = scene.called(first(scene.birth), "x")
     return Finding(
-        f"The {'standard deviation' if scene.op == 'std' else 'variance'} of one value divides by n - 1 = 0: 0/0 is "
-        "NaN. Often the last batch of an epoch holds one sample (drop_last=True). Divide by n instead, or make sure "
-        "that there are at least two values.",
+        f"The {'standard deviation' if scene.op == 'std' else 'variance'} of one value divides by n - 1 = 0, and 0/0 "
+        "is NaN. Often it is the last batch of an epoch that holds only one sample (drop_last=True drops it). Divide "
+        "by n instead, or make sure that there are at least two values.",
         rewritten,
         f"y = {spelling.call('sqrt', f'{name}.var(correction=0) + {eps}')}",
     )
 
 
 _EMPTY = (
-    "Nothing was selected (an empty mask, an empty batch), and the mean of nothing is 0/0, NaN. Divide the sum by a "
-    "count of at least 1: the result is then 0."
+    "Nothing was selected (an empty mask, an empty batch), and the mean of nothing is 0/0, which is NaN. Divide the "
+    "sum by a count of at least 1: the result is then 0."
 )
 
 
 _NOTHING_SPREAD = (
-    "Nothing was selected (an empty mask, an empty batch), and the spread of nothing is 0/0, NaN. Leave it out where "
-    "nothing is left: the sum of nothing is 0. Of a single value it would be NaN, too, without correction=0."
+    "Nothing was selected (an empty mask, an empty batch), and the standard deviation or variance of nothing is 0/0, "
+    "which is NaN. Skip it when the selection is empty and use 0, the sum of nothing, instead. (A single value gives "
+    "NaN too, unless correction=0.)"
 )
 
 
@@ -407,8 +414,9 @@ def empty_mean(scene: Scene) -> Finding | None:
     if is_weighted and total is not None and not is_chosen(first(total), first(total).text, total):
         spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
         return Finding(
-            f"All of {weights} is 0, and a mean weighted with nothing is 0/0, NaN. Divided by 1 there, it is 0. (A "
-            "bound of 1 would do for ones and zeros, but change the mean where the weights add up to less.)",
+            f"Every element of {weights} is 0, and a mean with a total weight of 0 is 0/0, which is NaN. Divide by 1 "
+            "in that case: the mean is then 0. (Clamping the total to at least 1 would change the mean wherever the "
+            "weights add up to less than 1.)",
             scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
             f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
         )

@@ -113,19 +113,18 @@ def recurrence(scene: Scene) -> Finding | None:
         return None
     if scene.backward:
         return Finding(
-            f"This line runs on its own result, step after step, and on the way back the gradient was multiplied at "
-            f"every step until {scene.op} overflowed {scene.dtype}. {_RADIUS}, or cut the gradient off every few "
-            "steps.",
+            "This line takes its own result as input, step after step, and in backward the gradient was multiplied at "
+            f"every step until {scene.op} overflowed {scene.dtype}. {_RADIUS}, or detach the state every few steps.",
             None,
             "h = h.detach()  # every few steps",
         )
     sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
     if any(later < earlier for earlier, later in itertools.pairwise(sizes)):
         return None
-    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
+    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last steps)" if len(sizes) > 1 else ""
     happened = (
-        f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} overflowed "
-        f"{scene.dtype}."
+        f"This line takes its own result as input, step after step, and the numbers grew{grown} until {scene.op} "
+        f"overflowed {scene.dtype}."
     )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -134,18 +133,18 @@ def recurrence(scene: Scene) -> Finding | None:
         return Finding(f"{happened} {_STEP}")
     if scene.op not in _PRODUCTS:
         return Finding(
-            f"{happened} Take smaller steps, or bound the state at every one.",
+            f"{happened} Take smaller steps, or clamp the state at every step.",
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
             f"state = {spelling.clamp('state', '-1e3', '1e3')}",
         )
     if _have_weights_of_their_own(runs):
         init = f"{spelling.library}.nn.init.kaiming_normal_"
         return Finding(
-            f"{happened} The weights are others in every run, those of one layer after the other, and each multiplies "
-            "by more than 1. Begin with smaller ones, of a spread of (2 / inputs) ** 0.5 before a relu (what nn.Linear "
-            "and kaiming_normal_ give is of that order), or normalise between the layers.",
+            f"{happened} Every layer has its own weights, and each multiplies by more than 1. Initialise them smaller: "
+            "a standard deviation of (2 / fan_in) ** 0.5 before a relu, which is about what nn.Linear and "
+            "kaiming_normal_ use. Or normalise between the layers.",
             None,
-            f'{init}(w, mode="fan_out", nonlinearity="relu")  # of x @ w'
+            f'{init}(w, mode="fan_out", nonlinearity="relu")  # for x @ w'
             if scene.op == "matmul"
             else f'{init}(w, nonlinearity="relu")',
         )
@@ -156,10 +155,10 @@ def recurrence(scene: Scene) -> Finding | None:
     is_product = step is not None and not re.search(r"\b(?:softplus|logaddexp)\(", step)  # to which nothing is added
     if is_product or (scene.op == "mul" and site is not None and whole is site.node):
         are_sums = line is not None and any(each.op in _ADDING for each in line.operations)
-        sums = f" (log_{name}, from the first one on; sums are logsumexp of it)" if are_sums else ""
+        sums = f" (log_{name}, from the first step on; a sum becomes a logsumexp)" if are_sums else ""
         return Finding(
-            f"{happened} It is a product of all the factors: keep its logarithm instead{sums}, if that is what is "
-            "wanted in the end, or divide by its size in every step.",
+            f"{happened} It is a product of all the factors: if you need only its logarithm in the end, keep that "
+            f"instead{sums}; otherwise divide by its size at every step.",
             None,
             step or _with_logarithm(str(name), f"log_{name}", "log", spelling, are_sums=are_sums),
         )
@@ -167,7 +166,7 @@ def recurrence(scene: Scene) -> Finding | None:
     if site is not None and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
     return Finding(
-        f"{happened} {_RADIUS}, or squash or normalise the state at every step.",
+        f"{happened} {_RADIUS}, or squash (as below) or normalise the state at every step.",
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
     )
@@ -189,13 +188,13 @@ def inner_descent(scene: Scene) -> Finding | None:
         return None
     smaller = f"{10.0 ** math.floor(math.log10(known / growth)):g}" if known and growth < math.inf else f"{name} / 10"
     rewritten = with_rate(rate, smaller) if known else None
-    went = f" (they went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
+    went = f" (the values went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
     line = (scene.line_of(step) or "this line").capitalize()
     return Finding(
-        f"{line} goes down a gradient, step after step, and each step went beyond where it was to go, "
-        f"further than the one before{went}, until {scene.op} left the range of {scene.dtype}. The learning rate of "
-        f"these steps, {name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; that of the "
-        "optimizer has nothing to do with it.",
+        f"{line} descends a gradient, step after step, and each step overshot further than the one before{went}, until "
+        f"{scene.op} left the range of {scene.dtype}. The learning rate of these steps, "
+        f"{name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; the optimizer's own has "
+        "nothing to do with it.",
         rewritten,
         f"{name if is_name(name) else 'lr'} = {smaller if is_name(name) or known else 'lr / 10'}",
         Place.told(rate) if rewritten else step.place,
@@ -229,8 +228,9 @@ def many_factors(scene: Scene) -> Finding | None:
     rewritten = None if log is None else in_log_space(scene, log)
     where = "dim=-1" if total == "cumsum" else ""
     return Finding(
-        f"A product{size} is beyond the largest {scene.dtype}: it grows with the number of its factors. Its "
-        "logarithm stays in range, as the sum of theirs; products of that are sums, and quotients differences.",
+        f"A product{size} is beyond the largest {scene.dtype}: it grows with the number of factors. Its logarithm, the "
+        "sum of the factors' logarithms, stays in range; in log space, products become sums and quotients become "
+        "differences.",
         rewritten,
         f"log_p = {spelling.call('log', scene.called(x, 'x'))}.{total}({where})",
         None if log is None else log.place,
@@ -252,25 +252,24 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
         place = "" if product.place is None else f" in {scene.line_of(product)}"
         summed = total is not None or any(each.shape for each in product.args[:2])
         happened = (
-            f"by a factor below one, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is "
-            "-inf"
+            f"by a factor below 1, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is -inf"
             if log is scene.birth
-            else f"by a factor above one, step after step, until it overflows {scene.dtype}, before the log"
+            else f"by a factor above 1, step after step, until it overflows {scene.dtype}, before the log is taken"
         )
         step = step_in_log_space(scene, product)
         if step is not None:
             return Finding(
-                f"{name} is multiplied{place} {happened}. Keep its logarithm in its place, log_{name}, from the first "
-                f"one on: what multiplies {name} is added to that, and sums are logsumexp of it, also those of the "
-                f"last {name}. To clamp the product would leave no gradient.",
+                f"{name} is multiplied{place} {happened}. Keep its logarithm, log_{name}, instead, from the first step "
+                f"on: a factor of {name} becomes a term added to log_{name}, and a sum becomes a logsumexp, also the "
+                f"final sum of {name}. Clamping the product would only zero its gradient.",
                 None,
                 step,
                 log.place,
             )
         return Finding(
-            f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors in the place of "
-            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
-            "step and add up its logarithms. To clamp the product would leave no gradient.",
+            f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors instead of multiplying "
+            "them; where sums come in between (a forward algorithm, a tree), divide by the sum at every step and add "
+            "up the logarithms of these sums. Clamping the product would only zero its gradient.",
             None,
             _with_logarithm(name, "log_p", log.op, spelling, are_sums=summed),
             log.place,
@@ -338,18 +337,18 @@ def _normalised(scene: Scene, carried: Operand, name: str, site: Site, spelling:
 
 
 _LINEAR = (
-    "Nothing but a product is done in each run, so that the result is a power of the matrix, of which only the "
-    "direction stays in range. Divide by the norm in every step, as a power iteration does; where the size is needed, "
-    "add up the logarithms of these norms. Of a layer, keep the weight's largest singular value at 1 or below "
-    "(orthogonal initialisation, spectral norm) instead."
+    "Each step only multiplies, so the result is a power of the matrix, and only its direction stays in range. Divide "
+    "by the norm at every step, as power iteration does; if you need the size, add up the logarithms of these norms. "
+    "In a layer, instead keep the weight's largest singular value at 1 or below (orthogonal initialisation, spectral "
+    "norm)."
 )
 _STEP = (
-    "Of an integration, take smaller steps: an explicit scheme explodes beyond a bound (Euler's for diffusion at "
-    "dt > dx**2 / (2 * D)), an implicit one does not. Of a layer, keep its weight small, or normalise the state at "
-    "every step."
+    "In a time integration, take smaller steps: an explicit scheme is unstable beyond a bound (Euler's method for "
+    "diffusion at dt > dx**2 / (2 * D)), an implicit one is not. In a layer, keep the weight small, or normalise the "
+    "state at every step."
 )
 _RADIUS = (
-    "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or below "
+    "A step that multiplies by more than 1 explodes eventually: keep the weight's largest singular value at 1 or below "
     "(orthogonal initialisation, spectral norm)"
 )
 
@@ -364,9 +363,9 @@ def _recurrent_layer(scene: Scene) -> Finding | None:
         remedy = f'rnn = {scene.spelling().library}.nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
         bounded = "use tanh, which bounds the state, "
     return Finding(
-        f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: it is multiplied by the "
-        "same weight at every one. Keep weight_hh's largest singular value at 1 or below (orthogonal "
-        f"initialisation), {bounded}or take shorter sequences.",
+        f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: the same weight "
+        "multiplies it at every step. Keep weight_hh's largest singular value at 1 or below (orthogonal "
+        f"initialisation), {bounded}or use shorter sequences.",
         None,
         remedy,
     )

@@ -49,12 +49,12 @@ def underflowed(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     parameter, by, x = told["parameter"], told["by"], first(born)
     least, floor = _LEAST_EXPONENT.get(scene.dtype, ("-20", "1e-6"))
-    needs = f"{parameter} of {by} must be above 0, and"
+    needs = f"{parameter} of {by} must be above 0, but"
     if canonical(born.op) == "exp":
         return Finding(
-            f"{needs} exp({scene.at(x, 'x')}) is so small that {scene.dtype} rounds it to 0. Bound the exponent from "
-            f"below: exp({least}) is small enough for any {parameter}. Where the bound holds, no gradient comes back "
-            f"to the exponent; softplus(x) + {floor} in the place of exp falls more slowly.",
+            f"{needs} exp({scene.at(x, 'x')}) is so small that {scene.dtype} rounds it to 0. Clamp the exponent from "
+            f"below: exp({least}) is small enough for any {parameter}. A clamped exponent gets no gradient; "
+            f"softplus(x) + {floor} in place of exp falls off more slowly.",
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, f"{least}.0"), "input"),
             f"{parameter} = {spelling.call('exp', spelling.clamp(scene.called(x, 'x'), f'{least}.0'))}",
         )
@@ -75,16 +75,16 @@ def not_positive(scene: Scene) -> Finding | None:
         return None
     parameter, by, text = told["parameter"], told["by"], str(told.get("text") or told["parameter"])
     spelling = scene.spelling()
-    needs = f"{parameter} of {by} must be above 0, and it is {told['value']:.6g}"
+    needs = f"{parameter} of {by} must be above 0, but it is {told['value']:.6g}"
     if scene.event.op == "leaf":
         name = str(scene.context.get("name") or text)
         updates = scene.context.get("updates") or 0
         when = f" after {updates} update{'' if updates == 1 else 's'}" if updates else ""
         new = spelling.clamp(text, "1e-6")
         return Finding(
-            f"{needs}{when}: nothing keeps the parameter {name} positive when it is updated. Learn its logarithm in "
-            "its place, and give the distribution exp of that; a clamp lets no gradient back to a number below its "
-            "bound.",
+            f"{needs}{when}: nothing keeps the parameter {name} positive during updates. The clamp below avoids the "
+            "error, but passes no gradient back to a number below its bound. It is better to learn the logarithm "
+            "instead, and to give the distribution exp of that.",
             _in_call(scene, told, new)[0],
             f"{text} = {new}",
             _in_call(scene, told, new)[1],
@@ -93,21 +93,22 @@ def not_positive(scene: Scene) -> Finding | None:
     given = None if site is None else site.written.text(0, "input")
     if site is not None and given is not None:
         return Finding(
-            f"{needs}: relu gives 0 for every negative number. softplus is positive everywhere, but for rounding, "
-            "against which a floor helps.",
+            f"{needs}: relu gives 0 for every negative number. softplus is positive everywhere; the floor guards "
+            "against rounding.",
             site.replaced(f"{spelling.functional('softplus', given)} + 1e-6"),
         )
     new = f"{spelling.functional('softplus', text)} + 1e-6"
     rewritten, place = _in_call(scene, told, new)
     return Finding(
-        f"{needs}: nothing keeps what {scene.op} gives above 0. Make it positive by softplus and a floor, or by exp.",
+        f"{needs}: nothing keeps the result of {scene.op} above 0. Make it positive with softplus plus a floor, or "
+        "with exp.",
         rewritten,
         f"{text} = {new}",
         place,
     )
 
 
-@cause(None, "probability outside of its interval")
+@cause(None, "probability outside its interval")
 def no_probability(scene: Scene) -> Finding | None:
     told = _told(scene)
     interval = "Interval(lower_bound=0.0, upper_bound=1.0)"
@@ -118,15 +119,15 @@ def no_probability(scene: Scene) -> Finding | None:
     spelling = scene.spelling()
     if -_ROUNDING < value < 1 + _ROUNDING:
         new = spelling.clamp(text, "0", "1")
-        why = f"it is {value!r}, past the end by a rounding error"
+        why = f"it is {value!r}, outside by a rounding error: clamp it"
     else:
         new = spelling.call("sigmoid", text)
         why = (
-            f"it is {value:.6g}, made by {scene.op}, which gives any number: make a probability of it by sigmoid, or "
-            "give it as logits="
+            f"it is {value:.6g}, from {scene.op}, which can give any number: turn it into a probability with sigmoid, "
+            "or pass it as logits="
         )
     rewritten, place = _in_call(scene, told, new)
-    return Finding(f"{parameter} of {by} must lie between 0 and 1, and {why}.", rewritten, f"{text} = {new}", place)
+    return Finding(f"{parameter} of {by} must lie between 0 and 1, but {why}.", rewritten, f"{text} = {new}", place)
 
 
 @cause(None, "probabilities that do not sum to one")
@@ -138,8 +139,8 @@ def no_simplex(scene: Scene) -> Finding | None:
     new = scene.spelling().call("softmax", text, "-1")
     rewritten, place = _in_call(scene, told, new)
     return Finding(
-        f"{told['parameter']} of {told['by']} must be probabilities, at least 0 and with a sum of 1, and what it was "
-        "given cannot be made such by a division by its sum. Make probabilities of it by softmax, or give it as "
+        f"{told['parameter']} of {told['by']} must be probabilities (none negative, with a sum of 1), and dividing "
+        "what it was given by its sum does not make it so. Turn it into probabilities with softmax, or pass it as "
         "logits=.",
         rewritten,
         f"{text} = {new}",
@@ -157,9 +158,9 @@ def not_definite(scene: Scene) -> Finding | None:
     new = f"{atom(text)} + 1e-4 * {library}.eye({atom(text)}.shape[-1])"
     rewritten, place = _in_call(scene, told, new)
     return Finding(
-        f"{told['parameter']} of {told['by']} must be symmetric and positive definite. A product A @ A.T has rank one "
-        "less where two rows are equal: a small number on the diagonal makes up for that. Better still, learn a lower "
-        "triangle with a positive diagonal, and give it as scale_tril=.",
+        f"{told['parameter']} of {told['by']} must be symmetric positive definite. A product A @ A.T loses rank where "
+        "two rows of A are equal: a small number on the diagonal makes up for that. Better still, learn a lower "
+        "triangular matrix with a positive diagonal, and pass it as scale_tril=.",
         rewritten,
         f"{text} = {new}",
         place,
@@ -171,7 +172,7 @@ def other(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None:
         return None
-    number = f", and it is {told['value']:.6g}" if "value" in told else ""
+    number = f", but it is {told['value']:.6g}" if "value" in told else ""
     return Finding(f"{told['parameter']} of {told['by']} must satisfy {told['constraint']}{number}.")
 
 

@@ -63,9 +63,9 @@ def cancelled_variance(scene: Scene) -> Finding | None:
         node = site.written.argument(0, "input")
         new = site.line.replaced({node: f"{variance} + {scene.eps}"}) if node is not None else None
     return Finding(
-        "E[x^2] - E[x]^2 is a variance, but the two terms are almost equal and their digits cancel: what is left "
-        f"here is {scene.at(inside, 'negative')}, and a root needs more than 0. var subtracts the mean first and "
-        "cannot go negative; a small eps keeps the root's derivative finite.",
+        "E[x^2] - E[x]^2 is a variance, but the two terms are almost equal and cancel: rounding leaves "
+        f"{scene.at(inside, 'negative')} here, and a root needs more than 0. var subtracts the mean first and cannot "
+        "go negative; a small eps keeps the root's derivative finite.",
         new or scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, scene.eps), "input"),
         f"std = {spelling.call('sqrt', spelling.call('var', scene.called(x, 'x')) + ' + ' + scene.eps)}",
     )
@@ -94,8 +94,8 @@ def overflowing_norm(scene: Scene) -> Finding | None:
         texts = _squared_texts(scene, site, inside)
         spelling = scene.spelling(site)
         return Finding(
-            f"The square of {scene.at(a, 'a')} or {scene.at(b, 'b')} overflows {scene.dtype}, although the root of "
-            "the sum would be in range. hypot scales first.",
+            f"The square of {scene.at(a, 'a')} or {scene.at(b, 'b')} overflows {scene.dtype}, although the root of the "
+            "sum would be in range. hypot rescales before it squares.",
             site.replaced(spelling.call("hypot", *texts)) if site and texts else None,
             f"y = {spelling.call('hypot', scene.called(a, 'a'), scene.called(b, 'b'))}",
             outer.place,
@@ -103,7 +103,7 @@ def overflowing_norm(scene: Scene) -> Finding | None:
     return None
 
 
-@cause(None, "powers that overflow inside of a reduction")
+@cause(None, "powers that overflow inside a reduction")
 def overflowing_powers(scene: Scene) -> Finding | None:
     if scene.op not in _POWERS or scene.kind != "overflow" or scene.backward or scene.half:
         return None
@@ -112,9 +112,9 @@ def overflowing_powers(scene: Scene) -> Finding | None:
     wider = f".astype({spelling.module}.float64)" if spelling.numpy else ".double()"
     name = scene.called(first(scene.birth), "x")
     return Finding(
-        f"{scene.op} sums up powers of numbers that are too large for it in {scene.dtype}: the square of 1.9e19 is "
-        "beyond float32, the cube of 7e12. Find out why they are so large; then scale them down, or compute this in "
-        "float64.",
+        f"{scene.op} adds up powers of its input, which is too large for that in {scene.dtype}: float32 cannot hold "
+        "the square of 1.9e19 or the cube of 7e12. Find out why the input is so large; then scale it down, or compute "
+        "this in float64.",
         scene.replaced(site, 0, lambda text, _: f"{atom(text)}{wider}", "input"),
         f"y = {name}{wider}.{scene.op}()",
     )
@@ -142,9 +142,9 @@ def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[st
 def _long_vector(scene: Scene, outer: Operation, x: Operand) -> Finding:
     rewritten, general = in_wider_type(scene, outer, x, scene.site(outer))
     return Finding(
-        f"Squares of values around {scene.at(x, 'x')} overflow {scene.dtype} (its squares end at 1.8e19 for "
-        "float32), where the norm itself may still be in range. Compute the norm in float64, or divide by the "
-        "largest value first.",
+        f"Squares of values around {scene.at(x, 'x')} overflow {scene.dtype} (in float32, squares overflow above "
+        "1.8e19), although the norm itself may be in range. Compute the norm in float64, or divide by the largest "
+        "value first.",
         rewritten,
         general,
         outer.place,
@@ -168,8 +168,8 @@ def _long_distances(scene: Scene, distances: Operation) -> Finding:
     names = [scene.called(operand, "x") for operand, _ in zip(known, DISTANCES[distances.op], strict=False)]
     wider = ", ".join(f"{name}.double()" for name in names)
     return Finding(
-        f"Squares of differences of points overflow {scene.dtype} (its squares end at 1.8e19 for float32), where the "
-        "distances themselves may still be in range. Compute them in float64, or scale the points down.",
+        f"Squared differences between points overflow {scene.dtype} (in float32, squares overflow above 1.8e19), "
+        "although the distances themselves may be in range. Compute them in float64, or scale the points down.",
         rewritten,
         f"y = {scene.spelling(site).call(distances.op, wider)}.to({names[0]}.dtype)",
     )
@@ -208,7 +208,7 @@ def underflowed_squares(scene: Scene, x: Operand, other: Operand | None = None) 
     size = known or least_size(x) or (size_of(x) or 0.0 if x.value is None and x.min != x.max else 0.0)
     if not 0 < size < _WITHOUT_SQUARE.get(scene.dtype, 2e-162):
         return None
-    return f"The squares of numbers around {size:.3g} are 0 in {scene.dtype}, and so is their sum, the vector's norm"
+    return f"The squares of numbers around {size:.3g} underflow to 0 in {scene.dtype}, and so does the vector's norm"
 
 
 @cause(37, "distance between equal points")
@@ -224,9 +224,9 @@ def equal_points(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     a, b = scene.called(first(difference), "a"), scene.called(second(difference), "b")
     return Finding(
-        "The two are equal here (a point and itself, on the diagonal; a prediction that is exact), so their distance "
-        "is sqrt(0), whose derivative 1/(2*0) is inf; times the zero difference that makes NaN. A small eps under the "
-        "root keeps it finite; cdist and norm define the derivative at 0 as 0.",
+        "The two are equal here (a point and itself on the diagonal, or an exact prediction), so their distance is "
+        "sqrt(0), whose derivative 1/(2*0) is inf; times the difference, 0, that is NaN. A small eps under the root "
+        "keeps it finite; cdist and norm define the derivative at 0 as 0.",
         scene.replaced(site, 0, lambda text, _: f"{text} + {eps}", "input"),
         f"d = {spelling.call('sqrt', f'(({a} - {b}) ** 2).sum(-1) + {eps}')}",
     )
@@ -254,16 +254,16 @@ def written_out_norm(scene: Scene) -> Finding | None:
     if (underflow := underflowed_squares(scene, x)) is not None:
         rewritten, general = in_wider_type(scene, scene.birth, x, site)
         return Finding(
-            f"{underflow}; the root's derivative there is infinite. Compute the norm in a wider type.",
+            f"{underflow}, where the derivative of the root is infinite. Compute the norm in a wider type.",
             rewritten,
             general,
         )
-    zero = f"All of {scene.called(x, 'the vector')} is 0"
+    zero = f"Every element of {scene.called(x, 'the vector')} is 0"
     if scene.event.harmed == "loss":  # not a gradient: the derivative's result is used further
         return Finding(
-            f"{zero}, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
-            "the loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be "
-            "finite; a small number under the root keeps both derivatives finite.",
+            f"{zero}, so the norm is sqrt(0), whose derivative 1/(2*0) is inf. That derivative is part of the loss and "
+            "is differentiated again. The built-in norm defines only its first derivative at 0 as 0; a small number "
+            "under the root keeps both derivatives finite.",
             scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
             f"y = {_smooth(scene.called(x, 'x'), '', spelling, scene.eps)}",
         )
@@ -275,8 +275,8 @@ def written_out_norm(scene: Scene) -> Finding | None:
 
     new = site.replaced(norm(*written)) if site and written else None
     return Finding(
-        f"{zero}, so the root is taken of 0: its derivative 1/(2*0) is inf, and inf times the derivative 2*0 "
-        "of the square is NaN. The built-in norm defines its derivative at 0 as 0.",
+        f"{zero}, so the norm is sqrt(0): its derivative 1/(2*0) is inf, and times the derivative of the square, 2*0, "
+        "it is NaN. The built-in norm defines its derivative at 0 as 0.",
         new or scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
         f"y = {norm(scene.called(x, 'x'))}",
     )
@@ -295,8 +295,8 @@ def hypot_at_zero(scene: Scene) -> Finding | None:
 
     x, y = (None, None) if site is None else (site.written.text(0, "input"), site.written.text(1, "other"))
     return Finding(
-        "Both are 0, and so is hypot: its derivative x / hypot(x, y) is 0 / 0. A small number under the root makes the "
-        "derivative 0 there.",
+        "Both arguments are 0, so the derivative of hypot, x / hypot(x, y), is 0 / 0. A small number under the root "
+        "makes the derivative 0 there.",
         site.replaced(root_of_squares(x, y)) if site is not None and x and y else None,
         f"y = {root_of_squares(scene.called(a, 'a'), scene.called(b, 'b'))}",
     )
@@ -334,9 +334,9 @@ def norm_differentiated_twice(scene: Scene) -> Finding | None:
     if rewritten is None:
         return None
     return Finding(
-        "The derivative of the norm of x, which is x / |x|, is differentiated again, and x is 0 here: the first "
-        "derivative is defined as 0, the second divides 0 by 0. A small number under the root keeps both finite, as "
-        "gradient penalties need it.",
+        "The derivative of the norm of x, x / |x|, is differentiated again, and x is 0 here: the first derivative is "
+        "defined as 0 there, but the second is 0 / 0. A small number under the root keeps both finite, as a gradient "
+        "penalty needs.",
         rewritten,
     )
 

@@ -63,9 +63,9 @@ def zero_eps(scene: Scene) -> Finding | None:
     elif line is not None and line.is_simple and operation.code_line is not None:
         rewritten = set_before(scene, name, usual_eps(scene), operation.code_line)
     return Finding(
-        f"{name} is there to keep {scene.op} away from 0, but it is 0 itself, or so small that it is rounded to 0: "
-        "what it is added to is 0 here, and so is the sum. Give it its usual size where it is set; in float16 it must "
-        "be 1e-4 or more.",
+        f"{name} is there to keep {scene.op} away from 0, but it is 0 itself, or so small that it rounds to 0, and "
+        "what it is added to is 0 here. Set it to its usual size where it is defined; in float16 it must be 1e-4 or "
+        "more.",
         rewritten,
         f"{name} = {usual_eps(scene)}",
         operation.place,
@@ -122,11 +122,11 @@ def relu_for_positive(scene: Scene) -> Finding | None:
     rewritten, place = softplus_instead(scene, relu)
     of = f"the {scene.op} of 0" if scene.op in (*LOGS, "rsqrt", *_GAMMAS) else "a division by 0"
     return Finding(
-        f"relu({scene.at(first(relu), 'x')}) is 0, as it is for every negative number, and what follows is {of}. No "
-        "gradient comes back to such a number, so that a bound behind the relu would leave it there for good. A "
-        "standard deviation, a rate or another number that must be above 0 is made by softplus, which is above 0 and "
-        "has a gradient everywhere. (It gives other numbers than relu, close to them where they are large; the small "
-        "one that is added is for rounding.)",
+        f"relu({scene.at(first(relu), 'x')}) is 0, as for every negative number, and what follows is {of}. relu passes "
+        "no gradient back to such a number, so with a bound after the relu it would stay stuck there. For a standard "
+        "deviation, a rate or any other number that must be above 0, use softplus, which is positive and has a "
+        "gradient everywhere. (Its values differ from those of relu, but little where they are large; the small number "
+        "added guards against rounding.)",
         rewritten,
         f"scale = {_softplus(scene, scene.taken(relu, 'h'), scene.spelling(scene.site(relu)))}",
         place,
@@ -203,8 +203,8 @@ def rounded_bound(scene: Scene) -> Finding | None:
     clamped = scene.called(first(clamp), "x") + (".float()" if narrow else "")
     do = "Compute this in float32, and stay" if narrow else "Stay"
     return Finding(
-        f"clamp is to keep what {scene.op} is taken of away from {end:g}, but {dtype} has no number between "
-        f"{written!r} and {end:g}: the bound is rounded to {end:g} itself. {do} {eps} away.",
+        f"The clamp should keep the argument of {scene.op} away from {end:g}, but {dtype} has no number between "
+        f"{written!r} and {end:g}: the bound rounds to {end:g} itself. {do} {eps} away.",
         rewritten,
         f"y = {scene.spelling(site).clamp(clamped, eps if end > 0 else f'-1 + {eps}', f'1 - {eps}')}",
         clamp.place,

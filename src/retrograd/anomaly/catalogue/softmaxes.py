@@ -24,7 +24,7 @@ from retrograd.anomaly.surroundings import Operation, Place
 _LINEAR = ("add", "dot", "matmul", "mean", "mul", "neg")
 
 
-@cause(5, "softmax written out, without its largest value taken out")
+@cause(5, "softmax written out, without subtracting the largest value")
 def written_out_softmax(scene: Scene) -> Finding | None:
     if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
         return None
@@ -44,8 +44,8 @@ def written_out_softmax(scene: Scene) -> Finding | None:
         rewritten, place = _as_softmax(scene, written_out)
         spelling = scene.spelling(scene.site(quotient))
         return Finding(
-            f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
-            "at most 1; softmax does so.",
+            f"{happened}. Subtracting the largest x first does not change the quotient and keeps every exponential at "
+            "or below 1; softmax does just that.",
             rewritten,
             f"y = {spelling.tensor_call('softmax', scene.called(x, 'x'), 'dim=-1')}",
             place,
@@ -101,7 +101,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
         text = place.text(0, "input") if place else None
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
-            "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
+            "same function, 1 / (1 + exp(-x)), computed so that nothing overflows; its logarithm is logsigmoid.",
             site.replaced(spelling.tensor_call("sigmoid", text)) if site and text else None,
             f"p = {spelling.tensor_call('sigmoid', scene.called(first(exp), 'x'))}",
             quotient.place,
@@ -109,7 +109,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
     return None
 
 
-@cause(19, "softmax of a row that is masked completely")
+@cause(19, "softmax of a fully masked row")
 def masked_row(scene: Scene) -> Finding | None:
     if scene.op == "div":
         return _masked_row_of_exponentials(scene)
@@ -163,9 +163,8 @@ def infinite_score(scene: Scene) -> Finding | None:
     if scene.op not in ("softmax", "log_softmax") or scene.backward or first(scene.birth).max != math.inf:
         return None
     return Finding(
-        f"A score in this row is inf, and {scene.op} computes inf - inf, which is NaN. -inf is a mask and legal, +inf "
-        "never is: look for where the scores overflowed, or for a log of zero or a division by zero that was "
-        "subtracted or added.",
+        f"A score in this row is inf, and {scene.op} computes inf - inf, which is NaN. A mask of -inf is fine, +inf "
+        "never is: find where the scores overflowed, or where a log of 0 was subtracted or a division by 0 was added.",
     )
 
 
@@ -176,9 +175,9 @@ def distant_scores(scene: Scene) -> Finding | None:
     if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
         return None
     return Finding(
-        f"The scores of this row lie further apart than the largest {scene.dtype}, so that the logarithm of the "
-        f"smallest probability, which is their difference, is -inf. Find out why they are so large: scale them "
-        "down, normalise what they are made of, or keep the weights of the last layer small.",
+        f"The scores of this row are further apart than the largest {scene.dtype}, so their difference, the logarithm "
+        "of the smallest probability, is -inf. Find out why they are so large: scale them down, normalise what they "
+        "are computed from, or keep the weights of the last layer small.",
     )
 
 
@@ -189,31 +188,32 @@ def _has_no_mask(scene: Scene) -> bool:
 
 
 _MASKED = (
-    "Every score of this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is "
-    "NaN. The mask is legal, a row without any unmasked key is not. Unmask one key in such rows (padding rows are "
-    "thrown away later anyway), or give them scores of 0 before the softmax."
+    "Every score in this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is NaN. "
+    "A mask is fine, a fully masked row is not. Unmask one key in such rows (padding rows are discarded later anyway), "
+    "or set their scores to 0 before the softmax."
 )
 
 
 _NOTHING_SUMMED = (
-    "All numbers of this row are -inf, the largest as well, and -inf - (-inf) is NaN. That is legal: the sum of their "
-    "exponentials is 0, and its log -inf. But such a row has no largest number to take out."
+    "Every number in this row is -inf, the largest included, and -inf - (-inf) is NaN. The row itself is valid (the "
+    "sum of their exponentials is 0, and its log is -inf), but it has no finite maximum to subtract: use 0 for the "
+    "difference in such a row."
 )
 
 
 _PERHAPS_MASKED = (
-    "The scores of this row were not kept. If a mask leaves none of them, that is it: all are -inf, and softmax "
-    "computes -inf - (-inf), which is NaN. Unmask one key in such rows, or give them scores of 0 before the softmax. "
-    "If there is no mask, one of the scores is inf or NaN: look at what they are made of."
+    "The scores of this row were not kept. If a mask covers the whole row, all of them are -inf, and softmax computes "
+    "-inf - (-inf), which is NaN: unmask one key in such rows, or set their scores to 0 before the softmax. If there "
+    "is no mask, one of the scores is inf or NaN: look at how they are computed."
 )
 _ALL_NAN = (
-    "Every row of this softmax is NaN, and its scores were not kept. Either all of them are -inf, in every row: unmask "
-    "one key, or give such rows scores of 0. Or a NaN was in what was added to them: a mask made by multiplying, as in "
-    "(1 - keep) * -inf, is 0 * inf where nothing is masked; make it with where or masked_fill."
+    "Every row of this softmax is NaN, and its scores were not kept. Either every score is -inf: unmask one key per "
+    "row, or set the scores of such rows to 0. Or a NaN was added to them: a mask made by multiplying, as in (1 - "
+    "keep) * -inf, is 0 * inf = NaN where nothing is masked; make it with where or masked_fill."
 )
 
 
-_PADDING = "With the line below, no key is masked of a sample that is nothing but padding."
+_PADDING = "The line below unmasks every key of a sample that is nothing but padding."
 
 
 def _padding_unmasked(scene: Scene) -> str | None:
@@ -246,9 +246,9 @@ def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
         place = above.place if above.node is above.written.node else exp.place
     scores = _unmasked(scene.called(first(exp), "scores"), where, spelling)
     return Finding(
-        "Every score of this row is -inf: each exponential is 0, and so is their sum, and 0 / 0 is NaN. The mask is "
-        "legal, a row without any unmasked key is not. Give such rows scores of 0 (padding rows are thrown away later "
-        "anyway), or unmask one key.",
+        "Every score in this row is -inf: every exponential is 0, so is their sum, and 0 / 0 is NaN. A mask is fine, a "
+        "fully masked row is not. Set the scores of such rows to 0 (padding rows are discarded later anyway), or "
+        "unmask one key.",
         rewritten,
         f"y = {spelling.tensor_call('softmax', scores, 'dim=-1')}",
         place,

@@ -30,8 +30,8 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
     bound = shown(clip.get("max_norm", 1.0))
     return Finding(
         f"One gradient was not finite, so the total norm is {shown(clip.get('total_norm', math.inf))}; clipping "
-        "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
-        "step, and fix the line where that gradient was born.",
+        "divides every gradient by that norm, so one bad element spoils all of them. Let it raise, or skip the step, "
+        "and fix the line where that gradient was born.",
         rewritten,
         f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, {bound}, error_if_nonfinite=True)",
     )
@@ -63,17 +63,22 @@ def zero_eps(scene: Scene) -> Finding | None:
     line = Line.parse(optimizer.get("code_line"))
     written = next((w for w in line.operations if w.op == canonical(str(name))), None) if line else None
     rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if line and written else None
-    why = "is 0" if eps == 0 else f"of {eps:g} rounds to 0 in float16"
+    why = "eps is 0" if eps == 0 else f"an eps of {eps:g} rounds to 0 in float16"
     if grad:
-        so_far, quotient = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}", "its quotient by 0, Inf"
+        so_far = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}"
+        quotient = "a division by 0, which is Inf"
     else:
-        so_far, quotient = "This gradient has been 0 so far", "0/0, NaN"
-    root = "the root of the mean or the sum of the squared gradients"
-    divisor = root if scene.squares_gradients else "what it has computed of the gradients, a norm or a root of squares"
+        so_far, quotient = "This gradient has been 0 so far", "0/0, which is NaN"
+    root = "the root of a mean or a sum of squared gradients"
+    divisor = root if scene.squares_gradients else "what it computes from the gradients (a norm, or a root of squares)"
+    advice = (
+        "In float16, eps must be 1e-4 or more; better, keep the weights and the optimizer state in float32."
+        if scene.half
+        else f"The usual eps is {new}."
+    )
     return Finding(
-        f"{name} divides by {divisor}, plus eps. {so_far} and eps "
-        f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
-        "keep the weights and the state in float32.",
+        f"{name} divides by {divisor}, plus eps. {so_far}, and {why}: the step is {quotient}, and would spoil the "
+        f"weight. {advice}",
         rewritten,
         f"optimizer = {'' if optimizer.get('own') else f'{scene.spelling().library}.optim.'}{name}"
         f"({_parameters(scene)}, lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
@@ -154,10 +159,10 @@ def runaway(scene: Scene) -> Finding | None:
     if optimizer.get("updating"):
         where = "in the update"
     name = "lr" if optimizer or not is_name(str(written.get("name", ""))) else str(written["name"])
-    hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
+    hides = "; bounding its argument would only hide it" if scene.op == "exp" else ""
     return Finding(
-        f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
-        f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
+        f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is only where it became "
+        f"visible, not the cause{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
         "it up, or clip the gradient norm before the step.",
         rewritten,
         f"lr = {smaller if rate else '1e-4'}" if optimizer else f"{name} = {name} / 10",
@@ -201,7 +206,7 @@ def aside(scene: Scene, found: Finding) -> str:
         return ""
     rate = number((scene.optimizer or scene.context.get("rate") or {}).get("lr"))
     of = f" of {rate:g}" if rate else ""
-    return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
+    return f" Look at the learning rate{of} as well: {_grown(grown)}, and with it the input of this operation."
 
 
 @cause(None, "an update beyond the type's range")
@@ -214,9 +219,9 @@ def overflowing_update(scene: Scene) -> Finding | None:
     clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, 1.0)"
     lr = number(optimizer.get("lr")) or 0.0
     rate = f" with lr={lr:g}" if lr else ""
-    lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"
+    lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all later steps"
     return Finding(
-        f"The gradient of {grad:.3g} is finite, but what {name} computes of it{rate} is beyond the range of "
+        f"The gradient, {grad:.3g}, is finite, but what {name} computes from it{rate} is beyond the range of "
         f"{scene.dtype}, and so is {harmed}{lasting}. Find out why {'the gradient' if abs(grad) > lr else 'lr'} is so "
         "large, and clip the gradient norm before the step.",
         _put_before(scene, clip),
@@ -242,9 +247,9 @@ def falling_scale(scene: Scene) -> Finding | None:
     if not falling and not (scales and scales[-1] < 1):
         return None
     return Finding(
-        "An Inf gradient under a gradient scaler is normal now and then; here the scale fell again and again, to "
-        f"{scales[-1]:g}, so no scale helps: some operation gives Inf or NaN whatever the scale. Look for the "
-        "operation named above, and run it in float32.",
+        "An occasional Inf gradient under a gradient scaler is normal, but here the scale kept falling, to "
+        f"{scales[-1]:g}, so no scale helps: some operation gives Inf or NaN whatever the scale. Run the operation "
+        "named above in float32.",
         None,
         f'with {scene.spelling().library}.autocast("{scene.context.get("scaled_on", "cuda")}", enabled=False): '
         "y = layer(x.float())",

@@ -24,14 +24,14 @@ def derived_operation(scene: Scene) -> Finding | None:
     line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
     before = _before(scene)
     text = "" if before is None else " ".join((before.code_line or "").split())
-    made = "" if before is None else f" The 0 was made of what {scene.line_of(before)}, `{text}`, gave."
+    made = "" if before is None else f" The 0 was computed from the result of {scene.line_of(before)}, `{text}`."
     rewritten = None if before is None or scene.op != "div" else smoothed(text, scene)
-    advice = "" if rewritten is None else " If it is the norm there, the line below is smooth at 0."
+    advice = "" if rewritten is None else " If that is the norm there, the line below is smooth at 0."
     return Finding(
-        f"{scene.gave(op)}. It is not written on {line}, which computes "
-        "a derivative that can be differentiated again: that derivative has called it, and nothing has kept whose it "
-        f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log. "
-        f"A small number inside keeps it finite.{advice}",
+        f"{scene.gave(op)}. It is not written on {line}, which computes a derivative that can be differentiated again: "
+        f"that derivative called it, and which operation it belongs to was not recorded.{made} Look for an operation "
+        "whose derivative has a pole: a root or a norm at 0, a quotient, a log. A small number inside it keeps the "
+        f"derivative finite.{advice}",
         rewritten,
         None,
         None if before is None or rewritten is None else before.place,
@@ -60,7 +60,7 @@ def second_derivative(scene: Scene) -> Finding | None:
     return Finding(
         f"The derivative of what {line} computes is differentiated again, and in it {scene.gave(op)}. Look for an "
         "operation there whose derivatives have a pole: a root, a power or a norm at 0, a quotient, a log. A small "
-        "number inside keeps them finite.",
+        "number inside it keeps them finite.",
     )
 
 
@@ -71,9 +71,9 @@ def unkept_operand(scene: Scene) -> Finding | None:
         return None
     if scene.op == "copy_slices" and not infinite:
         return Finding(
-            "This line writes to a part of a tensor in place. What the tensor held before was finite as far as it is "
-            "known, so the NaN was born in what the line computes, or in what it is given. Written without in-place, "
-            "as in top = top / s, it would keep enough to tell.",
+            "This line writes to a part of a tensor in place. As far as is known, the tensor was finite before, so the "
+            "NaN was born in what the line computes, or came in with its operands. Written out of place, as in top = "
+            "top / s, the line would keep enough to tell.",
         )
     operands = scene.birth.args[:2]  # what follows are options
     unknown = [each for each in operands if is_unkept(each)]
@@ -86,25 +86,25 @@ def unkept_operand(scene: Scene) -> Finding | None:
         return None
     name = " or ".join(map(_called, unknown))
     if len(unknown) > 1:
-        nothing = f"Of {' and '.join(map(_called, unknown))} nothing is kept"
-        blame = f"One of them was not finite already: {scene.op} has only passed it on."
+        nothing = f"The values of {' and '.join(map(_called, unknown))} were not kept"
+        blame = f"One of them was already non-finite: {scene.op} only passed it on."
     else:
         nothing = (
-            f"{name} was computed without a gradient, or its numbers were not needed for one: nothing of it is kept"
+            f"{name} was computed without a gradient, or its values were not needed for one, so they were not kept"
         )
         if harmless and known:
             values = " and ".join(f"{_called(each)} is {scene.at(each, 0)}" for each in known)
-            blame = f"{values} here, so that {name} was not finite already: {scene.op} has only passed it on."
+            blame = f"{values} here, so {name} was already non-finite: {scene.op} only passed it on."
         else:
-            blame = f"So {name} was not finite already, or lies outside of what {scene.op} is defined for."
+            blame = f"{name} was already non-finite, or lies outside the domain of {scene.op}."
     is_one = len(unknown) == 1 and scene.event.born != "NaN"
     log = logarithm_written(unknown[0].text, scene.birth) or logarithm_behind(unknown[0]) if is_one else None
     if log is not None:
-        return Finding(f"{nothing}. {blame} It is where {first(log).text} is 0: keep that above 0.", birth=log)
-    makers = "log(0), atanh(1), an exponential" if infinite else "the log or the root of something negative"
+        return Finding(f"{nothing}. {blame} That happens where {first(log).text} is 0: keep it above 0.", birth=log)
+    makers = "log(0), atanh(1), an exponential" if infinite else "a log or a root of a negative number"
     return Finding(
-        f"{nothing}. {blame} Look at how {name} is made{_where(scene, unknown)}: {makers}, a division by zero, a "
-        "number that was missing in the data.",
+        f"{nothing}. {blame} Look at how {name} is computed{_where(scene, unknown)}: {makers}, a division by 0, a "
+        "missing value in the data.",
     )
 
 
