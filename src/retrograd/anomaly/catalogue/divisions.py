@@ -90,6 +90,8 @@ def _what_happened(scene: Scene, below: Operand) -> str:
         return (
             f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
         )
+    if scene.backward and born == "NaN" and value(first(scene.birth)):
+        return f"{happened} is infinite, and its derivative is NaN here"
     return f"{happened} is {born}, and so is its derivative"
 
 

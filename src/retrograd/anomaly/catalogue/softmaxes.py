@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 
-from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     first,
     is_masked,
@@ -120,10 +120,13 @@ def masked_row(scene: Scene) -> Finding | None:
         return None if difference is None else _masked_row_by_hand(scene, difference)
     if scene.op == "scaled_dot_product_attention":
         return _masked_row_of_attention(scene)
-    if scene.op not in ("softmax", "log_softmax"):
+    is_derivative = scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN"  # of an ignored row
+    if scene.op not in ("softmax", "log_softmax") and not is_derivative:
         return None
     operand = first(scene.birth)
     largest = operand.max if operand.max is not None else operand.value
+    if is_derivative:  # the operand's extremes are those of all rows
+        largest = scene.event.operands.get("input")
     unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
     if largest != -math.inf and not (largest is None and unsure):
         return None
@@ -134,10 +137,17 @@ def masked_row(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     if site is None and (padding := _padding_unmasked(scene)):
         return Finding(f"{explanation} {_PADDING}", padding)
-    dim = (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
+    dim = _along(scene, site)
     rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
     name = scene.called(operand, "scores")
     return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
+
+
+def _along(scene: Scene, site: Site | None) -> str:
+    """The dimension of a softmax as the line has it; that of a cross entropy is the one of the classes."""
+    if site is not None and site.written.op == "cross_entropy":
+        return "1" if len(scene.event.output_shape or ()) > 2 else "-1"
+    return (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
 
 
 def _unmasked(scores: str, where: str, spelling: Spelling) -> str:

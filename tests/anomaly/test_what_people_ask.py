@@ -1,0 +1,170 @@
+"""Programs like those that people ask about when a loss has become NaN: what the report must say about each."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly.event import NaNEvent
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+
+
+def found(library: str, program: str, steps: bool = False) -> NaNEvent:
+    """The only event, at the marked line if there is one."""
+    event = only_event(run(library, program, steps))
+    if "# born here" in program:
+        assert event.lineno == line(program)
+    return event
+
+
+def values(library: str, program: str) -> list[float]:
+    """The loss, and the gradient of ``x`` after the program has run without a finding."""
+    w = run(library, f"{program}\nw.result = [loss.item(), *x.grad.flatten().tolist()]")
+    assert not w.events
+    return w.result  # type: ignore[attr-defined, no-any-return]
+
+
+MASKED_CLASSES = """
+x = torch.zeros(3, 4, requires_grad=True)
+mask = torch.full((3, 4), -float("inf"))
+mask[0, :2] = 0.0
+targets = torch.tensor([0, -1, -1])
+loss = F.cross_entropy(x + mask, targets, ignore_index=-1)  # born here
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize(("library", "steps"), [("torch", False), ("torch", True), ("retrograd", True)])
+def test_rows_that_are_masked_and_ignored(library: str, steps: bool) -> None:
+    """The dimension of the classes is no argument of a cross entropy."""
+    event = found(library, MASKED_CLASSES, steps)
+    assert event.op in ("log_softmax", "CrossEntropyBackward0")
+    assert "all are -inf" in (event.cause or "") or "row is -inf" in (event.cause or "")
+    assert ".all(-1, keepdim=True)" in (event.remedy or "")
+    assert values(library, mended(MASKED_CLASSES, event))[1:3] == pytest.approx([-0.5, 0.5])
+
+
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+def test_rows_of_a_cross_entropy_over_positions(library: str) -> None:
+    program = MASKED_CLASSES.replace("(3, 4", "(3, 4, 2").replace("mask[0, :2]", "mask[0, :2, :]")
+    program = program.replace("torch.tensor([0, -1, -1])", "torch.tensor([[0, 1], [-1, -1], [-1, -1]])")
+    event = found(library, program, steps=True)
+    assert ".all(1, keepdim=True)" in (event.remedy or "")
+    assert values(library, mended(program, event))[1] == pytest.approx(-0.25)
+
+
+NO_POSITIVES = """
+x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], requires_grad=True)
+labels = torch.tensor([0, 0, 1])
+def contrastive(features):
+    similarities = features @ features.T / 0.5
+    logits = similarities - similarities.max(1, keepdim=True).values.detach()
+    others = 1 - torch.eye(3)
+    same = (labels[:, None] == labels).float() * others
+    log_probability = logits - torch.log((torch.exp(logits) * others).sum(1, keepdim=True))
+    return -((same * log_probability).sum(1) / same.sum(1)).mean()  # born here
+loss = contrastive(x)
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_division_by_zero_of_what_was_not_kept(library: str, steps: bool) -> None:
+    """Whatever was divided, the quotient is not finite: no other operation has to be suspected."""
+    event = found(library, NO_POSITIVES, steps)
+    assert (event.op, event.index) == ("div", (2,))
+    assert event.operands["other"] == 0
+    assert event.rerun is None
+    assert "was computed without a gradient" not in (event.cause or "")
+    assert all(-2 < each < 2 for each in values(library, mended(NO_POSITIVES, event)))
+
+
+EXPONENTIAL_LOSS = """
+x = torch.tensor([[-60.0, 60.0]], requires_grad=True)
+loss = torch.exp(F.cross_entropy(x, torch.tensor([0])) / 0.5)  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_an_exponential_that_is_the_loss(library: str) -> None:
+    """A bound would leave no gradient at all; the exponent has its minimum at the same place."""
+    event = found(library, EXPONENTIAL_LOSS)
+    assert event.remedy == "loss = F.cross_entropy(x, torch.tensor([0])) / 0.5  # born here"
+    assert "minimise that instead" in (event.cause or "")
+    assert values(library, mended(EXPONENTIAL_LOSS, event)) == pytest.approx([240.0, -2.0, 2.0])
+
+
+OPPOSED = [
+    (
+        "loss = -0.5 * torch.sum(1 + x - m.pow(2) - x.exp())",
+        "1 + x.clamp(max=36.0) - m.pow(2) - x.clamp(max=36.0).exp()",
+    ),
+    (
+        "loss = (x + (m - 3) ** 2 * torch.exp(-x)).mean()",
+        "torch.clamp(x, min=-36.0) + (m - 3) ** 2 * torch.exp(-torch.clamp(",
+    ),
+    (
+        "loss = 0.5 * torch.sum(torch.exp(2 * x) - 2 * x - 1 + m)",
+        "torch.exp(2 * torch.clamp(x, max=18.0)) - 2 * torch.clamp(",
+    ),
+]
+
+
+@libraries
+@pytest.mark.parametrize(("code", "bounded"), OPPOSED)
+def test_a_term_that_opposes_an_exponential_is_bounded_with_it(code: str, bounded: str, library: str) -> None:
+    """With a bound in the exponential alone, the term would drive the variable on."""
+    sign = "-" if "(-x)" in code else ""
+    program = f"x = torch.tensor([{sign}100.0, 0.5], requires_grad=True); m = torch.zeros(2)\n{code}\nloss.backward()"
+    event = found(library, program)
+    assert event.op == "exp"
+    assert bounded.split("36")[0].split("18")[0] in (event.remedy or "")
+    _, bad, good = values(library, mended(program, event))
+    assert bad == 0
+    assert good != 0
+
+
+@libraries
+def test_a_term_that_goes_with_an_exponential_is_left_alone(library: str) -> None:
+    event = found(
+        library, "x = torch.tensor([100.0, 0.5], requires_grad=True)\nloss = (x + torch.exp(x)).sum()\nloss.backward()"
+    )
+    assert event.remedy == "loss = (x + torch.exp(torch.clamp(x, max=80.0))).sum()"
+    assert "outside of the exponential" not in (event.cause or "")
+
+
+@libraries
+@runs
+def test_a_quotient_by_zero_whose_derivative_is_nan(library: str, steps: bool) -> None:
+    """1 / 0 is infinite, not NaN, also where the derivative is NaN."""
+    program = (
+        "x = torch.tensor([1.0], requires_grad=True)\nd = torch.tensor([[0.0], [1.0]], requires_grad=True)\n"
+        "loss = (F.softplus(1 - x / d) * d.abs()).mean()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "is NaN, and so is" not in (event.cause or "")
+    assert "1 / 0 is infinite" in (event.cause or "")
+
+
+UNSCALED = """
+area = torch.linspace(100.0, 3000.0, 32).reshape(-1, 1)
+price = area * 0.2
+layer = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+for _ in range(12):
+    optimizer.zero_grad()
+    loss = F.mse_loss(layer(area), price)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@libraries
+def test_data_that_is_far_from_one(library: str) -> None:
+    """A smaller learning rate keeps the loss finite, but it hardly falls."""
+    event = run(library, UNSCALED).events[0]
+    assert "ran away" in (event.cause or "")
+    assert "(area) are as large as 3e+03" in (event.cause or "")
+    scaled = UNSCALED.replace("reshape(-1, 1)\n", "reshape(-1, 1) / 1000\n").replace("lr=0.01", "lr=1e3")
+    assert "as large as" not in (run(library, scaled).events[0].cause or "")
