@@ -168,3 +168,57 @@ def test_data_that_is_far_from_one(library: str) -> None:
     assert "(area) are as large as 3e+03" in (event.cause or "")
     scaled = UNSCALED.replace("reshape(-1, 1)\n", "reshape(-1, 1) / 1000\n").replace("lr=0.01", "lr=1e3")
     assert "as large as" not in (run(library, scaled).events[0].cause or "")
+
+
+@libraries
+@runs
+def test_a_pole_that_meets_several_factors_is_not_masked_by_them(library: str, steps: bool) -> None:
+    """Samples along rays at distances whose inverses are evenly spaced, from 0 on."""
+    program = (
+        "x = torch.ones(12, requires_grad=True)\nnear, far = torch.zeros(4, 1), torch.full((4, 1), 6.0)\n"
+        "t = torch.linspace(0, 1, 12)\nz = 1.0 / (1.0 / near * (1 - t) + 1.0 / far * t)  # born here\n"
+        "loss = (z * x).mean()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "is 0, but 0 * inf" not in (event.cause or "")
+    assert "0 is infinite" in (event.cause or "")
+    assert all(each < 7 for each in values(library, mended(program, event)))
+
+
+@libraries
+def test_no_action_is_left(library: str) -> None:
+    """The NaN is made by the distribution, of logits that hold none."""
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\n"
+        "legal = torch.tensor([[True, False, True], [False, False, False]])\n"
+        "logits = x.masked_fill(~legal, -float('inf'))\nd = torch.distributions.Categorical(logits=logits)  # born here"
+    )
+    with pytest.raises(ValueError, match="Expected parameter logits") as caught:
+        run(library, program)
+    said = "".join(caught.value.__notes__)
+    assert "NaN born in sub" in said
+    assert "All logits of this row are -inf" in said
+    assert "Categorical(logits=" in said
+    assert ".isneginf(logits).all(-1, keepdim=True)" in said
+
+
+ALL_UNDERFLOW = """
+x = torch.tensor([[0.0, -500.0], [-500.0, 0.0]], requires_grad=True)
+others = ~torch.eye(2, dtype=torch.bool)
+terms = torch.exp(x) * others
+loss = -torch.log(terms.sum(1, keepdim=True)).mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_exponentials_that_a_mask_leaves_out(library: str, dtype: str) -> None:
+    """The mask stays one in the sum of logarithms: without it, the terms that it leaves out would outweigh the rest."""
+    program = (
+        ALL_UNDERFLOW.replace("~torch.eye(2, dtype=torch.bool)", "1 - torch.eye(2)")
+        if dtype != "bool"
+        else ALL_UNDERFLOW
+    )
+    event = found(library, program)
+    assert values(library, mended(program, event)) == pytest.approx([500.0, 0.0, -0.5, -0.5, 0.0])

@@ -113,6 +113,8 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
 def masked_row(scene: Scene) -> Finding | None:
     if scene.op == "div":
         return _masked_row_of_exponentials(scene)
+    if scene.op == "sub" and maker(second(scene.birth), "logsumexp") and scene.kind == "invalid" and not scene.backward:
+        return _masked_logits(scene)
     if scene.op == "sub":
         return _masked_row_by_hand(scene, scene.birth) if "exp" in scene.later[:1] else None
     if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
@@ -282,6 +284,24 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
         rewritten,
         f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
         difference.place,
+    )
+
+
+def _masked_logits(scene: Scene) -> Finding | None:
+    """The same for logits less their logsumexp, as distributions of classes compute it of what they are given."""
+    if value(first(scene.birth)) not in (-math.inf, None):
+        return None
+    if scene.site(scene.birth) is not None:
+        return _masked_row_by_hand(scene, scene.birth)
+    line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
+    given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
+    edits = {} if line is None else {each: _unmasked(line.text(each), "-1", spelling) for each in given}
+    return Finding(
+        "All logits of this row are -inf: a mask has left nothing to choose from, and the logits less their logsumexp "
+        "are -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
+        "classes are as likely.",
+        None if line is None or len(edits) != 1 else line.replaced(edits),
+        f"logits = {_unmasked('logits', '-1', spelling)}",
     )
 
 
