@@ -222,3 +222,52 @@ def test_exponentials_that_a_mask_leaves_out(library: str, dtype: str) -> None:
     )
     event = found(library, program)
     assert values(library, mended(program, event)) == pytest.approx([500.0, 0.0, -0.5, -0.5, 0.0])
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("loss", ["smooth_l1_loss", "mse_loss", "binary_cross_entropy_with_logits", "huber_loss"])
+def test_a_loss_of_nothing(library: str, steps: bool, loss: str) -> None:
+    """An image without objects."""
+    program = (
+        "x = torch.zeros(5, 4, requires_grad=True); boxes = torch.rand(5, 4)\nm = torch.zeros(5, dtype=torch.bool)\n"
+        f"loss = F.{loss}(x[m], boxes[m]) + x.pow(2).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "the mean of nothing" in (event.cause or "")
+    assert values(library, mended(program, event)) == [0.0] * 21
+
+
+RETURNS = """
+x = torch.tensor([1.0], requires_grad=True)
+rewards = [2.0]
+returns = torch.tensor(rewards, dtype=torch.float32)
+returns = (returns - returns.mean()) / (returns.std() + 1e-8)
+loss = -(x * returns).sum()
+loss.backward()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:std.* degrees of freedom:UserWarning")
+@libraries
+@pytest.mark.parametrize("lost", [False, True])
+def test_returns_of_an_episode_of_one_step(library: str, lost: bool) -> None:
+    """The list is still there, or has been given up: then the line and the size tell."""
+    program = RETURNS.replace("returns.std() + 1e-8)", "returns.std() + 1e-8)\nrewards.clear()") if lost else RETURNS
+    event = only_event(run(library, program))
+    assert "n - 1 = 0" in (event.cause or "")
+    assert event.remedy_lineno == 5 or event.lineno == 5
+    assert values(library, mended(program, event))[0] == 0.0
+
+
+@libraries
+def test_an_exponential_inside_of_a_loss(library: str) -> None:
+    """No form can be written into a call of a library."""
+    program = (
+        "x = torch.tensor([100.0, 1.0], requires_grad=True)\n"
+        "loss = torch.nn.PoissonNLLLoss()(x, torch.ones(2))  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert event.op == "exp"
+    assert event.remedy is None
+    assert "inside of what the line calls" in (event.cause or "")

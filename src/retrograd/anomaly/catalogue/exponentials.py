@@ -246,6 +246,11 @@ def exponential(scene: Scene) -> Finding | None:
         lower = f"; {limit:g} leaves room for what is computed of it further on"
     else:
         lower = ""
+    if scene.site(scene.birth) is None and scene.birth.code_line is not None:
+        return Finding(
+            f"{happened}. The exponential is inside of what the line calls: keep the numbers small that this is given, "
+            "by scaling what they are made of, or bound them before the call."
+        )
     everywhere = None if scene.complex else bounded_everywhere(scene, limit)
     return Finding(
         f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "

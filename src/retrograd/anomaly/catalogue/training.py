@@ -172,7 +172,7 @@ def _of_large_data(scene: Scene) -> str:
     sizes = {each: size for each in data if (size := size_of(each)) is not None and math.isfinite(size)}
     largest = max(sizes, key=lambda each: sizes[each], default=None)
     if largest is None or sizes[largest] < _LARGE:
-        return ""
+        return _of_large_weights(scene)
     return (
         f" The numbers that go in ({scene.called(largest, 'the data')}) are as large as {sizes[largest]:.3g}, and the "
         "gradient with them: brought to about 1 first (less their mean, divided by their spread), they let it learn at "
@@ -180,6 +180,19 @@ def _of_large_data(scene: Scene) -> str:
     )
 
 
+def _of_large_weights(scene: Scene) -> str:
+    """What to say if the loss was enormous before any update; empty if it was not, or if that is not known."""
+    losses = [number(each) for each in scene.context.get("loss_history") or ()]
+    first_loss = losses[0] if losses and len(losses) == scene.event.step else None
+    if first_loss is None or not _ENORMOUS < abs(first_loss) < math.inf:
+        return ""
+    return (
+        f" The loss was {first_loss:.3g} before the first update: look at how the weights are initialised, and at the "
+        "size of the targets."
+    )
+
+
+_ENORMOUS = 1e6
 _OF_LAYERS = ("convolution", "linear", "matmul")
 _LARGE = 50.0
 

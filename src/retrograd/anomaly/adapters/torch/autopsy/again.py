@@ -135,6 +135,12 @@ class _Line:
             ) if self.variables.get(owner) is torch:
                 named = {str(each.arg): self.value(each.value) for each in keywords}
                 return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
+                args=[ast.Name(id=name)],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch and _holds_numbers(self.variables.get(name)):
+                return torch.tensor(self.variables[name], **{str(each.arg): self._option(each) for each in keywords})
             case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
                 return self.value(owner)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
@@ -154,6 +160,17 @@ class _Line:
         node, op, arguments, output = self.birth
         call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
         return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+
+    def _option(self, given: ast.keyword) -> Any:
+        """A keyword argument that says which type or device to use."""
+        match given.value:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is torch:
+                return getattr(torch, name)
+            case ast.Name(id=name) if isinstance(self.variables.get(name), (str, torch.device, torch.dtype)):
+                return self.variables[name]
+            case ast.Constant(value=str() | bool() as value):
+                return value
+        raise _UnknownError
 
     def _index(self, node: ast.expr) -> Any:
         match node:
@@ -188,6 +205,13 @@ class _Line:
         if is_born and self.birth is None:
             self.birth = node, name, [Argument(key, each) for key, each in given], result
         return result
+
+
+def _holds_numbers(value: Any) -> bool:
+    """Whether it is a list or an array of numbers, as rewards are collected in."""
+    if isinstance(value, np.ndarray):
+        return value.size <= _LARGEST
+    return isinstance(value, (list, tuple)) and all(isinstance(each, (int, float)) for each in value)
 
 
 def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
