@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
 
@@ -271,3 +275,53 @@ def test_an_exponential_inside_of_a_loss(library: str) -> None:
     assert event.op == "exp"
     assert event.remedy is None
     assert "inside of what the line calls" in (event.cause or "")
+
+
+def test_a_line_that_is_computed_once_more_warns_once() -> None:
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="degrees of freedom") as caught:
+            run("torch", RETURNS)
+    finally:
+        torch.set_warn_always(False)
+    assert len(caught) == 1
+
+
+NAMED = """
+x = torch.tensor([[200.0], [1.0]], requires_grad=True)
+def network(given):
+    return 2 * given
+p = torch.sigmoid(network(-x).squeeze(1))
+entropy = -(1 - p) ** 2 * torch.log(p)  # born here
+loss = entropy.mean()
+loss.backward()
+"""
+
+
+@libraries
+def test_a_name_that_a_remedy_asks_for_is_to_be_given(library: str) -> None:
+    event = found(library, NAMED)
+    assert "z" in (event.remedy or "")
+    assert 'Give z a value as "why" says, and change line 6 as above' in " ".join(format_event(event).split())
+    program = NAMED.replace(
+        "p = torch.sigmoid(network(-x).squeeze(1))", "z = network(-x)\np = torch.sigmoid(z.squeeze(1))"
+    )
+    assert values(library, mended(program, replace(event, lineno=7)))
+
+
+def test_where_float32_meets_float16_again() -> None:
+    program = (
+        "x = torch.full((4, 8), 300.0, dtype=torch.float16, requires_grad=True)\nscores = x @ x.T / 3  # born here\n"
+        "y = torch.softmax(scores, -1) @ x\nloss = y.float().mean()\nloss.backward()"
+    )
+    assert "where it meets float16, in line 3." in (found("torch", program).cause or "")
+
+
+@libraries
+def test_a_sigmoid_that_a_network_ends_with(library: str) -> None:
+    program = (
+        "x = torch.tensor([[200.0], [1.0]], requires_grad=True)\n"
+        "judge = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Sigmoid())\n"
+        "loss = -torch.log(1 - judge(x)).mean()  # born here\nloss.backward()"
+    )
+    assert "The sigmoid is in judge: let it return what goes into its sigmoid" in (found(library, program).cause or "")

@@ -118,6 +118,16 @@ def vanished_eps(scene: Scene) -> Finding | None:
     )
 
 
+def _where_it_meets(scene: Scene) -> str:
+    """The line of the first operation that joins the result with another number of float16, in words; or nothing."""
+    for operation in scene.chain[1:]:
+        others = [each for each in operation.args if maker(each, scene.chain[0].op) is None and not each.constant]
+        if operation.op in _OF_TWO and any("float16" in (each.dtype or "") for each in others):
+            line = scene.line_of(operation)
+            return "" if line is None or line == scene.line_of(scene.birth) else f", in {line}"
+    return ""
+
+
 @cause(28, "float16 overflow")
 def overflow(scene: Scene) -> Finding | None:
     if not scene.half or scene.kind != "overflow" or scene.backward or scene.op not in _PRODUCTS:
@@ -141,7 +151,8 @@ def overflow(scene: Scene) -> Finding | None:
         general = f"y = a{wider} @ b{wider}"
     else:
         general = f"y = x{wider}.{scene.op}()"
-    back = "" if spelling.numpy else " Convert what is made of them back to float16 (.half()) where it meets float16."
+    back = f" Convert what is made of them back to float16 (.half()) where it meets float16{_where_it_meets(scene)}."
+    back = "" if spelling.numpy else back
     if _goes_back(scene):
         without = _without_autocast(scene)
         if rewritten is not None:

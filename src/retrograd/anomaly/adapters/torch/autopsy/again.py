@@ -26,6 +26,7 @@ from retrograd.anomaly.adapters.program.place import assignment_above, place_fie
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
 from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.anomaly.warning_filters import Filter
 
 _LARGEST = 1 << 22  # elements
 _DEPTH = 4  # of a chain of lines, each of which made what the next one reads
@@ -72,6 +73,7 @@ class _UnknownError(Exception):
 
 
 _UNKNOWN = object()
+_QUIET = Filter("ignore", module="")
 
 
 @dataclass
@@ -200,7 +202,11 @@ class _Line:
         return self._made(node, name, lambda *_: function(*values, **named), given)
 
     def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
-        result = function(*(each for _, each in given))
+        _QUIET.put()  # the program's own call has warned already
+        try:
+            result = function(*(each for _, each in given))
+        finally:
+            _QUIET.remove()
         is_born = is_bad(result) and not any(is_bad(each) for _, each in given)
         if is_born and self.birth is None:
             self.birth = node, name, [Argument(key, each) for key, each in given], result
