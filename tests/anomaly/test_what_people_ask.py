@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
 
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
@@ -277,14 +276,21 @@ def test_an_exponential_inside_of_a_loss(library: str) -> None:
     assert "inside of what the line calls" in (event.cause or "")
 
 
-def test_a_line_that_is_computed_once_more_warns_once() -> None:
-    torch.set_warn_always(True)
-    try:
-        with pytest.warns(UserWarning, match="degrees of freedom") as caught:
-            run("torch", RETURNS)
-    finally:
-        torch.set_warn_always(False)
-    assert len(caught) == 1
+def test_what_a_model_is_given_is_no_data_if_it_was_computed() -> None:
+    """The noise has no gradient, and is gone; what it was added to has one."""
+    program = """
+x = torch.zeros(4, 3, requires_grad=True)
+decoder = torch.nn.Linear(3, 2)
+w.model = decoder
+def sample(logits, u):
+    noise = -torch.log(-torch.log(u))
+    return torch.softmax(logits + noise, -1)  # born here
+loss = decoder(sample(x, torch.tensor([[0.5, 1.0, 0.5]]))).pow(2).mean()
+loss.backward()
+"""
+    event = found("torch", program)
+    assert event.op == "softmax"
+    assert event.rerun is not None
 
 
 NAMED = """

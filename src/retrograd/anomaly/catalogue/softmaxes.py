@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
@@ -141,6 +142,8 @@ def masked_row(scene: Scene) -> Finding | None:
         return Finding(f"{explanation} {_PADDING}", padding)
     dim = _along(scene, site)
     rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
+    if largest is None and not any(_OF_MASKS.search(each.code_line or "") for each in scene.operations()):
+        return Finding(explanation)  # no mask is in sight: the line would only guess at one
     name = scene.called(operand, "scores")
     return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
 
@@ -200,6 +203,7 @@ def _has_no_mask(scene: Scene) -> bool:
     return mask is not None and mask.shape is None and mask.value is None and mask.constant
 
 
+_OF_MASKS = re.compile(r"mask|\binf|triu|tril|\bpad|valid|legal|where|keep|\badj|bias", re.IGNORECASE)
 _MASKED = (
     "Every score of this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is "
     "NaN. The mask is legal, a row without any unmasked key is not. Unmask one key in such rows (padding rows are "

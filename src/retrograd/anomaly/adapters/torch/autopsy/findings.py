@@ -123,7 +123,7 @@ class Findings:
         unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
         if unsure or nameless:
             again = self._origin(self._run_model_again(backward=False))
-            if again is not None and not (nameless and self._is_nameless_data(again)):
+            if again is not None and (origin is None or not self._is_nameless(again)):
                 origin = again
         return None if origin is None else self._with_births_to_come(self._event(origin, "loss"), roots)
 
@@ -315,7 +315,12 @@ class Findings:
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether the origin is data that no variable holds: the model may have computed it without a gradient."""
         data = origin.leaf.itself if origin.leaf is not None else None
-        return data is not None and not data.requires_grad and self.names.tensor(data) is None
+        return data is not None and not data.requires_grad and self._is_nameless(origin)
+
+    def _is_nameless(self, origin: Origin) -> bool:
+        """Whether the origin is a tensor that nobody holds, such as what a model that ran again had been given."""
+        given = origin.leaf.itself if origin.leaf is not None else None
+        return given is not None and self.names.tensor(given) is None
 
     def _bad_parameter(self) -> tuple[str, Tensor] | None:
         """A parameter of the model that is not finite, with its name."""
