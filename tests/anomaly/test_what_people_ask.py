@@ -331,3 +331,96 @@ def test_a_sigmoid_that_a_network_ends_with(library: str) -> None:
         "loss = -torch.log(1 - judge(x)).mean()  # born here\nloss.backward()"
     )
     assert "The sigmoid is in judge: let it return what goes into its sigmoid" in (found(library, program).cause or "")
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("infinity", ['float("-inf")', "-torch.inf"])
+def test_a_mask_made_by_multiplying(library: str, steps: bool, infinity: str) -> None:
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\nkeep = torch.tensor([[1.0, 1.0, 0.0]])\nscores = x * 2\n"
+        f"scores = scores + (1 - keep) * {infinity}  # born here\n"
+        "loss = (torch.softmax(scores, -1) * torch.tensor([1.0, 2.0, 3.0])).sum()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert event.op == "mul"
+    assert "An infinity cannot be switched off by multiplying" in (event.cause or "")
+    assert values(library, mended(program, event))[0] == pytest.approx(3.0)
+
+
+@libraries
+def test_a_mask_in_a_mixture_is_a_weight(library: str) -> None:
+    program = (
+        "x = torch.tensor([-200.0, 1.0], requires_grad=True); m = torch.tensor([0.0, 1.0])\np = torch.sigmoid(x)\n"
+        "loss = torch.log(p * (m > 2) + (1 - p) * torch.exp(-1000 * x**2)).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert values(library, mended(program, event)) == pytest.approx([-4.0001e7, 4e5, -2000.731], rel=1e-5)
+
+
+@libraries
+def test_an_eps_for_a_logarithm_in_float16(library: str) -> None:
+    """What follows the logarithm says nothing about the number that is added to its argument."""
+    program = (
+        "x = torch.tensor([0.0, 1.0], requires_grad=True, dtype=torch.float16)\n"
+        "loss = torch.exp(-(x * torch.log(x + 1e-10)).sum())  # born here\nloss.backward()"
+    )
+    assert "torch.log(x + 1e-4)" in (found(library, program).remedy or "").replace("rg.", "torch.")
+
+
+@libraries
+@runs
+def test_targets_that_are_sliced_where_they_are_used(library: str, steps: bool) -> None:
+    program = (
+        "import numpy as np\nwith np.errstate(all='ignore'):\n    returns = np.log(np.array([1.0, 0.0], 'float32'))\n"
+        "targets = torch.from_numpy(returns)\nx = torch.zeros(2, requires_grad=True)\ntotal = x * 2\n"
+        "loss = ((total - targets[0:2]) ** 2).mean()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert event.kind == "leaf"
+    assert "(targets" in (event.cause or "") or "(returns" in (event.cause or "")
+
+
+@libraries
+def test_label_smoothing_asks_for_masked_classes(library: str) -> None:
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\n"
+        "scores = x.masked_fill(torch.tensor([False, False, True]), -torch.inf)\n"
+        "loss = F.cross_entropy(scores, torch.tensor([0, 1]), label_smoothing=0.1)\nloss.backward()"
+    )
+    event = run(library, program, steps=True).events[0]
+    assert event.op == "masked_fill"
+    assert "Label smoothing" in (event.cause or "")
+
+
+@libraries
+def test_a_parameter_that_updates_have_made_negative(library: str) -> None:
+    """A clamp would keep the loss finite, and the parameter negative."""
+    program = (
+        "sigma = torch.tensor([0.1], requires_grad=True)\noptimizer = torch.optim.SGD([sigma], lr=0.1)\n"
+        "for _ in range(2):\n    loss = sigma.log().sum() + sigma.sum()  # born here\n    loss.backward()\n"
+        "    optimizer.step()"
+    )
+    event = found(library, program)
+    assert "nothing keeps it positive" in (event.cause or "")
+    assert event.remedy_lineno is None
+    assert (event.remedy or "").endswith(".exp(log_sigma)")
+
+
+def test_an_infinity_that_a_line_without_a_gradient_makes_a_nan_of() -> None:
+    """The value of a state without any action left is -inf, and is multiplied by 0 as the state is the last one."""
+    program = """
+q = torch.nn.Linear(3, 2)
+w.model = q
+x = torch.zeros(2, requires_grad=True)
+done, reward = torch.tensor([0.0, 1.0]), torch.ones(2)
+legal = torch.tensor([[True, False], [False, False]])
+with torch.no_grad():
+    following = q(torch.ones(2, 3)).masked_fill(~legal, -float("inf")).max(1).values
+    target = reward + 0.9 * following * (1 - done)  # born here
+loss = ((x - target) ** 2).mean()
+loss.backward()
+"""
+    event = found("torch", program)
+    assert (event.op, event.index) == ("mul", (1,))
+    assert "0 times an infinity is NaN" in (event.cause or "")

@@ -343,6 +343,15 @@ def negative_logarithm(scene: Scene) -> Finding | None:
     edge = -1.0 if scene.op == "log1p" else 0.0
     if not (scene.kind == "invalid" and not scene.backward if known is None else known < edge):
         return None
+    if not edge and (learned := _learned(scene)) is not None:
+        log_of = f"log_{learned}" if learned.isidentifier() else "log_x"
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
+            f"{learned} is a parameter, and nothing keeps it positive when it is updated. Learn its logarithm in its "
+            "place, and take exp of that where it is used; a clamp lets no gradient back to a number below its bound.",
+            None,
+            f"{learned} = {scene.spelling().call('exp', log_of)}",
+        )
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
@@ -351,6 +360,13 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         clamped(scene, low),
         general(scene, low),
     )
+
+
+def _learned(scene: Scene) -> str | None:
+    """The name of the parameter whose logarithm is taken, if updates have changed it."""
+    x = first(scene.birth)
+    is_leaf = x.requires_grad and x.producer is None and x.leaf_name is not None
+    return x.leaf_name if is_leaf and (scene.context.get("updates") or 0) > 0 else None
 
 
 @cause(None, "argument outside the function's domain")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import ancestors, denominator, first, is_number, maker, value
+from retrograd.anomaly.catalogue._expression import LOGS, ancestors, denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
@@ -102,6 +102,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
         return None
     operation, constant = found
     eps = scene.usual_eps if operation.op == "add" and scene.op in ("rsqrt", "sqrt") else scene.eps
+    eps = scene.floor if scene.op in LOGS else eps
     rewritten, general = _constant_replaced(operation, constant, eps), f"y = x / (x.norm() + {eps})"
     site = scene.site(operation) if rewritten is None else None
     name = next(added_eps(None if site is None else site.written.node), None)

@@ -442,6 +442,12 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     if written is None:
         return None
     harmed = scene.event.harmed or "the result"
+    if scene.later[:2] == ("log_softmax", "sum"):
+        return Finding(
+            f"{scene.op} writes {written.value} where the mask says so. A class with this score has the probability 0, "
+            "whose log is -inf. Label smoothing, and any sum of the logs of all probabilities, asks for it: leave the "
+            "smoothing out here, or spread it over the classes that are not masked.",
+        )
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
             f"{scene.op} writes {written.value} where the mask says so. A class with this score has the probability 0, "
