@@ -424,3 +424,15 @@ loss.backward()
     event = found("torch", program)
     assert (event.op, event.index) == ("mul", (1,))
     assert "0 times an infinity is NaN" in (event.cause or "")
+
+
+@libraries
+@runs
+def test_a_where_after_the_root_of_a_distance(library: str, steps: bool) -> None:
+    program = (
+        "x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)\nd = ((x[:, None] - x[None]) ** 2).sum(-1)\n"
+        "d = torch.where(d > 0, d.sqrt(), torch.zeros_like(d))  # born here\nloss = d.mean()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "The where does not help" in (event.cause or "")
+    assert not run(library, mended(program, event)).events

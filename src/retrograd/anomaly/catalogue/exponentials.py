@@ -241,7 +241,7 @@ def exponential(scene: Scene) -> Finding | None:
     if (argument := _instead_of_loss(scene)) is not None:
         return Finding(f"{happened}. {_MONOTONE}", *argument)
     if _is_factor(scene):
-        lower = ", the more so as factors multiply from layer to layer"
+        lower = ", well below that: the result is a factor of what follows, and factors multiply"
     elif limit < _LARGEST[scene.op][scene.precision]:
         lower = f"; {limit:g} leaves room for what is computed of it further on"
     else:
