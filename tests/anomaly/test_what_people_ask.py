@@ -436,3 +436,15 @@ def test_a_where_after_the_root_of_a_distance(library: str, steps: bool) -> None
     event = found(library, program, steps)
     assert "The where does not help" in (event.cause or "")
     assert not run(library, mended(program, event)).events
+
+
+@libraries
+@pytest.mark.parametrize("eps", ["", " + 1e-6"])
+def test_the_jacobian_of_a_tanh_that_is_scaled(library: str, eps: str) -> None:
+    program = (
+        "x = torch.tensor([2.0, 0.1], requires_grad=True)\naction = torch.tanh(x) * 2.0\n"
+        f"loss = -torch.log(1 - action.pow(2){eps}).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert "for the tanh itself only" in (event.cause or "")
+    assert "tanh(x) ** 2" in (event.remedy or "")

@@ -7,16 +7,21 @@ import math
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
+    addends,
     first,
     is_flat,
+    is_number,
     made_from,
     maker,
+    one_minus,
     second,
     shown,
+    squared,
+    unscaled,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand, Place
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain, the cause is rounding
 
@@ -352,6 +357,15 @@ def negative_logarithm(scene: Scene) -> Finding | None:
             None,
             f"{learned} = {scene.spelling().call('exp', log_of)}",
         )
+    if (tanh := _scaled_tanh(first(scene.birth))) is not None:
+        spelling, x = scene.spelling(), scene.called(first(tanh), "x")
+        squared_tanh = f"{spelling.call('tanh', x)} ** 2"
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: what is squared here is a tanh times a number, "
+            "and 1 - y ** 2 is above 0 for the tanh itself only, whose derivative it is. Take that, before it is scaled.",
+            None,
+            f"y = {spelling.call('log', f'1 - {squared_tanh} + 1e-6')}",
+        )
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
@@ -360,6 +374,16 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         clamped(scene, low),
         general(scene, low),
     )
+
+
+def _scaled_tanh(operand: Operand) -> Operation | None:
+    """The tanh a multiple of which is squared in 1 minus the square, with or without an eps."""
+    for each in (operand, *(part for part in addends(operand) or () if not is_number(part))):
+        square = squared(one_minus(each))
+        tanh = maker(unscaled(square), "tanh")
+        if tanh is not None and maker(square, "tanh") is None:
+            return tanh
+    return None
 
 
 def _learned(scene: Scene) -> str | None:
