@@ -54,7 +54,7 @@ loss.backward()
 def test_scales_that_multiply_from_layer_to_layer(library: str, steps: bool) -> None:
     event = only_event(run(library, COUPLINGS, steps))
     assert (event.op, event.lineno) == ("exp", line(COUPLINGS))
-    assert "from layer to layer" in (event.cause or "")
+    assert "factors multiply" in (event.cause or "")
     assert not run(library, mended(COUPLINGS, event), steps).events
 
 

@@ -25,19 +25,19 @@ def named_instead(rewritten: str, line: str, others: Collection[str]) -> tuple[s
     new, old = Line.parse(rewritten), Line.parse(line)
     if new is None or old is None:
         return None
-    before = Counter(old.text(each) for each in _calls(old))
-    after = Counter(new.text(each) for each in _calls(new))
+    before = Counter(old.text(each) for each in calls_of_own(old))
+    after = Counter(new.text(each) for each in calls_of_own(new))
     again = (text for text in after if after[text] > before[text] and any(text in other for other in others))
     repeated = max(again, key=len, default=None)
     name = next((each for each in _NAMES if each not in {node.id for node in new.names()}), None)
     if repeated is None or name is None:
         return None
-    nodes = [each for each in _calls(new) if new.text(each) == repeated]
+    nodes = [each for each in calls_of_own(new) if new.text(each) == repeated]
     renamed = new.replaced(dict.fromkeys(nodes, name))
     return None if renamed is None else (renamed, name, repeated)
 
 
-def _calls(line: Line) -> Iterator[ast.AST]:
+def calls_of_own(line: Line) -> Iterator[ast.AST]:
     """The calls in a line of anything other than an operation of a library."""
     for written in line.operations:
         if isinstance(written.node, ast.Call) and not _is_operation(written, written.node.func):

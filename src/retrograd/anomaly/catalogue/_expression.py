@@ -270,7 +270,9 @@ def least_size(operand: Operand) -> float:
 
 
 def least(operand: Operand) -> float | None:
-    """The smallest value that went in, as far as is known."""
+    """The smallest value that went in, as far as is known; of a mask, 0."""
+    if "bool" in (operand.dtype or ""):
+        return 0.0
     return number(operand.value if operand.min is None else operand.min)
 
 

@@ -28,6 +28,23 @@ def last_layer(operation: Operation, kind: str, other: str) -> tuple[str, Place]
     return text, Place(lineno, place.filename)
 
 
+def layer_with(name: str, kind: str, option: str, place: Place | None) -> tuple[str, Place] | None:
+    """The statement that makes a layer of some kind, by what the program calls it, with one more option; or None.
+
+    ``option`` is written as in ``"bias=False"``.
+    """
+    statements = assignments_to(name, place)
+    if place is None or len(statements) != 1:
+        return None
+    line = Line.parse(_text(statements[0], place))
+    calls = [] if line is None else [node for called, node in line.calls() if called.rpartition(".")[2] == kind]
+    if line is None or len(calls) != 1 or any(each.arg == option.partition("=")[0] for each in calls[0].keywords):
+        return None
+    given = line.text(calls[0])[:-1].rstrip().rstrip(",")
+    new = line.replaced({calls[0]: f"{given}{'' if given.endswith('(') else ', '}{option})"})
+    return None if new is None else (new, Place(statements[0].lineno, place.filename))
+
+
 def _text(statement: ast.Assign, place: Place | None) -> str:
     """A statement as it is written, of several lines in one."""
     if place is None or place.filename is None or statement.end_lineno != statement.lineno:

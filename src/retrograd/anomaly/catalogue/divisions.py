@@ -88,8 +88,8 @@ def _what_happened(scene: Scene, below: Operand) -> str:
         return (
             f"The derivative of {happened} divides by the square of {shown(known)}, which underflows to 0: it is {born}"
         )
-    if scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
-        return f"{happened} is infinite, and so is its derivative; the incoming gradient is 0, and 0 * inf is NaN"
+    if scene.backward and born == "NaN" and value(first(scene.birth)):
+        return f"{happened} is infinite, and its derivative is NaN here"
     return f"{happened} is {born}, and so is its derivative"
 
 

@@ -7,16 +7,21 @@ import math
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
+    addends,
     first,
     is_flat,
+    is_number,
     made_from,
     maker,
+    one_minus,
     second,
     shown,
+    squared,
+    unscaled,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand, Place
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain, the cause is rounding
 
@@ -347,6 +352,24 @@ def negative_logarithm(scene: Scene) -> Finding | None:
     edge = -1.0 if scene.op == "log1p" else 0.0
     if not (scene.kind == "invalid" and not scene.backward if known is None else known < edge):
         return None
+    if not edge and (learned := _learned(scene)) is not None:
+        log_of = f"log_{learned}" if learned.isidentifier() else "log_x"
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
+            f"{learned} is a parameter, and nothing keeps it positive when it is updated. Learn its logarithm in its "
+            "place, and take exp of that where it is used; a clamp lets no gradient back to a number below its bound.",
+            None,
+            f"{learned} = {scene.spelling().call('exp', log_of)}",
+        )
+    if (tanh := _scaled_tanh(first(scene.birth))) is not None:
+        spelling, x = scene.spelling(), scene.called(first(tanh), "x")
+        squared_tanh = f"{spelling.call('tanh', x)} ** 2"
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: what is squared here is a tanh times a number. 1 - "
+            "y ** 2 is the derivative of tanh, and positive, only for the tanh itself: square that, before it is scaled.",
+            None,
+            f"y = {spelling.call('log', f'1 - {squared_tanh} + 1e-6')}",
+        )
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. Its "
@@ -355,6 +378,23 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         clamped(scene, low),
         general(scene, low),
     )
+
+
+def _scaled_tanh(operand: Operand) -> Operation | None:
+    """The tanh a multiple of which is squared in 1 minus the square, with or without an eps."""
+    for each in (operand, *(part for part in addends(operand) or () if not is_number(part))):
+        square = squared(one_minus(each))
+        tanh = maker(unscaled(square), "tanh")
+        if tanh is not None and maker(square, "tanh") is None:
+            return tanh
+    return None
+
+
+def _learned(scene: Scene) -> str | None:
+    """The name of the parameter whose logarithm is taken, if updates have changed it."""
+    x = first(scene.birth)
+    is_leaf = x.requires_grad and x.producer is None and x.leaf_name is not None
+    return x.leaf_name if is_leaf and (scene.context.get("updates") or 0) > 0 else None
 
 
 @cause(None, "argument outside the function's domain")

@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Sequence
 
+from retrograd.anomaly.catalogue._bounds import bounded_everywhere
 from retrograd.anomaly.catalogue._code import Site, atom
 from retrograd.anomaly.catalogue._expression import (
     EXPONENTIALS,
@@ -234,18 +235,49 @@ def exponential(scene: Scene) -> Finding | None:
             None,
             f"log_y = {spelling.tensor_call('logsumexp', f'{x} + log_weight', 'dim=-1')}",
         )
+    if (argument := _instead_of_loss(scene)) is not None:
+        return Finding(f"{happened}. {_MONOTONE}", *argument)
     if _is_factor(scene):
-        lower = ", and keep it small, because such factors multiply from layer to layer"
+        lower = " well below that, because the result is a factor of what follows, and factors multiply"
     elif limit < _LARGEST[scene.op][scene.precision]:
         lower = f"; {limit:g} leaves room for what follows"
     else:
         lower = ""
+    if scene.site(scene.birth) is None and scene.birth.code_line is not None:
+        return Finding(
+            f"{happened}. The exponential is inside of what the line calls: keep the numbers small that this is given, "
+            "by scaling what they are made of, or bound them before the call."
+        )
+    everywhere = None if scene.complex else bounded_everywhere(scene, limit)
     return Finding(
         f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "
-        f"otherwise bound the exponent{lower}.",
-        clamped(scene, None, str(limit)),
+        f"otherwise bound the exponent{lower}.{'' if everywhere is None else _EVERYWHERE.format(everywhere[1])}",
+        clamped(scene, None, str(limit)) if everywhere is None else everywhere[0],
         general(scene, None, str(limit)),
     )
+
+
+_EVERYWHERE = (
+    " The line uses {0} outside of the exponential as well: bound it there too, or that term would move {0} further "
+    "out in every step."
+)
+_MONOTONE = (
+    "It is the loss itself, and a bound would leave nothing to learn from: its derivative is 0. An exponential is "
+    "smallest where its exponent is: minimise that instead."
+)
+
+
+def _instead_of_loss(scene: Scene) -> tuple[str | None, str] | None:
+    """The line with an exponential that is the loss replaced by its exponent; None if it is not the loss."""
+    if scene.op not in ("exp", "exp2") or scene.backward or scene.event.harmed != "loss" or scene.event.size != 1:
+        return None
+    if len(scene.chain) > 1 or not scene.event.posinf_count:
+        return None
+    site = scene.site(scene.birth)
+    text = None if site is None else site.text(0, "input")
+    return None if site is None or text is None else site.replaced(
+        text
+    ), f"loss = {scene.called(first(scene.birth), 'x')}"
 
 
 @cause(None, "division by an exponential that underflowed")

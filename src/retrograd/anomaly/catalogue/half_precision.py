@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
-from retrograd.anomaly.catalogue._expression import ancestors, denominator, first, is_number, maker, value
+from retrograd.anomaly.catalogue._expression import LOGS, ancestors, denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
@@ -102,6 +102,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
         return None
     operation, constant = found
     eps = scene.usual_eps if operation.op == "add" and scene.op in ("rsqrt", "sqrt") else scene.eps
+    eps = scene.floor if scene.op in LOGS else eps
     rewritten, general = _constant_replaced(operation, constant, eps), f"y = x / (x.norm() + {eps})"
     site = scene.site(operation) if rewritten is None else None
     name = next(added_eps(None if site is None else site.written.node), None)
@@ -116,6 +117,16 @@ def vanished_eps(scene: Scene) -> Finding | None:
         general,
         operation.place,
     )
+
+
+def _where_it_meets(scene: Scene) -> str:
+    """The line of the first operation that joins the result with another number of float16, in words; or nothing."""
+    for operation in scene.chain[1:]:
+        others = [each for each in operation.args if maker(each, scene.chain[0].op) is None and not each.constant]
+        if operation.op in _OF_TWO and any("float16" in (each.dtype or "") for each in others):
+            line = scene.line_of(operation)
+            return "" if line is None or line == scene.line_of(scene.birth) else f", in {line}"
+    return ""
 
 
 @cause(28, "float16 overflow")
@@ -141,7 +152,8 @@ def overflow(scene: Scene) -> Finding | None:
         general = f"y = a{wider} @ b{wider}"
     else:
         general = f"y = x{wider}.{scene.op}()"
-    back = "" if spelling.numpy else " Convert the result back to float16 (.half()) where it meets float16 tensors."
+    back = f" Convert the result back to float16 (.half()) where it meets float16{_where_it_meets(scene)}."
+    back = "" if spelling.numpy else back
     if _goes_back(scene):
         without = _without_autocast(scene)
         if rewritten is not None:

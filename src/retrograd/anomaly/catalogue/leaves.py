@@ -76,6 +76,13 @@ def bad_batch(scene: Scene) -> Finding | None:
     data = "The targets" if role == "target" else "The data"
     if members := context.get("bad_members"):
         return _made_by_spoilt_module(scene, f"{data} held {_bad_elements(scene)} ({called})", members)
+    if (spread := _spread_of_one(scene, name)) is not None:
+        lineno = spread.lineno
+        return Finding(
+            f"{name} holds {_bad_elements(scene)}. Line {lineno}, `{spread.code_line}`, takes the spread of a single "
+            "number, which divides by n - 1 = 0: 0/0 is NaN. Divide by n instead, or leave such samples out.",
+            birth=spread,
+        )
     if modules := context.get("computed_by"):
         return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
     assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
@@ -183,6 +190,22 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
         others = ", ".join(each for each in partners if each != plain)
         return f"{together} = (each[{keep}] for each in ({together}))", f" and what belongs to them ({others})"
     return f"{plain} = {plain}[{keep}]", "; drop their counterparts too"
+
+
+def _spread_of_one(scene: Scene, name: str) -> Operation | None:
+    """The standard deviation of a single number in the line that assigned the data from an earlier value of it."""
+    text, lineno = scene.context.get("assigned") or (None, None)
+    line = Line.parse(text)
+    if line is None or scene.event.size != 1 or not scene.event.nan_count:
+        return None
+    for written in line.operations:
+        is_biased = any(each in (*written.rest(),) for each in ("False", "unbiased=False", "correction=0"))
+        if written.op in ("std", "var") and written.text(0, "input") == name and not is_biased:
+            taken = Operand(name="input", shape=(1,))
+            return replace(
+                scene.birth, op=written.op, args=(taken,), col=None, code_line=text, lineno=lineno or scene.birth.lineno
+            )
+    return None
 
 
 _MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")

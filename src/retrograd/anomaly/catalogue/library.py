@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
+from retrograd.anomaly.catalogue._layers import layer_with
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.event import was_given_bad
@@ -28,6 +29,10 @@ def ctc(scene: Scene) -> Finding | None:
     shortest, longest = _extreme(inputs, min), _extreme(targets, max)
     if shortest is not None and longest is not None and shortest > 2 * longest:
         return None  # even if every label is repeated, it fits
+    option = "zero_infinity=True"
+    rewritten = site.replaced(site.written.with_keyword(*option.split("="))) if site else None
+    name = scene.called_there
+    made = None if site or name is None else layer_with(name, "CTCLoss", option, scene.birth.place)
     lengths = (
         f" (target_lengths = {scene.at(targets, '?')}, input_lengths = {scene.at(inputs, '?')})"
         if targets and inputs
@@ -37,8 +42,9 @@ def ctc(scene: Scene) -> Finding | None:
         f"No alignment exists: the target needs more steps than the input has{lengths}, where a repeated label counts "
         "twice. Its probability is 0, so the loss is inf and the gradient NaN. zero_infinity=True leaves such samples "
         "out of the loss; it is better to leave them out of the data.",
-        site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
-        _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
+        rewritten if made is None else made[0],
+        _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, option)}",
+        None if made is None else made[1],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from retrograd.anomaly.catalogue._calls import calls_of_own
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import (
     denominator,
@@ -186,8 +187,21 @@ def _of_sigmoid(scene: Scene, log: Operation, happened: str, logits: str) -> Fin
     rewritten = in_log_space(scene, log)
     asked = asking_for_logits(scene, log) if rewritten is None else None
     usual = f"y = {scene.spelling(scene.site(log)).functional('logsigmoid', logits)}"
-    general, more = asked or (usual, "")
+    general, more = asked or (usual, "" if rewritten else _called_for_sigmoid(scene, log))
     return Finding(f"{happened} {more}".strip(), rewritten, general, log.place)
+
+
+def _called_for_sigmoid(scene: Scene, log: Operation) -> str:
+    """What to say if the sigmoid is in what the line calls: how to get what it was given."""
+    site = scene.site(log)
+    given = None if site is None else site.written.argument(0, "input")
+    calls = [] if site is None else [each for each in calls_of_own(site.line) if isinstance(each, ast.Call)]
+    own = next(
+        (each for each in calls if given is not None and site is not None and site.line.inside(each, given)), None
+    )
+    if own is None or site is None:
+        return ""
+    return f"The sigmoid is in {site.line.text(own.func)}: let it return what goes into its sigmoid, the logits."
 
 
 @cause(7, "log of a sigmoid")

@@ -443,6 +443,12 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     if written is None:
         return None
     harmed = scene.event.harmed or "the result"
+    if scene.later[:2] == ("log_softmax", "sum"):
+        return Finding(
+            f"{scene.op} writes {written.value} where the mask says so. A class with this score has the probability 0, "
+            "whose log is -inf. Label smoothing, and any sum of the logs of all probabilities, asks for it: leave the "
+            "smoothing out here, or spread it over the classes that are not masked.",
+        )
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
             f"{scene.op} writes {written.value} where the mask says so. A class with this score has probability 0, "
@@ -513,14 +519,23 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
     """Whether an operand of a product may be a mask: a zero that carries no gradient."""
     if operand.requires_grad or operand.constant:
         return False
-    if operand.shape and first(pole).shape == ():
-        return False  # one infinity for all elements, zero or not
+    if operand.shape and not _goes_into(operand.shape, pole):
+        return False  # an infinity meets several of its elements, zero or not
     if operand.producer is not None and operand.producer.op == pole.op:
         return False
     if same(operand, first(pole)) or same(operand, second(pole)):
         return False
     known = operand.min if operand.value is None else operand.value  # for a mask, False is 0
     return known is False or number(known) == 0
+
+
+def _goes_into(shape: tuple[int, ...], pole: Operation) -> bool:
+    """Whether a mask of this shape has one element for each of an operation's result, as far as shapes are known."""
+    known = [each.shape for each in pole.args if each.shape is not None]
+    if not known or any(each.shape is None and not each.constant for each in pole.args):
+        return True
+    rows = [[side[-dim] if len(side) >= dim else 1 for side in known] for dim in range(1, len(shape) + 1)]
+    return all(own in (1, max(row)) for own, row in zip(reversed(shape), rows, strict=True))
 
 
 CAUSES = (masked_division, masked_branch, replaced_value, multiplied_mask, zero_times_infinity, mask_that_came_through)

@@ -399,6 +399,8 @@ def empty_mean(scene: Scene) -> Finding | None:
         return _mean_of_nothing(scene)
     if scene.op in ("std", "var") and _is_empty(first(scene.birth)):
         return _spread_of_nothing(scene)
+    if scene.op in _MEAN_LOSSES and _is_empty(first(scene.birth)) and scene.event.born == "NaN":
+        return _loss_of_nothing(scene)
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div":
         return None
@@ -426,6 +428,23 @@ def empty_mean(scene: Scene) -> Finding | None:
         else _clamped(scene, site, "1")
     )
     return Finding(_EMPTY, rewritten, f"y = x.sum() / {scene.spelling(site).clamp('count', '1')}")
+
+
+_MEAN_LOSSES = (
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss"),
+    *("smooth_l1_loss", "soft_margin_loss"),
+)
+
+
+def _loss_of_nothing(scene: Scene) -> Finding:
+    site = scene.site(scene.birth)
+    text = None if site is None else site.written.text(0, "input")
+    rewritten = None
+    if site is not None and text is not None and "reduction" not in site.written.keywords:
+        summed = site.written.with_keyword("reduction", '"sum"')
+        rewritten = site.replaced(f"{summed} / max({_count(text, scene.spelling(site))}, 1)")
+    call = scene.spelling().functional(scene.op, "input", "target", 'reduction="sum"')
+    return Finding(_EMPTY, rewritten, f"loss = {call} / max(input.numel(), 1)")
 
 
 def _are_no_ones(summed: Operand, scene: Scene) -> bool:

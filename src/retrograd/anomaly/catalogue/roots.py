@@ -223,13 +223,17 @@ def equal_points(scene: Scene) -> Finding | None:
     eps = scene.eps
     spelling = scene.spelling(site)
     a, b = scene.called(first(difference), "a"), scene.called(second(difference), "b")
+    selected = _SELECTED if "where" in scene.later else ""
     return Finding(
         "The two are equal here (a point and itself on the diagonal, or an exact prediction), so their distance is "
         "sqrt(0), whose derivative 1/(2*0) is inf; times the difference, 0, that is NaN. A small eps under the root "
-        "keeps it finite; cdist and norm define the derivative at 0 as 0.",
+        f"keeps it finite; cdist and norm define the derivative at 0 as 0.{selected}",
         scene.replaced(site, 0, lambda text, _: f"{text} + {eps}", "input"),
         f"d = {spelling.call('sqrt', f'(({a} - {b}) ** 2).sum(-1) + {eps}')}",
     )
+
+
+_SELECTED = " (The where does not help: it sends back a gradient of 0 for what it leaves out, and 0 * inf is NaN.)"
 
 
 def _at_zero(scene: Scene) -> bool:

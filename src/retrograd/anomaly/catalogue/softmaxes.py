@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 
-from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     first,
     is_masked,
@@ -113,6 +114,8 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
 def masked_row(scene: Scene) -> Finding | None:
     if scene.op == "div":
         return _masked_row_of_exponentials(scene)
+    if scene.op == "sub" and maker(second(scene.birth), "logsumexp") and scene.kind == "invalid" and not scene.backward:
+        return _masked_logits(scene)
     if scene.op == "sub":
         return _masked_row_by_hand(scene, scene.birth) if "exp" in scene.later[:1] else None
     if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
@@ -120,10 +123,13 @@ def masked_row(scene: Scene) -> Finding | None:
         return None if difference is None else _masked_row_by_hand(scene, difference)
     if scene.op == "scaled_dot_product_attention":
         return _masked_row_of_attention(scene)
-    if scene.op not in ("softmax", "log_softmax"):
+    is_derivative = scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN"  # of an ignored row
+    if scene.op not in ("softmax", "log_softmax") and not is_derivative:
         return None
     operand = first(scene.birth)
     largest = operand.max if operand.max is not None else operand.value
+    if is_derivative:  # the operand's extremes are those of all rows
+        largest = scene.event.operands.get("input")
     unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
     if largest != -math.inf and not (largest is None and unsure):
         return None
@@ -134,10 +140,19 @@ def masked_row(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     if site is None and (padding := _padding_unmasked(scene)):
         return Finding(f"{explanation} {_PADDING}", padding)
-    dim = (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
+    dim = _along(scene, site)
     rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
+    if largest is None and not any(_OF_MASKS.search(each.code_line or "") for each in scene.operations()):
+        return Finding(explanation)  # no mask is in sight: the line would only guess at one
     name = scene.called(operand, "scores")
     return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
+
+
+def _along(scene: Scene, site: Site | None) -> str:
+    """The dimension of a softmax as the line has it; that of a cross entropy is the one of the classes."""
+    if site is not None and site.written.op == "cross_entropy":
+        return "1" if len(scene.event.output_shape or ()) > 2 else "-1"
+    return (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
 
 
 def _unmasked(scores: str, where: str, spelling: Spelling) -> str:
@@ -187,6 +202,7 @@ def _has_no_mask(scene: Scene) -> bool:
     return mask is not None and mask.shape is None and mask.value is None and mask.constant
 
 
+_OF_MASKS = re.compile(r"mask|\binf|triu|tril|\bpad|valid|legal|where|keep|\badj|bias", re.IGNORECASE)
 _MASKED = (
     "Every score in this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is NaN. "
     "A mask is fine, a fully masked row is not. Unmask one key in such rows (padding rows are discarded later anyway), "
@@ -272,6 +288,24 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
         rewritten,
         f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
         difference.place,
+    )
+
+
+def _masked_logits(scene: Scene) -> Finding | None:
+    """The same for logits less their logsumexp, as distributions of classes compute it of what they are given."""
+    if value(first(scene.birth)) not in (-math.inf, None):
+        return None
+    if scene.site(scene.birth) is not None:
+        return _masked_row_by_hand(scene, scene.birth)
+    line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
+    given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
+    edits = {} if line is None else {each: _unmasked(line.text(each), "-1", spelling) for each in given}
+    return Finding(
+        "All logits of this row are -inf: a mask has left nothing to choose from, and the logits less their logsumexp "
+        "are -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
+        "classes are as likely.",
+        None if line is None or len(edits) != 1 else line.replaced(edits),
+        f"logits = {_unmasked('logits', '-1', spelling)}",
     )
 
 

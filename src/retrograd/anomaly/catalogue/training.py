@@ -163,11 +163,43 @@ def runaway(scene: Scene) -> Finding | None:
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is only where it became "
         f"visible, not the cause{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
-        "it up, or clip the gradient norm before the step.",
+        f"it up, or clip the gradient norm before the step.{_of_large_data(scene)}",
         rewritten,
         f"lr = {smaller if rate else '1e-4'}" if optimizer else f"{name} = {name} / 10",
         Place.told(written) if rewritten else None,
     )
+
+
+def _of_large_data(scene: Scene) -> str:
+    """What to say about data that are far larger than 1 where a layer takes them; empty if none are known to be."""
+    taken = [each for made in scene.operations() if made.op in _OF_LAYERS for each in made.args]
+    data = [each for each in taken if each.producer is None and not each.requires_grad and not each.constant]
+    sizes = {each: size for each in data if (size := size_of(each)) is not None and math.isfinite(size)}
+    largest = max(sizes, key=lambda each: sizes[each], default=None)
+    if largest is None or sizes[largest] < _LARGE:
+        return _of_large_weights(scene)
+    return (
+        f" The numbers that go in ({scene.called(largest, 'the data')}) are as large as {sizes[largest]:.3g}, and the "
+        "gradient with them: brought to about 1 first (less their mean, divided by their spread), they let it learn at "
+        "the usual rates."
+    )
+
+
+def _of_large_weights(scene: Scene) -> str:
+    """What to say if the loss was enormous before any update; empty if it was not, or if that is not known."""
+    losses = [number(each) for each in scene.context.get("loss_history") or ()]
+    first_loss = losses[0] if losses and len(losses) == scene.event.step else None
+    if first_loss is None or not _ENORMOUS < abs(first_loss) < math.inf:
+        return ""
+    return (
+        f" The loss was {first_loss:.3g} before the first update: look at how the weights are initialised, and at the "
+        "size of the targets."
+    )
+
+
+_ENORMOUS = 1e6
+_OF_LAYERS = ("convolution", "linear", "matmul")
+_LARGE = 50.0
 
 
 def _evidence(scene: Scene) -> str:

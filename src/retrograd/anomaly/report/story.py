@@ -26,7 +26,7 @@ from retrograd.anomaly.event import (
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.parsing import indentation_of
+from retrograd.anomaly.parsing import indentation_of, module_of, names_in
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.makers import makers, users
@@ -253,7 +253,20 @@ def _further(event: NaNEvent, other: NaNEvent) -> Further:
 
 def _replaced(event: NaNEvent) -> tuple[str | None, int | None]:
     """The place of the line that the remedy of an event replaces."""
-    return event.remedy_filename or event.filename, event.remedy_lineno
+    own = event.lineno if event.remedy and _new_names(event, event.remedy) else None
+    return event.remedy_filename or event.filename, event.remedy_lineno or own
+
+
+def _new_names(event: NaNEvent, remedy: str) -> list[str]:
+    """The names in a remedy that its line does not have, if it is that line rewritten but for these."""
+    line = (event.code_line or "").strip()
+    if event.remedy_lineno is not None or not line or not remedy.startswith(line[:_SAME_LINE]):
+        return []
+    try:
+        before, after = (names_in(module_of(text)) for text in (line, remedy))
+    except SyntaxError:
+        return []
+    return [name for name in sorted(after - before) if re.search(rf"\b{name} = ", event.cause or "")]
 
 
 def result(event: NaNEvent) -> str:
@@ -414,6 +427,8 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     if whole and remedy.endswith(f"; {whole}"):
         return f"Change {line} as above, or what its first part changes where that is made"
     is_own = bool(own) and (remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy))
+    if names := _new_names(event, remedy):
+        return f'Give {" and ".join(names)} a value as "why" says, and change {line} as above'
     if file or number != event.lineno or is_own:
         return f"Change {line} as above"
     if _MEMBER_CHANGED.match(remedy):

@@ -13,7 +13,7 @@ import math
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -24,8 +24,10 @@ from torch import Tensor
 from retrograd.anomaly.adapters.program.making import exclude_each_other, is_sure_before
 from retrograd.anomaly.adapters.program.place import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
-from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.records.entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.anomaly.warning_filters import Filter
 
 _LARGEST = 1 << 22  # elements
 _DEPTH = 4  # of a chain of lines, each of which made what the next one reads
@@ -72,6 +74,7 @@ class _UnknownError(Exception):
 
 
 _UNKNOWN = object()
+_QUIET = Filter("ignore", module="")
 
 
 @dataclass
@@ -95,6 +98,7 @@ class _Line:
     variables: Mapping[str, Any]
     outcomes: Mapping[int, bool] = field(default_factory=dict)
     birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
+    turn: tuple[ast.expr, str, list[Argument], Tensor] | None = None  # of an infinity that came in into a NaN
     came_in: list[str] = field(default_factory=list)  # the variables that were already bad
 
     def value(self, node: ast.expr) -> Any:
@@ -124,6 +128,12 @@ class _Line:
                 return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is math:
                 return getattr(math, name)
+            case ast.Attribute(value=ast.Name(id=owner), attr="inf" | "nan" | "pi" as name) if self.variables.get(
+                owner
+            ) in (torch, np):
+                return getattr(math, name)
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text)]):
+                return float(text)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=[]) if (
                 self.variables.get(owner) is math
             ):
@@ -135,6 +145,12 @@ class _Line:
             ) if self.variables.get(owner) is torch:
                 named = {str(each.arg): self.value(each.value) for each in keywords}
                 return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
+                args=[ast.Name(id=name)],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch and _holds_numbers(self.variables.get(name)):
+                return torch.tensor(self.variables[name], **{str(each.arg): self._option(each) for each in keywords})
             case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
                 return self.value(owner)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
@@ -149,11 +165,23 @@ class _Line:
 
     def made(self, text: str, number: int, shift: int = 0) -> Made | None:
         """The birth, given the line's text and number; ``shift`` is where the expression begins in the text."""
-        if self.birth is None:
+        known = self.birth or self.turn
+        if known is None:
             return None
-        node, op, arguments, output = self.birth
+        node, op, arguments, output = known
         call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
         return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+
+    def _option(self, given: ast.keyword) -> Any:
+        """A keyword argument that says which type or device to use."""
+        match given.value:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is torch:
+                return getattr(torch, name)
+            case ast.Name(id=name) if isinstance(self.variables.get(name), (str, torch.device, torch.dtype)):
+                return self.variables[name]
+            case ast.Constant(value=str() | bool() as value):
+                return value
+        raise _UnknownError
 
     def _index(self, node: ast.expr) -> Any:
         match node:
@@ -183,11 +211,24 @@ class _Line:
         return self._made(node, name, lambda *_: function(*values, **named), given)
 
     def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
-        result = function(*(each for _, each in given))
-        is_born = is_bad(result) and not any(is_bad(each) for _, each in given)
-        if is_born and self.birth is None:
-            self.birth = node, name, [Argument(key, each) for key, each in given], result
+        _QUIET.put()  # the program's own call has warned already
+        try:
+            result = function(*(each for _, each in given))
+        finally:
+            _QUIET.remove()
+        made = node, name, [Argument(key, each) for key, each in given], result
+        if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
+            self.birth = made
+        elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
+            self.turn = made
         return result
+
+
+def _holds_numbers(value: Any) -> bool:
+    """Whether it is a list or an array of numbers, as rewards are collected in."""
+    if isinstance(value, np.ndarray):
+        return value.size <= _LARGEST
+    return isinstance(value, (list, tuple)) and all(isinstance(each, (int, float)) for each in value)
 
 
 def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
@@ -290,7 +331,7 @@ def _given_by(
         found = before[each][1] if each in before else made_again(frame, each, value, number, depth - 1)
         if found is not None:
             return result, found
-    return result, None
+    return result, line.made(text, number)
 
 
 def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:
@@ -340,6 +381,46 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
             held = variables[each]
             return made_again(frame, each, held, place["lineno"]), held
     return None, None
+
+
+def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, Tensor | None]:
+    """How a line made the only argument of an operation in it that nothing has kept.
+
+    Either the birth, in this line or an earlier one, or the variable that already held such numbers; neither unless
+    the operation, computed once more with that argument, gives the result that is known.
+    """
+    written, place, output = written_at(call.code, call.at), place_fields(call.code, call.at), call.outputs[0]
+    lacking = [number for number, each in enumerate(call.args) if each.missing]
+    if frame is None or written is None or output is None or call.entry is None or len(lacking) != 1:
+        return None, None
+    parts = _operands(written)
+    line = _Line(_variables(frame))
+    try:
+        value = line.value(parts[lacking[0]])
+        args = [replace(each, value=value) if each.missing else each for each in call.args]
+        with torch.no_grad():
+            result = call.entry(**arguments_for(call.entry, args))
+    except Exception:
+        return None, None
+    if not is_bad(value) or not _same(result, output) or output.isnan().any() > value.isnan().any():
+        return None, None
+    if line.birth is not None:
+        before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
+        return line.made(place["code_line"], place["lineno"], before), None
+    for each in line.came_in:
+        held = line.variables[each]
+        return made_again(frame, each, held, place["lineno"]), held
+    return None, None
+
+
+def _operands(written: ast.expr) -> list[ast.expr]:
+    """The operands of an operation as it is written: an operator's sides, or a call's arguments."""
+    match written:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(value=owner), args=args):
+            return list(args) if isinstance(owner, ast.Name) and owner.id in ("torch", "F") else [owner, *args]
+    return []
 
 
 def _gives(statement: ast.Assign, name: str) -> bool:

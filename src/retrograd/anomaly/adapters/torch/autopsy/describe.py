@@ -226,7 +226,8 @@ class Describer:
         call = origin.call
         output = call.outputs[origin.output]
         index = first_of(output, origin.where)
-        shape = tuple(output.shape) if output is not None else ()
+        shown = origin.where if output is None else output
+        shape = () if shown is None else tuple(shown.shape)
         own = call.forward or call
         operation = self.operation(own, index, shape)
         function = operation if call.is_backward else composed(operation)

@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.program.branches import same_in_other_branches
 from retrograd.anomaly.adapters.program.place import place_fields, place_of
 from retrograd.anomaly.adapters.program.variables import under_way
-from retrograd.anomaly.adapters.torch.autopsy.again import Made, made_again, made_in_line
+from retrograd.anomaly.adapters.torch.autopsy.again import Made, made_again, made_in_line, made_of_operand
 from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.autopsy.lost import converted, given, lost_data
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
@@ -123,7 +123,8 @@ class Findings:
         unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
         if unsure or nameless:
             again = self._origin(self._run_model_again(backward=False))
-            if again is not None and not (nameless and self._is_nameless_data(again)):
+            is_worse = again is None or (nameless and self._is_nameless_data(again))
+            if not is_worse and (origin is None or not self._was_computed(again)):
                 origin = again
         return None if origin is None else self._with_births_to_come(self._event(origin, "loss"), roots)
 
@@ -317,6 +318,11 @@ class Findings:
         data = origin.leaf.itself if origin.leaf is not None else None
         return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
+    def _was_computed(self, origin: Origin | None) -> bool:
+        """Whether the origin is what a model that ran again had been given, the result of operations before it."""
+        given = None if origin is None or origin.leaf is None else origin.leaf.itself
+        return given is not None and given.requires_grad and self.names.tensor(given) is None
+
     def _bad_parameter(self) -> tuple[str, Tensor] | None:
         """A parameter of the model that is not finite, with its name."""
         members = () if self.names.model is None else self.names.model.named_parameters()
@@ -376,8 +382,13 @@ class Findings:
         Otherwise the origin; if the data has no name, at the variable that was already bad when the line read it.
         """
         leaf, call = origin.leaf, origin.call
-        if leaf is None or self._recorder is not None:
+        if self._recorder is not None or (leaf is None and origin.sure):
             return None, origin
+        if leaf is None:
+            made, held = made_of_operand(under_way(self.names.frame, call.code), call)
+            if held is not None:
+                origin = replace(origin, where=None, leaf=Argument("other", held.detach(), original=held), sure=True)
+            return made, origin
         if leaf.leaf is not None:  # a tensor of the program, unchanged since
             frame, name = under_way(self.names.frame, call.code), self.names.tensor(leaf.leaf)
             lineno = None if frame is None else line_of(frame.f_code, call.at)

@@ -90,7 +90,7 @@ def origin_of(
     turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
     mixed = [each for each in search.placed if search.is_mixed(each.call)]
     opaque = search.opaque() if passed_on else []
-    for found in (certain, lost, turns, doubtful, alone, mixed, opaque, search.vague, search.placed):
+    for found in (certain, lost, search.by_zero, turns, doubtful, alone, mixed, opaque, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -110,6 +110,7 @@ class _Search:
         self.leaves: list[Origin] = []
         self.births: list[Origin] = []
         self.turns: list[Origin] = []
+        self.by_zero: list[Origin] = []  # divisions by 0 of numbers that were not kept
         self.doubtful: list[Origin] = []  # an argument was not kept
         self.vague: list[Origin] = []  # nor was what made it
         self.placed: list[Origin] = []
@@ -232,6 +233,9 @@ class _Search:
         if left is not None and bool(left.any()) and not unknown:
             self._born(call, output, left, sure=True)
         elif not explained:
+            zeros = _divided_by_zero(call, reached)
+            if zeros is not None and bool(zeros.any()):
+                self.by_zero.append(Origin(call, output, zeros))
             self._not_explained(call, output, mask, unknown, reached)
         elif has_nan(call.outputs[output]) and not any(has_nan(each.value) for each in call.tensors()):
             self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
@@ -323,6 +327,14 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     if mask.dim() == wrong.dim() - 1:
         mask = mask.unsqueeze(dim)
     return wrong & mask if broadcasts(mask.shape, wrong.shape) else wrong
+
+
+def _divided_by_zero(call: Call, reached: Tensor | None) -> Tensor | None:
+    """The elements of a quotient that cannot be finite, whatever was divided, as they were divided by 0."""
+    divisor = next((each.tensor for each in call.args if each.name == "other"), None)
+    if call.is_backward or canonical(call.name) != "div" or divisor is None or reached is None:
+        return None
+    return (divisor == 0).expand(reached.shape) & reached if broadcasts(divisor.shape, reached.shape) else None
 
 
 def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor | bool:

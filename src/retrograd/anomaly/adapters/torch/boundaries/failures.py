@@ -103,6 +103,8 @@ def _refused_argument(
     refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value), caught)
     nan, frame = refused.nan(), refused.frame
     violation = refused.violation() if nan is None else None
+    if violation is not None and isinstance(violation.value, torch.Tensor) and has_nan(violation.value):
+        nan, violation = violation.value, None  # which the distribution itself has made of what it was given
     if frame is None or (nan is None and violation is None):
         return None
     event = refusal(violation, findings_at(frame)) if violation is not None else born_before(nan, findings_at(frame))

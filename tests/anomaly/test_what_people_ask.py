@@ -1,0 +1,450 @@
+"""Programs like those that people ask about when a loss has become NaN: what the report must say about each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.report import format_event
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+
+
+def found(library: str, program: str, steps: bool = False) -> NaNEvent:
+    """The only event, at the marked line if there is one."""
+    event = only_event(run(library, program, steps))
+    if "# born here" in program:
+        assert event.lineno == line(program)
+    return event
+
+
+def values(library: str, program: str) -> list[float]:
+    """The loss, and the gradient of ``x`` after the program has run without a finding."""
+    w = run(library, f"{program}\nw.result = [loss.item(), *x.grad.flatten().tolist()]")
+    assert not w.events
+    return w.result  # type: ignore[attr-defined, no-any-return]
+
+
+MASKED_CLASSES = """
+x = torch.zeros(3, 4, requires_grad=True)
+mask = torch.full((3, 4), -float("inf"))
+mask[0, :2] = 0.0
+targets = torch.tensor([0, -1, -1])
+loss = F.cross_entropy(x + mask, targets, ignore_index=-1)  # born here
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize(("library", "steps"), [("torch", False), ("torch", True), ("retrograd", True)])
+def test_rows_that_are_masked_and_ignored(library: str, steps: bool) -> None:
+    """The dimension of the classes is no argument of a cross entropy."""
+    event = found(library, MASKED_CLASSES, steps)
+    assert event.op in ("log_softmax", "CrossEntropyBackward0")
+    assert "all are -inf" in (event.cause or "") or "row is -inf" in (event.cause or "")
+    assert ".all(-1, keepdim=True)" in (event.remedy or "")
+    assert values(library, mended(MASKED_CLASSES, event))[1:3] == pytest.approx([-0.5, 0.5])
+
+
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+def test_rows_of_a_cross_entropy_over_positions(library: str) -> None:
+    program = MASKED_CLASSES.replace("(3, 4", "(3, 4, 2").replace("mask[0, :2]", "mask[0, :2, :]")
+    program = program.replace("torch.tensor([0, -1, -1])", "torch.tensor([[0, 1], [-1, -1], [-1, -1]])")
+    event = found(library, program, steps=True)
+    assert ".all(1, keepdim=True)" in (event.remedy or "")
+    assert values(library, mended(program, event))[1] == pytest.approx(-0.25)
+
+
+NO_POSITIVES = """
+x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], requires_grad=True)
+labels = torch.tensor([0, 0, 1])
+def contrastive(features):
+    similarities = features @ features.T / 0.5
+    logits = similarities - similarities.max(1, keepdim=True).values.detach()
+    others = 1 - torch.eye(3)
+    same = (labels[:, None] == labels).float() * others
+    log_probability = logits - torch.log((torch.exp(logits) * others).sum(1, keepdim=True))
+    return -((same * log_probability).sum(1) / same.sum(1)).mean()  # born here
+loss = contrastive(x)
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_division_by_zero_of_what_was_not_kept(library: str, steps: bool) -> None:
+    """Whatever was divided, the quotient is not finite: no other operation has to be suspected."""
+    event = found(library, NO_POSITIVES, steps)
+    assert (event.op, event.index) == ("div", (2,))
+    assert event.operands["other"] == 0
+    assert event.rerun is None
+    assert "was computed without a gradient" not in (event.cause or "")
+    assert all(-2 < each < 2 for each in values(library, mended(NO_POSITIVES, event)))
+
+
+EXPONENTIAL_LOSS = """
+x = torch.tensor([[-60.0, 60.0]], requires_grad=True)
+loss = torch.exp(F.cross_entropy(x, torch.tensor([0])) / 0.5)  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_an_exponential_that_is_the_loss(library: str) -> None:
+    """A bound would leave no gradient at all; the exponent has its minimum at the same place."""
+    event = found(library, EXPONENTIAL_LOSS)
+    assert event.remedy == "loss = F.cross_entropy(x, torch.tensor([0])) / 0.5  # born here"
+    assert "minimise that instead" in (event.cause or "")
+    assert values(library, mended(EXPONENTIAL_LOSS, event)) == pytest.approx([240.0, -2.0, 2.0])
+
+
+OPPOSED = [
+    (
+        "loss = -0.5 * torch.sum(1 + x - m.pow(2) - x.exp())",
+        "1 + x.clamp(max=36.0) - m.pow(2) - x.clamp(max=36.0).exp()",
+    ),
+    (
+        "loss = (x + (m - 3) ** 2 * torch.exp(-x)).mean()",
+        "torch.clamp(x, min=-36.0) + (m - 3) ** 2 * torch.exp(-torch.clamp(",
+    ),
+    (
+        "loss = 0.5 * torch.sum(torch.exp(2 * x) - 2 * x - 1 + m)",
+        "torch.exp(2 * torch.clamp(x, max=18.0)) - 2 * torch.clamp(",
+    ),
+]
+
+
+@libraries
+@pytest.mark.parametrize(("code", "bounded"), OPPOSED)
+def test_a_term_that_opposes_an_exponential_is_bounded_with_it(code: str, bounded: str, library: str) -> None:
+    """With a bound in the exponential alone, the term would drive the variable on."""
+    sign = "-" if "(-x)" in code else ""
+    program = f"x = torch.tensor([{sign}100.0, 0.5], requires_grad=True); m = torch.zeros(2)\n{code}\nloss.backward()"
+    event = found(library, program)
+    assert event.op == "exp"
+    assert bounded.split("36")[0].split("18")[0] in (event.remedy or "")
+    _, bad, good = values(library, mended(program, event))
+    assert bad == 0
+    assert good != 0
+
+
+@libraries
+def test_a_term_that_goes_with_an_exponential_is_left_alone(library: str) -> None:
+    event = found(
+        library, "x = torch.tensor([100.0, 0.5], requires_grad=True)\nloss = (x + torch.exp(x)).sum()\nloss.backward()"
+    )
+    assert event.remedy == "loss = (x + torch.exp(torch.clamp(x, max=80.0))).sum()"
+    assert "outside of the exponential" not in (event.cause or "")
+
+
+@libraries
+@runs
+def test_a_quotient_by_zero_whose_derivative_is_nan(library: str, steps: bool) -> None:
+    """1 / 0 is infinite, not NaN, also where the derivative is NaN."""
+    program = (
+        "x = torch.tensor([1.0], requires_grad=True)\nd = torch.tensor([[0.0], [1.0]], requires_grad=True)\n"
+        "loss = (F.softplus(1 - x / d) * d.abs()).mean()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "is NaN, and so is" not in (event.cause or "")
+    assert "1 / 0 is infinite" in (event.cause or "")
+
+
+UNSCALED = """
+area = torch.linspace(100.0, 3000.0, 32).reshape(-1, 1)
+price = area * 0.2
+layer = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+for _ in range(12):
+    optimizer.zero_grad()
+    loss = F.mse_loss(layer(area), price)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@libraries
+def test_data_that_is_far_from_one(library: str) -> None:
+    """A smaller learning rate keeps the loss finite, but it hardly falls."""
+    event = run(library, UNSCALED).events[0]
+    assert "ran away" in (event.cause or "")
+    assert "(area) are as large as 3e+03" in (event.cause or "")
+    scaled = UNSCALED.replace("reshape(-1, 1)\n", "reshape(-1, 1) / 1000\n").replace("lr=0.01", "lr=1e3")
+    assert "as large as" not in (run(library, scaled).events[0].cause or "")
+
+
+@libraries
+@runs
+def test_a_pole_that_meets_several_factors_is_not_masked_by_them(library: str, steps: bool) -> None:
+    """Samples along rays at distances whose inverses are evenly spaced, from 0 on."""
+    program = (
+        "x = torch.ones(12, requires_grad=True)\nnear, far = torch.zeros(4, 1), torch.full((4, 1), 6.0)\n"
+        "t = torch.linspace(0, 1, 12)\nz = 1.0 / (1.0 / near * (1 - t) + 1.0 / far * t)  # born here\n"
+        "loss = (z * x).mean()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "is 0, but 0 * inf" not in (event.cause or "")
+    assert "0 is infinite" in (event.cause or "")
+    assert all(each < 7 for each in values(library, mended(program, event)))
+
+
+@libraries
+def test_no_action_is_left(library: str) -> None:
+    """The NaN is made by the distribution, of logits that hold none."""
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\n"
+        "legal = torch.tensor([[True, False, True], [False, False, False]])\n"
+        "logits = x.masked_fill(~legal, -float('inf'))\nd = torch.distributions.Categorical(logits=logits)  # born here"
+    )
+    with pytest.raises(ValueError, match="Expected parameter logits") as caught:
+        run(library, program)
+    said = "".join(caught.value.__notes__)
+    assert "NaN born in sub" in said
+    assert "All logits of this row are -inf" in said
+    assert "Categorical(logits=" in said
+    assert ".isneginf(logits).all(-1, keepdim=True)" in said
+
+
+ALL_UNDERFLOW = """
+x = torch.tensor([[0.0, -500.0], [-500.0, 0.0]], requires_grad=True)
+others = ~torch.eye(2, dtype=torch.bool)
+terms = torch.exp(x) * others
+loss = -torch.log(terms.sum(1, keepdim=True)).mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_exponentials_that_a_mask_leaves_out(library: str, dtype: str) -> None:
+    """The mask stays one in the sum of logarithms: without it, the terms that it leaves out would outweigh the rest."""
+    program = (
+        ALL_UNDERFLOW.replace("~torch.eye(2, dtype=torch.bool)", "1 - torch.eye(2)")
+        if dtype != "bool"
+        else ALL_UNDERFLOW
+    )
+    event = found(library, program)
+    assert values(library, mended(program, event)) == pytest.approx([500.0, 0.0, -0.5, -0.5, 0.0])
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("loss", ["smooth_l1_loss", "mse_loss", "binary_cross_entropy_with_logits", "huber_loss"])
+def test_a_loss_of_nothing(library: str, steps: bool, loss: str) -> None:
+    """An image without objects."""
+    program = (
+        "x = torch.zeros(5, 4, requires_grad=True); boxes = torch.rand(5, 4)\nm = torch.zeros(5, dtype=torch.bool)\n"
+        f"loss = F.{loss}(x[m], boxes[m]) + x.pow(2).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "the mean of nothing" in (event.cause or "")
+    assert values(library, mended(program, event)) == [0.0] * 21
+
+
+RETURNS = """
+x = torch.tensor([1.0], requires_grad=True)
+rewards = [2.0]
+returns = torch.tensor(rewards, dtype=torch.float32)
+returns = (returns - returns.mean()) / (returns.std() + 1e-8)
+loss = -(x * returns).sum()
+loss.backward()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:std.* degrees of freedom:UserWarning")
+@libraries
+@pytest.mark.parametrize("lost", [False, True])
+def test_returns_of_an_episode_of_one_step(library: str, lost: bool) -> None:
+    """The list is still there, or has been given up: then the line and the size tell."""
+    program = RETURNS.replace("returns.std() + 1e-8)", "returns.std() + 1e-8)\nrewards.clear()") if lost else RETURNS
+    event = only_event(run(library, program))
+    assert "n - 1 = 0" in (event.cause or "")
+    assert event.remedy_lineno == 5 or event.lineno == 5
+    assert values(library, mended(program, event))[0] == 0.0
+
+
+@libraries
+def test_an_exponential_inside_of_a_loss(library: str) -> None:
+    """No form can be written into a call of a library."""
+    program = (
+        "x = torch.tensor([100.0, 1.0], requires_grad=True)\n"
+        "loss = torch.nn.PoissonNLLLoss()(x, torch.ones(2))  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert event.op == "exp"
+    assert event.remedy is None
+    assert "inside of what the line calls" in (event.cause or "")
+
+
+def test_what_a_model_is_given_is_no_data_if_it_was_computed() -> None:
+    """The noise has no gradient, and is gone; what it was added to has one."""
+    program = """
+x = torch.zeros(4, 3, requires_grad=True)
+decoder = torch.nn.Linear(3, 2)
+w.model = decoder
+def sample(logits, u):
+    noise = -torch.log(-torch.log(u))
+    return torch.softmax(logits + noise, -1)  # born here
+loss = decoder(sample(x, torch.tensor([[0.5, 1.0, 0.5]]))).pow(2).mean()
+loss.backward()
+"""
+    event = found("torch", program)
+    assert event.op == "softmax"
+    assert event.rerun is not None
+
+
+NAMED = """
+x = torch.tensor([[200.0], [1.0]], requires_grad=True)
+def network(given):
+    return 2 * given
+p = torch.sigmoid(network(-x).squeeze(1))
+entropy = -(1 - p) ** 2 * torch.log(p)  # born here
+loss = entropy.mean()
+loss.backward()
+"""
+
+
+@libraries
+def test_a_name_that_a_remedy_asks_for_is_to_be_given(library: str) -> None:
+    event = found(library, NAMED)
+    assert "z" in (event.remedy or "")
+    assert 'Give z a value as "why" says, and change line 6 as above' in " ".join(format_event(event).split())
+    program = NAMED.replace(
+        "p = torch.sigmoid(network(-x).squeeze(1))", "z = network(-x)\np = torch.sigmoid(z.squeeze(1))"
+    )
+    assert values(library, mended(program, replace(event, lineno=7)))
+
+
+def test_where_float32_meets_float16_again() -> None:
+    program = (
+        "x = torch.full((4, 8), 300.0, dtype=torch.float16, requires_grad=True)\nscores = x @ x.T / 3  # born here\n"
+        "y = torch.softmax(scores, -1) @ x\nloss = y.float().mean()\nloss.backward()"
+    )
+    assert "where it meets float16, in line 3." in (found("torch", program).cause or "")
+
+
+@libraries
+def test_a_sigmoid_that_a_network_ends_with(library: str) -> None:
+    program = (
+        "x = torch.tensor([[200.0], [1.0]], requires_grad=True)\n"
+        "judge = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Sigmoid())\n"
+        "loss = -torch.log(1 - judge(x)).mean()  # born here\nloss.backward()"
+    )
+    assert "The sigmoid is in judge: let it return what goes into its sigmoid" in (found(library, program).cause or "")
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("infinity", ['float("-inf")', "-torch.inf"])
+def test_a_mask_made_by_multiplying(library: str, steps: bool, infinity: str) -> None:
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\nkeep = torch.tensor([[1.0, 1.0, 0.0]])\nscores = x * 2\n"
+        f"scores = scores + (1 - keep) * {infinity}  # born here\n"
+        "loss = (torch.softmax(scores, -1) * torch.tensor([1.0, 2.0, 3.0])).sum()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert event.op == "mul"
+    assert "An infinity cannot be switched off by multiplying" in (event.cause or "")
+    assert values(library, mended(program, event))[0] == pytest.approx(3.0)
+
+
+@libraries
+def test_a_mask_in_a_mixture_is_a_weight(library: str) -> None:
+    program = (
+        "x = torch.tensor([-200.0, 1.0], requires_grad=True); m = torch.tensor([0.0, 1.0])\np = torch.sigmoid(x)\n"
+        "loss = torch.log(p * (m > 2) + (1 - p) * torch.exp(-1000 * x**2)).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert values(library, mended(program, event)) == pytest.approx([-4.0001e7, 4e5, -2000.731], rel=1e-5)
+
+
+@libraries
+def test_an_eps_for_a_logarithm_in_float16(library: str) -> None:
+    """What follows the logarithm says nothing about the number that is added to its argument."""
+    program = (
+        "x = torch.tensor([0.0, 1.0], requires_grad=True, dtype=torch.float16)\n"
+        "loss = torch.exp(-(x * torch.log(x + 1e-10)).sum())  # born here\nloss.backward()"
+    )
+    assert "torch.log(x + 1e-4)" in (found(library, program).remedy or "").replace("rg.", "torch.")
+
+
+@libraries
+@runs
+def test_targets_that_are_sliced_where_they_are_used(library: str, steps: bool) -> None:
+    program = (
+        "import numpy as np\nwith np.errstate(all='ignore'):\n    returns = np.log(np.array([1.0, 0.0], 'float32'))\n"
+        "targets = torch.from_numpy(returns)\nx = torch.zeros(2, requires_grad=True)\ntotal = x * 2\n"
+        "loss = ((total - targets[0:2]) ** 2).mean()  # born here\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert event.kind == "leaf"
+    assert "(targets" in (event.cause or "") or "(returns" in (event.cause or "")
+
+
+@libraries
+def test_label_smoothing_asks_for_masked_classes(library: str) -> None:
+    program = (
+        "x = torch.zeros(2, 3, requires_grad=True)\n"
+        "scores = x.masked_fill(torch.tensor([False, False, True]), -torch.inf)\n"
+        "loss = F.cross_entropy(scores, torch.tensor([0, 1]), label_smoothing=0.1)\nloss.backward()"
+    )
+    event = run(library, program, steps=True).events[0]
+    assert event.op == "masked_fill"
+    assert "Label smoothing" in (event.cause or "")
+
+
+@libraries
+def test_a_parameter_that_updates_have_made_negative(library: str) -> None:
+    """A clamp would keep the loss finite, and the parameter negative."""
+    program = (
+        "sigma = torch.tensor([0.1], requires_grad=True)\noptimizer = torch.optim.SGD([sigma], lr=0.1)\n"
+        "for _ in range(2):\n    loss = sigma.log().sum() + sigma.sum()  # born here\n    loss.backward()\n"
+        "    optimizer.step()"
+    )
+    event = found(library, program)
+    assert "nothing keeps it positive" in (event.cause or "")
+    assert event.remedy_lineno is None
+    assert (event.remedy or "").endswith(".exp(log_sigma)")
+
+
+def test_an_infinity_that_a_line_without_a_gradient_makes_a_nan_of() -> None:
+    """The value of a state without any action left is -inf, and is multiplied by 0 as the state is the last one."""
+    program = """
+q = torch.nn.Linear(3, 2)
+w.model = q
+x = torch.zeros(2, requires_grad=True)
+done, reward = torch.tensor([0.0, 1.0]), torch.ones(2)
+legal = torch.tensor([[True, False], [False, False]])
+with torch.no_grad():
+    following = q(torch.ones(2, 3)).masked_fill(~legal, -float("inf")).max(1).values
+    target = reward + 0.9 * following * (1 - done)  # born here
+loss = ((x - target) ** 2).mean()
+loss.backward()
+"""
+    event = found("torch", program)
+    assert (event.op, event.index) == ("mul", (1,))
+    assert "0 times an infinity is NaN" in (event.cause or "")
+
+
+@libraries
+@runs
+def test_a_where_after_the_root_of_a_distance(library: str, steps: bool) -> None:
+    program = (
+        "x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)\nd = ((x[:, None] - x[None]) ** 2).sum(-1)\n"
+        "d = torch.where(d > 0, d.sqrt(), torch.zeros_like(d))  # born here\nloss = d.mean()\nloss.backward()"
+    )
+    event = found(library, program, steps)
+    assert "The where does not help" in (event.cause or "")
+    assert not run(library, mended(program, event)).events
+
+
+@libraries
+@pytest.mark.parametrize("eps", ["", " + 1e-6"])
+def test_the_jacobian_of_a_tanh_that_is_scaled(library: str, eps: str) -> None:
+    program = (
+        "x = torch.tensor([2.0, 0.1], requires_grad=True)\naction = torch.tanh(x) * 2.0\n"
+        f"loss = -torch.log(1 - action.pow(2){eps}).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert "for the tanh itself only" in (event.cause or "")
+    assert "tanh(x) ** 2" in (event.remedy or "")
