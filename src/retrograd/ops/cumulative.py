@@ -83,9 +83,13 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
 
 
 def _run_rows(ufunc: np.ufunc, rows: Any, part: int, wide: np.dtype, narrow: np.dtype) -> Any:
-    """Accumulate along the rows of a matrix, in parts of this length, a block at a time."""
+    """Accumulate along the rows of a matrix, in parts of this length, a block at a time.
+
+    The result of reversed rows is reversed as well, so that it becomes contiguous when it is reversed again.
+    """
     length = rows.shape[1]
     result = np.empty(rows.shape, narrow)
+    result = result[:, ::-1] if rows.strides[1] < 0 else result
     several = max(_CACHED // length, 1)
     for first in range(0, len(rows), several):
         before = None
