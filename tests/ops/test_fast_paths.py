@@ -298,6 +298,18 @@ def test_sums_of_rows_are_precise_and_their_overflow_is_heard() -> None:
         rg.full((40, 100), 3e38, requires_grad=True).sum(1).mean().backward()
 
 
+@pytest.mark.parametrize("size", [reducing._WHOLE - 1, reducing._WHOLE, 200_001])
+def test_sums_of_all_are_precise_and_their_anomalies_are_heard(size: int) -> None:
+    x = np.random.default_rng(0).uniform(1, 2, size=size).astype(np.float32)
+    assert rg.from_numpy(x).sum().item() == pytest.approx(x.sum(dtype=np.float64), rel=3e-7)
+    for value, name in ((np.inf, "inf"), (np.nan, "nan")):
+        x[size // 2] = value
+        assert str(rg.from_numpy(x).sum().item()) == name
+        assert rg.from_numpy(x[None]).sum(keepdim=True, dim=None).shape == (1, 1)
+    with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):
+        rg.full((size,), 3e38, requires_grad=True).sum().backward()
+
+
 @pytest.mark.parametrize("length", [100, reducing.LONGEST + 1])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_gradients_of_softmax_over_short_and_long_rows(name: str, length: int) -> None:
