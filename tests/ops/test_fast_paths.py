@@ -64,6 +64,39 @@ def test_cumulative_operations_on_long_slices(name: str, dtype: str, shape: tupl
     assert_same(transposed, theirs.movedim(dim, -1), 10)
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32"])
+@pytest.mark.parametrize("shape", [(300, 5), (1100, 17), (530, 128), (2, 3, 4000), (1, 1 << 18)])
+def test_running_results_of_rows_of_all_lengths(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).uniform(0.5, 1.4, size=shape)
+    x = ((x * 3) if dtype == "int32" else x).astype(dtype)
+    ours, theirs = (getattr(library, name)(library.from_numpy(x), -1) for library in (rg, torch))
+    assert_same(ours, theirs, 10)
+
+
+@pytest.mark.parametrize("length", [100, 2000])
+@pytest.mark.parametrize(
+    ("name", "start", "then"),
+    [
+        ("cumprod", 1e-300, [1e200, 1e200]),
+        ("cumprod", 0.0, [1e200, 1e200]),
+        ("cumprod", 1e300, [1e-200, 1e-200]),
+        ("cumprod", 1e300, [1e10, 1e-20]),
+        ("cumsum", -1e308, [1e308, 1e308]),
+        ("cumsum", np.inf, [1e308, 1e308]),
+    ],
+)
+def test_running_results_of_long_rows_overflow_as_those_of_short_ones(
+    name: str, start: float, then: list[float], length: int
+) -> None:
+    x = np.full((500, length), float(name == "cumprod"))
+    x[:, 0], x[:, 8:10] = start, then
+    with rg.anomaly.watch(policy="record") as w:
+        ours = getattr(rg, name)(rg.tensor(x, requires_grad=True), 1)
+    assert_same(ours.detach(), getattr(torch, name)(torch.from_numpy(x), 1))
+    assert not w.events
+
+
 def test_unique_of_large_arrays() -> None:
     for x in (np.array([3, 1, 3, 2, 1]), np.array([np.nan, 1.0, np.nan, 1.0]), np.empty(0), np.array(5.0)):
         assert_same(rg.unique(rg.from_numpy(x)), torch.unique(torch.from_numpy(x)))
@@ -235,11 +268,46 @@ def test_sums_over_the_last_dimensions(length: int, dtype: str) -> None:
     assert_same(ours.amax((1, 2)), theirs.amax((1, 2)))
 
 
+@pytest.mark.parametrize("length", [16, 17, 64, reducing.LONG, reducing.LONG + 1])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
+def test_extremes_of_the_last_dimensions(length: int, dtype: str) -> None:
+    x = (np.random.default_rng(0).normal(size=(70, 2, length)) * 5).astype(dtype)
+    if x.dtype.kind == "f":
+        x[1, 0, 3], x[2, 1, 4], x[3, 1, 5:7], x[4] = np.inf, np.nan, (np.inf, -np.inf), -np.inf
+    ours, theirs = rg.from_numpy(x), torch.from_numpy(x)
+    for name in ("amax", "amin", "all", "any"):
+        for dim in (-1, (1, 2), (0, 1, 2)):
+            for keepdim in (False, True):
+                one, other = (getattr(each, name)(dim, keepdim) for each in (ours, theirs))
+                assert_same(one, other, what=f"{name} over {dim}")
+    assert_same(ours.sum(-1, dtype=rg.int64), theirs.sum(-1, dtype=torch.int64))
+    if x.dtype.kind == "f":
+        assert_same(ours.softmax(-1), theirs.softmax(-1), 10)
+
+
+def test_overflow_of_products_of_rows_is_heard_once() -> None:
+    with rg.anomaly.watch(policy="record") as w:
+        rg.full((200, 20), 1e30, requires_grad=True).prod(1).mean().backward()
+    assert [event.op for event in w.events] == ["prod"]
+
+
 def test_row_sums_are_precise_and_report_overflow() -> None:
     x = np.random.default_rng(0).uniform(1, 2, size=(4, reducing.LONGEST)).astype(np.float32)
     np.testing.assert_allclose(rg.from_numpy(x).sum(1).numpy(), x.astype(np.float64).sum(1), rtol=3e-7)
     with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):
         rg.full((40, 100), 3e38, requires_grad=True).sum(1).mean().backward()
+
+
+@pytest.mark.parametrize("size", [reducing._WHOLE - 1, reducing._WHOLE, 200_001])
+def test_sums_of_all_are_precise_and_their_anomalies_are_heard(size: int) -> None:
+    x = np.random.default_rng(0).uniform(1, 2, size=size).astype(np.float32)
+    assert rg.from_numpy(x).sum().item() == pytest.approx(x.sum(dtype=np.float64), rel=3e-7)
+    for value, name in ((np.inf, "inf"), (np.nan, "nan")):
+        x[size // 2] = value
+        assert str(rg.from_numpy(x).sum().item()) == name
+        assert rg.from_numpy(x[None]).sum(keepdim=True, dim=None).shape == (1, 1)
+    with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):
+        rg.full((size,), 3e38, requires_grad=True).sum().backward()
 
 
 @pytest.mark.parametrize("length", [100, reducing.LONGEST + 1])

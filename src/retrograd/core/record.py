@@ -34,7 +34,7 @@ from retrograd.core.observer import observed_operation
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
-from retrograd.core.views import new_view
+from retrograd.core.views import new_view, new_views
 from retrograd.dtypes import as_dtype, default_float, from_numpy_dtype, result_dtype
 from retrograd.gpu import DeviceArray
 
@@ -376,10 +376,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
 def _finish_several(
     op: Op, bound: list[Any], arrays: list[Any], results: list[Any], edges: tuple[Edge | None, ...] | None
 ) -> tuple[Tensor, ...]:
-    if op.view or op.multi_view:
-        tensors = [new_view(op, bound, arrays, item, nr) for nr, item in enumerate(results)]
-    else:
-        tensors = [wrap(item) for item in results]
+    tensors = new_views(op, bound, arrays, results) if op.view or op.multi_view else [wrap(item) for item in results]
     if local.inference:
         for tensor in tensors:
             if not tensor._is_view():

@@ -20,6 +20,9 @@ LONGEST = 1 << 12
 # from how many summands on sums in single precision are computed in parts
 MANY = 4 * LONG
 
+# from how many numbers in single precision on it is faster to sum parts of them by products, too (measured)
+_WHOLE = 1 << 16
+
 # up to which row length it is faster to lay the rows of all blocks side by side (measured)
 _NARROW = 48
 
@@ -31,6 +34,9 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
     summed in parts first. The result is in index order.
     """
     if axis is None or type(x) is not np.ndarray:
+        if ufunc is np.add and dtype is None and _is_long_in_single(x):
+            total = _sum_of_all(x.reshape(-1))
+            return total.reshape((1,) * x.ndim) if keepdims else total
         return ufunc.reduce(x, axis, dtype, None, keepdims)
     ordered = x.flags.c_contiguous
     if x.size >= 1024 and x.ndim > 1:
@@ -47,6 +53,9 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
                 return ufunc.reduce(columns, 0, dtype).reshape(left)
             if ufunc is np.add and dtype is None and length <= LONGEST and x.dtype.char in "fd":
                 return _row_sums(x.reshape(-1, length)).reshape(left)
+            if length <= LONG and _same_from_first(ufunc, x, dtype):
+                # half the time per row: NumPy's reduce prepares its loop anew for each
+                return ufunc.reduceat(x.reshape(-1), np.arange(0, x.size, length)).reshape(left)
         inner = ordered and x.ndim > 2 and _within(axis, shape)
         if inner:
             return _reduce_blocks(ufunc, x, inner, dtype, keepdims)
@@ -59,9 +68,30 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
     return result if ordered else row_major(result)
 
 
+def _same_from_first(ufunc: Any, x: np.ndarray, dtype: Any) -> bool:
+    """Whether ``ufunc.reduceat``, which begins with the first element and not with 0, gives the same.
+
+    It does not for sums of floating-point numbers, which are added in pairs, and is no faster for truth values.
+    """
+    if dtype is not None and dtype != x.dtype:
+        return False
+    return x.dtype.kind in "iu" or (x.dtype.kind in "fc" and ufunc is not np.add)
+
+
 def _row_sums(rows: np.ndarray) -> Any:
     """The sums of rows that are not too long, as products with ones, in a third to two thirds of the time."""
     return np.vecdot(rows, ones(rows.shape[1], rows.dtype))
+
+
+def _is_long_in_single(x: Any) -> bool:
+    """Whether it is a long plain array in single precision, in index order."""
+    return type(x) is np.ndarray and x.size >= _WHOLE and x.dtype.char == "f" and x.flags.c_contiguous
+
+
+def _sum_of_all(x: np.ndarray) -> Any:
+    """The sum of a vector, as sums of its parts."""
+    whole = x.size - x.size % LONGEST
+    return np.add.reduce(_row_sums(x[:whole].reshape(-1, LONGEST))) + np.add.reduce(x[whole:])
 
 
 @functools.lru_cache(16)

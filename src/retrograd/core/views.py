@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numpy import ndarray
+
 from retrograd.core.state import local, refresh, set_grad_enabled
-from retrograd.core.tensor import Edge, Tensor, cell_of, wrap
+from retrograd.core.tensor import Edge, Meta, Tensor, cell_of, wrap
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -49,12 +52,12 @@ class View:
 
     __slots__ = ("base", "edge", "forbidden", "steps", "version")
 
-    def __init__(self, base: Tensor, steps: tuple[Step, ...], forbidden: str | None) -> None:
+    def __init__(self, base: Tensor, steps: tuple[Step, ...], forbidden: str | None, version: int) -> None:
         self.base = base
         self.steps = steps
         self.forbidden = forbidden
         self.edge: Edge | None = None
-        self.version = base._version  # the version at which ``edge`` was valid
+        self.version = version  # the version at which ``edge`` was valid
 
     def set_edge(self, tensor: Tensor, edge: Edge | None) -> None:
         self.edge = edge
@@ -159,6 +162,9 @@ def _multi_view_message(node_name: str, nr: int) -> str:
 
 def shares_memory(result: Any, data: Any) -> bool:
     """Whether ``result`` was made as a view of ``data``, or both of the same array."""
+    base = result.base if type(result) is ndarray and type(data) is ndarray else None
+    if base is not None and (base is data or base is data.base):  # as nearly always
+        return True
     return _owner(result) is _owner(data)
 
 
@@ -168,27 +174,43 @@ def _owner(array: Any) -> Any:
     return array
 
 
-def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int | None = None) -> Tensor:
+def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any) -> Tensor:
     """Wrap the result of a view operation, tied to its base if NumPy actually made a view."""
-    source = bound[0]
-    if not shares_memory(result, arrays[0]) or not isinstance(source, Tensor):
-        return wrap(result)
-    if result is arrays[0]:
-        result = result.view()
-    tensor = wrap(result, None, cell_of(source))
-    if source.is_inference():
-        tensor._own_meta().inference = True
-        return tensor
-    origin = source._meta.view if source._meta is not None else None
-    steps: tuple[Step, ...] = (*Moves.of(source).there, (op, bound[1:], nr))
+    return _new_views(op, bound, arrays, [result], [None])[0]
+
+
+def new_views(op: Op, bound: list[Any], arrays: list[Any], results: list[Any]) -> list[Tensor]:
+    """The same for an operation with several results."""
+    return _new_views(op, bound, arrays, results, range(len(results)))
+
+
+def _new_views(
+    op: Op, bound: list[Any], arrays: list[Any], results: list[Any], numbers: Iterable[int | None]
+) -> list[Tensor]:
+    source, data, arguments = bound[0], arrays[0], bound[1:]
+    if not isinstance(source, Tensor):
+        return [wrap(result) for result in results]
+    base, steps = source, Moves.of(source).there
     forbidden = None if local.grad_enabled else INFERENCE_VIEW if local.inference else NO_GRAD_VIEW
-    base = source
+    origin = source._meta.view if source._meta is not None else None
     if origin is not None:
         base, steps, forbidden = origin.base, origin.steps + steps, origin.forbidden or forbidden
-    if op.multi_view:
-        forbidden = _multi_view_message(op.class_for(bound).__name__, nr or 0)
-    tensor._own_meta().view = View(base, steps, forbidden)
-    return tensor
+    in_inference = source.is_inference()
+    version = 0 if in_inference else base._version  # inference tensors have none
+    tensors = []
+    for nr, result in zip(numbers, results, strict=True):
+        if not shares_memory(result, data):
+            tensors.append(wrap(result))
+            continue
+        tensor = wrap(result.view() if result is data else result, None, cell_of(source))
+        tensor._meta = meta = Meta()
+        if in_inference:
+            meta.inference = True
+        else:
+            why = _multi_view_message(op.class_for(bound).__name__, nr or 0) if op.multi_view else forbidden
+            meta.view = View(base, (*steps, (op, arguments, nr)), why, version)
+        tensors.append(tensor)
+    return tensors
 
 
 def alias_of(tensor: Tensor, forbidden: str) -> Tensor:
@@ -196,5 +218,5 @@ def alias_of(tensor: Tensor, forbidden: str) -> Tensor:
     alias = wrap(tensor._data, None, cell_of(tensor))
     origin = None if tensor._meta is None else tensor._meta.view
     base, steps = (tensor, Moves.of(tensor).there) if origin is None else (origin.base, origin.steps)
-    alias._own_meta().view = View(base, steps, forbidden)
+    alias._own_meta().view = View(base, steps, forbidden, base._version)
     return alias

@@ -32,6 +32,7 @@ class Spans(NamedTuple):
         return np.minimum(starts + np.arange(np.max(stops - starts, initial=1)), stops - 1)
 
 
+@functools.lru_cache(maxsize=256)  # each pooling asks several times
 def _spans(axis: Windows | Spans) -> Spans | None:
     """The windows one by one; None where looping over their elements is faster."""
     if isinstance(axis, Spans):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.reducing import reduce
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 
@@ -46,8 +47,7 @@ def reduced(loss: Any, reduction: str) -> Any:
     """The losses of all elements as ``reduction`` says."""
     if reduction == "none":
         return loss
-    dtype = np.float32 if loss.dtype == np.float16 else None
-    total = np.add.reduce(loss, None, dtype)
+    total = reduce(np.add, loss, None, dtype=np.float32 if loss.dtype == np.float16 else None)
     return (total / loss.size if reduction == "mean" else total).astype(loss.dtype, copy=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrograd.core import blocks as sharing
-from retrograd.core.reducing import LONGEST, VERY_SHORT, ones, reduce
+from retrograd.core.reducing import LONG, LONGEST, ones, reduce
 from retrograd.gpu import DeviceArray
 
 T = TypeVar("T")
@@ -140,6 +140,6 @@ def log_softmax_rows_derivative(g: Any, result: Any) -> Any:
 
 def largest(x: Any, dim: Any) -> Any:
     """The maximum along a dimension, or several, which are kept; minus infinity if there are no elements."""
-    if type(dim) is int and x.ndim > 1 and -x.ndim <= dim < x.ndim and x.size and x.shape[dim] <= VERY_SHORT:
+    if type(dim) is int and x.ndim > 1 and -x.ndim <= dim < x.ndim and x.size and x.shape[dim] <= LONG:
         return reduce(np.maximum, x, dim, True)
     return np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf)

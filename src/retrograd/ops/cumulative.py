@@ -21,6 +21,7 @@ from retrograd.ops._reducing import as_cast, cast
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
+from retrograd.processor import keeps_flags
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import TensorOrArray
@@ -50,16 +51,15 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
     length = x.shape[normalize_axis_index(dim, x.ndim)]  # which raises as NumPy's own functions do
     if type(x) is not np.ndarray or x.size < min(_MANY, _LONG * length):
         return ufunc.accumulate(x.astype(wide), dim).astype(narrow, copy=False)
-    if x.size >= _MANY and dim % x.ndim == x.ndim - 1 and abs(x.strides[-1]) == x.itemsize:
+    if dim % x.ndim == x.ndim - 1 and abs(x.strides[-1]) == x.itemsize:
         rows = x.reshape(-1, length)
-        result = np.empty(rows.shape, narrow)
-        several = max(_CACHED // length, 1)
-        for first in range(0, len(rows), several):
-            before = None
-            for start in range(0, length, _CACHED):
-                block = slice(first, first + several), slice(start, start + _CACHED)
-                before = _run_rows(ufunc, rows[block], wide, before, result[block])
-        return result.reshape(x.shape)
+        if length <= _NARROW and len(rows) >= max(4 * length, 2 * _LONG):
+            return _run_rows(ufunc, rows, length, wide, narrow).reshape(x.shape)
+        if x.size >= _MANY and keeps_flags():
+            try:
+                return _run_rows(ufunc, rows, _PART, wide, narrow).reshape(x.shape)
+            except FloatingPointError:
+                pass  # in order
     x = x.astype(wide)
     slices = np.moveaxis(x, dim, 0)
     if x.size >= _LONG * len(slices) and slices.strides[0] >= _SHORT * x.itemsize:
@@ -72,6 +72,7 @@ def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) ->
 _LONG = 128  # elements of a slice from which on whole slices take a fifth to a half of the time (measured)
 _SHORT = 32  # of which this many are adjacent (measured)
 _MANY = 1 << 14  # elements of all rows
+_NARROW = 128  # elements of a row up to which it is not cut into parts if there are many rows (measured)
 _CACHED = 1 << 17  # this many are processed in the cache (measured)
 _PART = 8  # elements of a row that wait for one another
 _SEVERAL = 1 << 12  # elements from which on runs of equal indices are written at once
@@ -82,32 +83,53 @@ def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
         ufunc(before, here, out=here)
 
 
-def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, before: Any, result: Any) -> Any:
+def _run_rows(ufunc: np.ufunc, rows: Any, part: int, wide: np.dtype, narrow: np.dtype) -> Any:
+    """Accumulate along the rows of a matrix, in parts of this length, a block at a time.
+
+    The result of reversed rows is reversed as well, so that it becomes contiguous when it is reversed again.
+    """
+    length = rows.shape[1]
+    result = np.empty(rows.shape, narrow)
+    result = result[:, ::-1] if rows.strides[1] < 0 else result
+    several = max(_CACHED // length, 1)
+    for first in range(0, len(rows), several):
+        before = None
+        for start in range(0, length, _CACHED):
+            block = slice(first, first + several), slice(start, start + _CACHED)
+            before = _run_block(ufunc, rows[block], part, wide, before, result[block])
+    return result
+
+
+def _run_block(ufunc: np.ufunc, x: Any, part: int, wide: np.dtype, before: Any, result: Any) -> Any:
     """Accumulate along the rows of a matrix, continuing the results ``before`` it, and return the last ones.
 
-    All parts of all rows are accumulated in parallel, then continued from the last result of the part before.
+    All parts of all rows are accumulated in parallel, then continued from the last result of the part before. The
+    product of a part may overflow or underflow where that of all elements before does not: it raises an error.
     """
     length = x.shape[1]
-    part = _PART if length >= 2 * _PART else length
+    part = min(part, length)
     parts = length // part
     whole = parts * part
     slices = _in_parts(x[:, :whole], part).astype(wide, order="C")
     if before is not None:
         slices[0, :, 0] = ufunc(before, slices[0, :, 0])
-    _run_slices(ufunc, slices)
-    ends = slices[-1]
-    if parts > 1:
-        ends = ufunc.accumulate(ends, 1)
-        later = slices[:, :, 1:]
-        ufunc(ends[:, :-1], later, out=later)
+    if parts == 1:
+        _run_slices(ufunc, slices)
+        ends = slices[-1]
+    else:
+        with np.errstate(over="raise", under="raise", invalid="raise"):
+            _run_slices(ufunc, slices)
+            ends = ufunc.accumulate(slices[-1], 1)
+            later = slices[:, :, 1:]
+            ufunc(ends[:, :-1], later, out=later)
     _in_parts(result[:, :whole], part)[...] = slices
     before = ends[:, -1]
-    return before if whole == length else _run_rows(ufunc, x[:, whole:], wide, before, result[:, whole:])
+    return before if whole == length else _run_block(ufunc, x[:, whole:], part, wide, before, result[:, whole:])
 
 
 def _in_parts(rows: Any, part: int) -> Any:
     """A view of rows that are cut into parts, their elements in front."""
-    return np.moveaxis(rows.reshape(len(rows), -1, part), 2, 0)
+    return rows.reshape(len(rows), -1, part).transpose(2, 0, 1)
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

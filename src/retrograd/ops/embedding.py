@@ -20,7 +20,7 @@ from retrograd.ops._checks import check_tensors, first_where
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import add_picked, add_rows
 from retrograd.ops._rows import parts
-from retrograd.ops._rules import everywhere, keep, somewhere
+from retrograd.ops._rules import keep, somewhere
 from retrograd.ops.indexing import add_at, index_
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -382,17 +382,18 @@ def one_hot(tensor, num_classes: int = -1) -> Tensor:
     num_classes = as_int("one_hot", "num_classes", num_classes)
     if tensor.dtype.name != "int64":
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}.")
-    if num_classes == -1:
-        if tensor.numel() == 0:
+    classes = unbatched(tensor._data)  # of all samples together
+    if not classes.size:
+        if num_classes == -1:
             raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor; give num_classes.")
-        num_classes = int(tensor.max().item()) + 1
-    elif num_classes <= 0 and tensor.numel() == 0:
-        raise RuntimeError(f"one_hot: Can not have {num_classes} classes for an empty tensor.")
-    if tensor.numel():
-        if not everywhere(tensor >= 0):
-            raise RuntimeError(f"one_hot: Class values must be non-negative, got {tensor.min().item()}.")
-        if not everywhere(tensor < num_classes):
-            raise RuntimeError(
-                f"one_hot: Class values must be smaller than num_classes, {num_classes}, got {tensor.max().item()}."
-            )
+        if num_classes <= 0:
+            raise RuntimeError(f"one_hot: Can not have {num_classes} classes for an empty tensor.")
+    else:
+        lowest, highest = int(classes.min()), int(classes.max())
+        if num_classes == -1:
+            num_classes = int(tensor.max().item()) + 1  # which `vmap` refuses, as it may differ between samples
+        if lowest < 0:
+            raise RuntimeError(f"one_hot: Class values must be non-negative, got {lowest}.")
+        if highest >= num_classes:
+            raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, {num_classes}, got {highest}.")
     return (tensor.contiguous().unsqueeze(-1) == np.arange(num_classes)).long()

@@ -242,8 +242,10 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
         raise RuntimeError(
             f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {dtype}"
         )
-    check_broadcast("cosine_similarity", x1, x2)
-    x1, x2 = np.broadcast_arrays(x1.to(dtype), x2.to(dtype))
+    x1, x2 = x1.to(dtype), x2.to(dtype)
+    if x1.shape != x2.shape:
+        check_broadcast("cosine_similarity", x1, x2)
+        x1, x2 = np.broadcast_arrays(x1, x2)
     return np.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), axis=dim)
 
 

@@ -31,7 +31,16 @@ from retrograd.ops._reducing import (
     sum_of_squares,
 )
 from retrograd.ops._rows import largest
-from retrograd.ops._rules import conj, everywhere, expand_reduced, keep, keep_reduced, normalize_dim, normalize_dims
+from retrograd.ops._rules import (
+    conj,
+    everywhere,
+    expand_reduced,
+    keep,
+    keep_reduced,
+    normalize_dim,
+    normalize_dims,
+    somewhere,
+)
 from retrograd.ops.arithmetic import slope_of_abs
 from retrograd.ops.extremes import share_among
 
@@ -82,7 +91,8 @@ def nansum(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     if input.dtype.kind == "c":
         raise RuntimeError("nansum(): complex inputs are not supported; sum real and imaginary part separately")
     if input.dtype.kind == "f":  # before the cast, as integers have no NaN
-        input = keep(input, ~np.isnan(input))
+        missing = np.isnan(input)
+        input = keep(input, ~missing) if somewhere(missing) else input
     return cast(add_reduce(cast(input, dtype), axes_of(dim, input.ndim), keepdim), dtype)
 
 
@@ -105,9 +115,11 @@ def nanmean(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
             "convert the result with .to()"
         )
     axis = axes_of(dim, input.ndim)
-    present = ~np.isnan(input)
-    total = add_reduce(keep(input, present), axis, keepdim)
-    return total / reduce(np.add, present, axis, keepdim, total.dtype)
+    missing = np.isnan(input)
+    if not somewhere(missing):
+        return mean_of(input, axis, keepdim)
+    total = add_reduce(keep(input, ~missing), axis, keepdim)
+    return total / reduce(np.add, ~missing, axis, keepdim, total.dtype)
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

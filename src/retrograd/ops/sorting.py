@@ -85,6 +85,7 @@ def _few(x: Any, k: int, dim: int, largest: bool) -> Any:
 
 
 _MANY = 1 << 14
+_FEW = 1 << 10  # up to so many elements it is faster to sort them all (measured)
 
 
 @arranging()
@@ -100,7 +101,7 @@ def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
     n = input.shape[dim]
     if not 0 <= k <= n:
         raise RuntimeError(f"topk(): selected index k={k} out of range for dimension {dim} with {n} elements")
-    if k == n or k == 0:
+    if k == n or k == 0 or (input.size <= _FEW and sorted):
         indices = np.take(_order(input, dim, largest), np.arange(k), axis=dim)
         return _row_major(np.take_along_axis(input, indices, dim), indices)
     indices = _few(input, k, dim, largest)

@@ -355,7 +355,7 @@ def find_quantile(
         dim = checked_dim(name, dim, input.ndim)
         rest = (*input.shape[:dim], *input.shape[dim + 1 :])
         kept = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
-        ranked = np.sort(np.moveaxis(input, dim, -1), axis=-1)
+        ranked = np.sort(input if dim == input.ndim - 1 else np.moveaxis(input, dim, -1), axis=-1)
 
     last = ranked.shape[-1] - 1  # the rank of the last element, or the last that is not NaN
     nan = np.isnan(ranked._data)
@@ -365,22 +365,27 @@ def find_quantile(
     rank = rank_of(vector, last + 1)
     if name == "quantile" and not everywhere(~nan):
         rank = np.where(nan[..., -1:], last, rank)
-    rank = np.broadcast_to(rank, (*ranked.shape[:-1], vector.shape[0]))
+    if rank.ndim > 1:
+        rank = np.broadcast_to(rank, (*ranked.shape[:-1], vector.shape[0]))
 
     result = _at_rank(ranked, rank, interpolation)
     shape = (vector.shape if isinstance(q, Tensor) and q.ndim else ()) + (kept if keepdim else rest)
-    return np.moveaxis(result, -1, 0).reshape(shape)
+    return (result if len(vector) == 1 else np.moveaxis(result, -1, 0)).reshape(shape)
 
 
 def _at_rank(ranked: Any, rank: Any, interpolation: str) -> Any:
-    """The elements of ``ranked`` at real-valued positions along the last dimension."""
+    """The elements of ``ranked`` at real-valued positions along the last dimension, everywhere the same if a vector."""
+
+    def at(places: Any) -> Any:
+        whole = places.astype(np.int64)
+        return ranked[..., whole] if rank.ndim == 1 else np.take_along_axis(ranked, whole, -1)
+
     position = rank._data if isinstance(rank, Tensor) else rank
     below, above = np.floor(position), np.ceil(position)
     one = {"lower": below, "higher": above, "nearest": np.round(position)}.get(interpolation)
     if one is not None:
-        return np.take_along_axis(ranked, one.astype(np.int64), -1)
-    left: Any = np.take_along_axis(ranked, below.astype(np.int64), -1)
-    right = np.take_along_axis(ranked, above.astype(np.int64), -1)
+        return at(one)
+    left, right = at(below), at(above)
     if interpolation == "midpoint":
         return 0.5 * left + 0.5 * right  # their difference would be NaN between infinities
     return left.lerp(right, rank - below)

@@ -365,8 +365,8 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         spelling, x = scene.spelling(), scene.called(first(tanh), "x")
         squared_tanh = f"{spelling.call('tanh', x)} ** 2"
         return Finding(
-            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: what is squared here is a tanh times a number. 1 - "
-            "y ** 2 is the derivative of tanh, and positive, only for the tanh itself: square that, before it is scaled.",
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: a tanh times a number is squared here, but 1 - "
+            "y ** 2 is the derivative of tanh, and positive, only for the tanh itself. Square it before scaling it.",
             None,
             f"y = {spelling.call('log', f'1 - {squared_tanh} + 1e-6')}",
         )
