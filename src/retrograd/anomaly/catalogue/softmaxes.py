@@ -298,12 +298,12 @@ def _masked_logits(scene: Scene) -> Finding | None:
     if scene.site(scene.birth) is not None:
         return _masked_row_by_hand(scene, scene.birth)
     line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
-    given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
+    given: list[ast.AST] = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
     edits = {} if line is None else {each: _unmasked(line.text(each), "-1", spelling) for each in given}
     return Finding(
-        "All logits of this row are -inf: a mask has left nothing to choose from, and the logits less their logsumexp "
-        "are -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
-        "classes are as likely.",
+        "All logits of this row are -inf: a mask has left nothing to choose from, and subtracting their logsumexp "
+        "gives -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
+        "classes are equally likely.",
         None if line is None or len(edits) != 1 else line.replaced(edits),
         f"logits = {_unmasked('logits', '-1', spelling)}",
     )
