@@ -261,9 +261,8 @@ def test_signatures_are_readable(space: str) -> None:
             continue
         text = str(inspect.signature(value))
         assert "<object object" not in text, name
-        if text.startswith("(*args") and not name.endswith(
-            "Tensor"
-        ):  # FloatTensor and similar classes take many kinds of arguments
+        takes_many_kinds = name.endswith("Tensor")  # FloatTensor and similar classes
+        if text.startswith("(*args") and not takes_many_kinds:
             assert str(inspect.signature(getattr(theirs, name))).startswith(("(*args", "(*modules")), name
 
 
@@ -277,3 +276,32 @@ def test_functions_are_annotated(space: str) -> None:
         name for name, value in composed.items() if inspect.signature(value).parameters and not value.__annotations__
     }
     assert bare == set()
+
+
+SPACES_WITH_DEFAULTS = (
+    "autograd", "distributions", "func", "nn", "nn.functional", "nn.init", "nn.utils", "optim",
+    "optim.lr_scheduler", "utils.data",
+)  # fmt: skip
+
+
+def defaults_of(function: Any) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some of torch's are compiled
+        return {}
+    found = {name: each.default for name, each in parameters.items() if each.default is not inspect.Parameter.empty}
+    return {name: each for name, each in found.items() if isinstance(each, int | float | str | tuple | None)}
+
+
+@pytest.mark.parametrize("space", SPACES_WITH_DEFAULTS)
+def test_defaults_of_parameters_match_torch(space: str) -> None:
+    theirs, ours = (importlib.import_module(f"{library}.{space}") for library in ("torch", "retrograd"))
+    compared, differing = 0, []
+    for name in sorted(set(dir(theirs)) & set(dir(ours))):
+        one, other = defaults_of(getattr(theirs, name)), defaults_of(getattr(ours, name))
+        compared += len(one.keys() & other.keys())
+        differing += [
+            (name, each, one[each], other[each]) for each in one.keys() & other.keys() if one[each] != other[each]
+        ]
+    assert compared
+    assert differing == []

@@ -254,8 +254,8 @@ def returned_gradients(
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
         if result is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
-                f"if this is the desired behavior. (inputs[{position}])"
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
             )
         if result is None and materialize_grads:
             if not isinstance(tensor, Tensor):
