@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from retrograd.batching import holds_batch
 from retrograd.core.op import op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite
@@ -365,8 +366,6 @@ def find_quantile(
     rank = rank_of(vector, last + 1)
     if name == "quantile" and not everywhere(~nan):
         rank = np.where(nan[..., -1:], last, rank)
-    if rank.ndim > 1:
-        rank = np.broadcast_to(rank, (*ranked.shape[:-1], vector.shape[0]))
 
     result = _at_rank(ranked, rank, interpolation)
     shape = (vector.shape if isinstance(q, Tensor) and q.ndim else ()) + (kept if keepdim else rest)
@@ -378,7 +377,9 @@ def _at_rank(ranked: Any, rank: Any, interpolation: str) -> Any:
 
     def at(places: Any) -> Any:
         whole = places.astype(np.int64)
-        return ranked[..., whole] if rank.ndim == 1 else np.take_along_axis(ranked, whole, -1)
+        if whole.ndim == 1 and not holds_batch((whole,)):
+            return ranked[..., whole]
+        return np.take_along_axis(ranked, np.broadcast_to(whole, (*ranked.shape[:-1], whole.shape[-1])), -1)
 
     position = rank._data if isinstance(rank, Tensor) else rank
     below, above = np.floor(position), np.ceil(position)
