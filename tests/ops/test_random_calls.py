@@ -135,6 +135,7 @@ def test_wrong_arguments_found_by_random_calls(lib: Any) -> Any:
         lambda x: x.diag_embed(True),
         lambda x: x.rot90(True),
         lambda x: x.cumsum(True),
+        lambda x: x.topk(True, largest=False),
     ],
 )
 @pytest.mark.parametrize("inference", [False, True], ids=["short path", "general path"])
@@ -143,6 +144,21 @@ def test_a_bool_is_no_integer(call: Any, inference: bool) -> None:
     with rg.inference_mode(inference):
         check_both_refuse(lambda lib: call(lib.ones(2, 3)))
         check_message(lambda: call(rg.ones(2, 3)), ["must be int, not bool; name what"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib: lib.nn.functional.conv1d(lib.ones(1, 2, 4), lib.ones(1, 2, 2), stride=True),
+        lambda lib: lib.nn.functional.conv1d(lib.ones(1, 2, 4), lib.ones(1, 2, 2), padding=True),
+        lambda lib: lib.nn.functional.conv_transpose1d(lib.ones(1, 2, 4), lib.ones(2, 1, 2), stride=True),
+        lambda lib: lib.nn.functional.max_pool2d(lib.ones(1, 2, 4, 4), True),
+        lambda lib: lib.nn.functional.avg_pool2d(lib.ones(1, 2, 4, 4), True),
+        lambda lib: lib.nn.functional.unfold(lib.ones(1, 2, 4, 4), True),
+    ],
+)
+def test_a_bool_is_no_size_of_a_window(call: Any) -> None:
+    check_both_refuse(call)
 
 
 @pytest.mark.parametrize("dim", [True, np.True_, 1.0, np.float32(1), "1"], ids=repr)

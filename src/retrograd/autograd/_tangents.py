@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.core import state
-from retrograd.core.forward import Level, laid_out_as, step_back, zeros_like
+from retrograd.core.forward import Level, fit_tangent, step_back, zeros_like
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Outputs:
                 )
             self.level.set(output, tangent)
             return
-        self.level.set(output, laid_out_as(tangent, output))
+        self.level.set(output, fit_tangent(tangent, output))
 
 
 def _root(tensor: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from retrograd.autograd.grad_mode import _Mode, _Switch
 from retrograd.core import state
 from retrograd.core.errors import kind_name, no_tensor, to_be_made
-from retrograd.core.forward import Level, check_dual, laid_out_as
+from retrograd.core.forward import Level, check_dual, fit_tangent
 from retrograd.core.tensor import Tensor
 
 
@@ -153,7 +153,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     previous = state.set_dual_level(current.outer)
     try:
         dual = tensor.view_as(tensor)
-        current.set(dual, laid_out_as(tangent, dual))
+        current.set(dual, fit_tangent(tangent, dual))
     finally:
         state.set_dual_level(previous)
     return dual

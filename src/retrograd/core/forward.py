@@ -362,11 +362,11 @@ def check_dual(primal: Any, tangent: Any) -> None:
         )
 
 
-def laid_out_as(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """``tangent`` in the dtype and the order in memory of ``tensor``, so that a view of one is a view of the other."""
-    data, like = tangent._data, tensor._data
+def fit_tangent(tangent: Tensor, primal: Tensor) -> Tensor:
+    """``tangent`` in the dtype and the order in memory of ``primal``, so that a view of one is a view of the other."""
+    data, like = tangent._data, primal._data
     if data.dtype != like.dtype:
-        tangent = tangent.to(tensor.dtype)
+        tangent = tangent.to(primal.dtype)
         data = tangent._data
     if type(data) is not np.ndarray or type(like) is not np.ndarray:
         return in_memory_order(tangent, memory_order(like))
@@ -381,7 +381,7 @@ def _settled(tangent: Any, result: Tensor, others: Tangents) -> Tensor:
     """A tangent of the shape, dtype and layout of ``result``, on memory that belongs to none of the ``others``."""
     if tangent._data.shape != result._data.shape:
         tangent = np.broadcast_to(tangent, result._data.shape)
-    settled = laid_out_as(tangent, result)
+    settled = fit_tangent(tangent, result)
     if settled is not tangent:
         return settled
     for other in others:

@@ -308,7 +308,7 @@ class Op:
         if meaning(self, wanted) is None:
             raise TypeError(
                 f"{self.name}: the rule for '{argument}' names '{wanted}', which is none of the parameters "
-                f"{self.params}, 'result', or the _shape or _dtype of a parameter"
+                f"{self.params}, 'result', or the _shape of a parameter"
             )
 
     def edge_of(self, slot: str) -> int | None:

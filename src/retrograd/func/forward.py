@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.autograd._functional import pulled
 from retrograd.core import state
-from retrograd.core.forward import Level, check_dual, laid_out_as
+from retrograd.core.forward import Level, check_dual, fit_tangent
 from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor
 from retrograd.func._scope import (
@@ -104,7 +104,7 @@ def _entered(level: Level) -> Iterator[Level]:
 
 def _dual(level: Level, value: Tensor, vector: Tensor) -> Tensor:
     dual = value.view_as(value)
-    level.set(dual, laid_out_as(vector, dual))
+    level.set(dual, fit_tangent(vector, dual))
     return dual
 
 

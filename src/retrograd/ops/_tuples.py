@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
+
+from retrograd.core.size import as_int
 
 
 def per_dimension(name: str, parameter: str, value: Any, n: int) -> tuple[int, ...]:
@@ -21,7 +22,7 @@ def per_dimension(name: str, parameter: str, value: Any, n: int) -> tuple[int, .
         return (value,) * n
     given = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     try:
-        numbers = tuple(operator.index(item) for item in given)
+        numbers = tuple(as_int(name, parameter, item) for item in given)
     except TypeError:
         raise TypeError(
             f"{name}(): {parameter} must be an int or a tuple of {n} ints, but got {parameter}={value!r}"
