@@ -322,7 +322,7 @@ class TestLimits:
         assert repr(dtypes.finfo(float)) == repr(torch.finfo(float))
 
     @pytest.mark.parametrize("x", NAMES)
-    def test_wrong_kind(self, x):
+    def test_finfo_and_iinfo_refuse_the_wrong_kind_as_in_torch(self, x):
         for name in ("finfo", "iinfo"):
             try:
                 getattr(torch, name)(theirs(x))
@@ -332,7 +332,7 @@ class TestLimits:
             else:
                 getattr(dtypes, name)(ours(x))
 
-    def test_errors(self):
+    def test_limits_refuse_other_types(self):
         for x in (None, 1, "nothing", object, np.uint16):
             with pytest.raises(TypeError):
                 dtypes.finfo(x)
@@ -520,7 +520,7 @@ class TestResultDtype:
             assert result == np.dtype("float64")
             assert result.metadata is None
 
-    def test_errors(self):
+    def test_result_dtype_refuses_other_types(self):
         with pytest.raises(TypeError, match="at least one"):
             dtypes.result_dtype()
         for x in (None, "1", [1.0], (1.0,), object(), np.float32, ours("float32")):

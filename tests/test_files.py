@@ -294,7 +294,7 @@ def test_save_and_load_accept_paths_of_bytes(tmp_path: Path) -> None:
         rg.load(file)  # type: ignore[arg-type]
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_save_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     rg.save({"x": rg.ones(2)}, path)
     with pytest.raises(TypeError):

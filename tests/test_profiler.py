@@ -142,11 +142,11 @@ def test_tensorboard_trace_handler_writes_files(tmp_path: Path) -> None:
             assert {f"ProfilerStep#{step}", "aten::matmul"} <= names
 
 
-def test_export_stacks(tmp_path: Path) -> None:
+def test_exported_stacks_contain_the_caller(tmp_path: Path) -> None:
     with rg.profiler.profile(with_stack=True) as prof:
         _ = rg.ones(20, 20) @ rg.ones(20, 20)
     prof.export_stacks(tmp_path / "stacks.txt")
-    assert "test_export_stacks" in (tmp_path / "stacks.txt").read_text()
+    assert "test_exported_stacks_contain_the_caller" in (tmp_path / "stacks.txt").read_text()
 
 
 @LIBRARIES

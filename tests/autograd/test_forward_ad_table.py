@@ -216,7 +216,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
 
 
 @pytest.mark.parametrize("name", ["exp", "mul", "sum", "matmul", "softmax"])
-def test_an_error_planted_in_a_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_planted_in_a_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     op = operations[name]
     node_class = op.node_class  # the class is made on first access, with the rules that the operation has then
     (rule, slots), *others = op.rules

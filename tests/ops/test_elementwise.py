@@ -389,7 +389,7 @@ def test_alpha_and_rounding_mode_in_place() -> None:
         assert_same(ours, theirs)
 
 
-def test_out() -> None:
+def test_elementwise_functions_write_into_out() -> None:
     x = rg.tensor([1.0, 2.0])
     out = rg.zeros(2)
     assert rg.add(x, x, alpha=3, out=out) is out

@@ -37,7 +37,7 @@ def leaf(array: np.ndarray) -> rg.Tensor:
 class TestProducts:
     @pytest.mark.parametrize("kind", ["array", "matrix"])
     @pytest.mark.parametrize("format", FORMATS)
-    def test_every_format(self, format: str, kind: str) -> None:
+    def test_sparse_products_in_every_format(self, format: str, kind: str) -> None:
         D = dense(4, 3)
         A = getattr(sparse, f"{format}_{kind}")(D)
         for left, right in ((A, leaf(some(3))), (A, leaf(some(3, 2))), (leaf(some(4)), A), (leaf(some(2, 4)), A)):
@@ -51,7 +51,7 @@ class TestProducts:
             np.testing.assert_allclose(y.detach(), wanted.detach(), rtol=1e-14)
             np.testing.assert_allclose(found, rg.autograd.grad(wanted, exact, rg.tensor(g))[0], rtol=1e-14)
 
-    def test_a_tensor_without_gradient_stays_a_tensor(self) -> None:
+    def test_sparse_product_with_a_tensor_that_needs_no_gradient_is_a_tensor(self) -> None:
         y = sparse.csr_array(dense(4, 3)) @ rg.ones(3, dtype=rg.float64)
         assert isinstance(y, rg.Tensor) and not y.requires_grad
 
@@ -82,7 +82,7 @@ class TestProducts:
 
     @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
     @pytest.mark.parametrize("format", ["csr", "csc"])
-    def test_derivatives(self, format: str, dtype: Any) -> None:
+    def test_derivatives_of_sparse_products(self, format: str, dtype: Any) -> None:
         A = getattr(sparse, f"{format}_array")(dense(4, 3, dtype=dtype))
         v, x, y = leaf(A.data), leaf(some(3, 2, dtype=dtype)), leaf(some(2, 4, dtype=dtype))
         for product in (
@@ -152,7 +152,7 @@ class TestProducts:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
 
-    def test_mistakes(self) -> None:
+    def test_invalid_sparse_products_raise(self) -> None:
         A, x = sparse.csr_array(dense(4, 3)), leaf(some(3))
         with pytest.raises(ValueError, match=r"shapes do not fit: a sparse matrix of shape \[4, 3\] and .* \[5\]"):
             A @ leaf(some(5))
@@ -178,7 +178,7 @@ class TestSystems:
     @pytest.mark.parametrize("columns", [(), (2,)])
     @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
     @pytest.mark.parametrize("format", ["csr", "csc"])
-    def test_derivatives(self, format: str, dtype: Any, columns: tuple[int, ...]) -> None:
+    def test_derivatives_of_sparse_systems(self, format: str, dtype: Any, columns: tuple[int, ...]) -> None:
         A = getattr(sparse, f"{format}_array")(dense(4, 4, dtype=dtype) + 2 * np.eye(4))
         v, b = leaf(A.data), leaf(some(4, *columns, dtype=dtype))
 
@@ -191,7 +191,7 @@ class TestSystems:
 
     @pytest.mark.parametrize("A", ["float32", "float64", "complex64", "int64"])
     @pytest.mark.parametrize("b", ["float16", "float32", "float64", "complex128", "int32"])
-    def test_dtypes(self, A: str, b: str) -> None:
+    def test_sparse_systems_have_numpys_dtypes(self, A: str, b: str) -> None:
         D, right = (10 * np.eye(4) + dense(4, 4)).astype(A), (4 * some(4)).astype(b)
         x = rg.sparse.spsolve(sparse.csc_array(D), rg.tensor(right))
         wanted = np.linalg.solve(D.astype(np.complex128), right.astype(np.complex128))
@@ -199,7 +199,7 @@ class TestSystems:
         np.testing.assert_allclose(x, wanted, rtol=1e-4)
 
     @pytest.mark.parametrize("format", FORMATS)
-    def test_every_format(self, format: str) -> None:
+    def test_sparse_systems_in_every_format(self, format: str) -> None:
         D = dense(4, 4) + 2 * np.eye(4)
         b = leaf(some(4))
         x = rg.sparse.spsolve(getattr(sparse, f"{format}_array")(D), b)
@@ -244,7 +244,7 @@ class TestSystems:
         A = sparse.csc_array(np.diag([1.0, bad]))
         assert rg.sparse.spsolve(A, leaf(some(2))).isnan().all()
 
-    def test_mistakes(self) -> None:
+    def test_invalid_sparse_systems_raise(self) -> None:
         A, b = sparse.csc_array(dense(4, 3)), leaf(some(4))
         with pytest.raises(ValueError, match=r"A must be square, but is of shape \[4, 3\]"):
             rg.sparse.spsolve(A, b)
