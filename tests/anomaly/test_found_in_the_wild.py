@@ -311,7 +311,7 @@ def test_a_layer_for_ctc_is_made_anew() -> None:
         event = only_event(run("torch", text, steps))
         assert event.op == "ctc_loss"
         assert event.remedy == "model.ctc = torch.nn.CTCLoss(blank=3, zero_infinity=True)"
-        assert "Make the layer as above" in format_event(event)
+        assert "Create the layer as above" in format_event(event)
     mended = text.replace("model.ctc = torch.nn.CTCLoss(blank=3)", event.remedy)
     assert run("torch", mended).event is None
 

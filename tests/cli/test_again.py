@@ -115,8 +115,8 @@ def test_what_the_program_seeds_itself_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity has done harm"),
-        ("9", "the program ended with step 4, before step 9, where the recording was to begin"),
+        ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity did harm"),
+        ("9", "the program ended with step 4, but the recording was to begin with step 9"),
     ],
 )
 def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
@@ -160,4 +160,4 @@ def test_the_environment_says_the_same(tmp_path: Path) -> None:
     second = python("train.py", "a b", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP=found[2])
     assert "NaN born in SqrtBackward0" in second.stderr
     wrong = python("train.py", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP="soon")
-    assert "RETROGRAD_FROM_STEP=soon: set it to the number of a step" in wrong.stderr
+    assert "RETROGRAD_FROM_STEP=soon: set it to a step number" in wrong.stderr

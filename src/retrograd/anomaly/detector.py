@@ -475,7 +475,8 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note="This is the first gradient that is not finite: the backward of what uses this output made it.",
+                note="This is the first non-finite gradient: it was made in the backward of an operation that uses "
+                "this output.",
                 **self._described(origin),
             )
             self._record(event)
@@ -538,8 +539,8 @@ class NaNDetector:
 
 _MOST_UNREAD = 8  # calls of the model on a device, between two readings
 _BLIND = (
-    "the detector saw no layer run: the model was compiled and called before the detector was attached, and "
-    "compiled code runs only the hooks that existed then; attach the detector before the first call"
+    "the detector saw no layer run: the model was compiled and called before the detector was attached, and compiled "
+    "code ignores hooks added later; attach the detector before the first call"
 )
 
 ROOT = "root"

@@ -275,7 +275,7 @@ def is_derived(event: NaNEvent) -> bool:
 def check_event(event: object) -> None:
     """Raise for anything that is not a :class:`NaNEvent`."""
     if not isinstance(event, NaNEvent):
-        hint = "; a watch that has found nothing has None" if event is None else ""
+        hint = "; the event of a watch that found nothing is None" if event is None else ""
         raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
 
 

@@ -205,7 +205,7 @@ def _further(story: Story, style: Style) -> list[str]:
     """The further births of the step, each with what to write instead or the line that it is in."""
     rows: list[str] = []
     for each in story.also:
-        mended = ": the line above fixes it, too" if each.is_mended and not each.code else ""
+        mended = ": the line above fixes it as well" if each.is_mended and not each.code else ""
         rows += _fact("also", each.birth + mended, style)
         rows += _fact("why", each.why, style)
         if each.is_mended:
