@@ -117,7 +117,7 @@ def test_bounded(tmp_path: Path) -> None:
         for step in range(10):
             recorder.write(event(step=step))
     assert [e.step for e in read_runs(path)[0].events] == [0, 1, 2]  # type: ignore[union-attr]
-    assert read_runs(path)[0].remarks == ["7 later events were not kept, only the first 3"]
+    assert read_runs(path)[0].remarks == ["only the first 3 events were kept; 7 later events were not"]
     assert recorder.run.remarks == read_runs(path)[0].remarks
     with pytest.raises(ValueError, match="max_events"):
         Recorder(path, max_events=0)

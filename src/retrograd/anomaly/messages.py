@@ -79,7 +79,7 @@ def message_of(event: NaNEvent | GradEvent) -> str:
         return f"{event}\n{GROWING}"
     lines = [f"{event}"]
     if event.harmed:
-        lines[0] += f"; it reached {event.harmed}"
+        lines[0] += f"; it reached {'the loss' if event.harmed == 'loss' else event.harmed}"
     if event.code_line:
         lines.append(f"    {event.code_line}")
     for own in event.callers[:1]:

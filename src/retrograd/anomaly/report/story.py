@@ -292,7 +292,8 @@ def path(event: NaNEvent) -> tuple[str, ...]:
 
 
 def advice(event: NaNEvent) -> Iterator[str]:
-    """What to do now."""
+    """What to do now, and remarks."""
+    yield from _what_to_do(event)
     if event.note:
         yield event.note
     if event.reproducible is False and not any(each in (event.note or "") for each in (NOT_AGAIN, CARRIED_OVER)):
@@ -300,6 +301,13 @@ def advice(event: NaNEvent) -> Iterator[str]:
             "The step was run again and did not reproduce it: something differs between the runs (threads, randomness, "
             "data)."
         )
+    if event.born != "NaN" and event.kind in ("divide", "overflow"):
+        yield f"If {event.born} is intended: {_DECLARED}"
+    elif context_of(event).get("asked"):
+        yield f"If the program rejects such points itself, as a sampler does: {_DECLARED}"
+
+
+def _what_to_do(event: NaNEvent) -> Iterator[str]:
     if event.remedy:
         change = _what_to_change(event, event.remedy)
         if event.rerun:  # the command is also on a line above
@@ -317,10 +325,6 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield f"Fix {what} before line {event.lineno} uses it, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not get such values."
-    if event.born != "NaN" and event.kind in ("divide", "overflow"):
-        yield f"If {event.born} is intended: {_DECLARED}"
-    elif context_of(event).get("asked"):
-        yield f"If the program rejects such points itself, as a sampler does: {_DECLARED}"
 
 
 def _with_others(event: NaNEvent, change: str) -> str:

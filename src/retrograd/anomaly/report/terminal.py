@@ -297,7 +297,8 @@ def _advice(advice: Sequence[str], style: Style) -> list[str]:
 def _list(groups: Sequence[Group], style: Style, most: int | None = None, where: str = "") -> list[str]:
     """A line for each group, or for the first few, and ``where`` the others are."""
     total = sum(g.count for g in groups)
-    heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}; the earliest first"
+    heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}"
+    heading += ", earliest first" if len(groups) > 1 else ""
     shown = groups if most is None or len(groups) <= most + 1 else groups[:most]
     rows = [style.paint(heading, "strong")]
     digits = max((len(f"{g.count:,}") for g in groups), default=1)
