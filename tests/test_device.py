@@ -97,7 +97,7 @@ class TestConstructor:
 
     def test_meta_comes_with_advice(self):
         """Ensembles as torch's tutorial writes them put their base model there."""
-        with pytest.raises(RuntimeError, match=r"string: meta; .* leave it out: functional_call takes a module"):
+        with pytest.raises(RuntimeError, match=r"string: meta; .* omit it: functional_call takes a module"):
             Linear(1, 1).to("meta")
 
     @pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cpu:2"])

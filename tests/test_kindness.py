@@ -102,7 +102,7 @@ def test_mistakes(mistake: Callable[[Any], Any], words: tuple[str, ...]) -> None
     ],
 )
 def test_a_tensor_of_torchs_is_told_apart(mistake: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; make it a tensor first"):
+    with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; convert it first"):
         mistake(torch.ones(2, 2))
 
 

@@ -420,7 +420,7 @@ def test_out(call: Call) -> None:
 def test_masks_are_refused(compute: Callable[..., Any]) -> None:
     """numpy.ma would take the numbers out of a tensor; retrograd would take masked numbers for numbers."""
     x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
-    with pytest.raises((TypeError, RuntimeError), match=r"(arithmetic of its own|takes arrays only).*x\[~mask\]"):
+    with pytest.raises((TypeError, RuntimeError), match=r"(its own arithmetic|takes arrays only).*x\[~mask\]"):
         compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
 
 

@@ -507,7 +507,7 @@ def test_what_cannot_be_drawn() -> None:
         draw(3.0)
     with pytest.raises(TypeError, match="got none"):
         draw([])
-    with pytest.raises(TypeError, match="names must be a mapping"):
+    with pytest.raises(TypeError, match="names must map names"):
         draw(diamond(), names=["x"])
 
 

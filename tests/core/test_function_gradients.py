@@ -216,9 +216,7 @@ def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return [grad]
 
-    with pytest.raises(
-        RuntimeError, match=r"got list\) from ListedBackward; several gradients are returned as a tuple"
-    ):
+    with pytest.raises(RuntimeError, match=r"got list\) from ListedBackward; return several gradients as a tuple"):
         Listed.apply(leaf(rg, 1.0)).backward()
 
 

@@ -243,7 +243,7 @@ def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) ->
 @pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "KLDivLoss", "CrossEntropyLoss"])
 def test_a_class_of_losses_is_not_called_with_tensors(name: str) -> None:
     """It would be made with them as options, and ``backward`` be asked of a module."""
-    with pytest.raises(TypeError, match=rf"make the loss first, then call it, {name}\(\)\(input, target\)"):
+    with pytest.raises(TypeError, match=rf"create the loss first, then call it, {name}\(\)\(input, target\)"):
         getattr(rg.nn, name)(rg.ones(3), rg.ones(3))
 
 

@@ -414,5 +414,5 @@ def test_at_with_several_outputs() -> None:
 
 
 def test_no_array_without_a_copy(pair: tuple[UnresolvedArray, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="in no memory"):
+    with pytest.raises(ValueError, match="are not in memory"):
         np.array(pair[0], copy=False)

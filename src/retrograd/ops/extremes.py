@@ -189,7 +189,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 def _one_dim(name: str, dim: Any) -> int:
     if isinstance(dim, bool):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not bool; name what {dim} is meant for: keepdim={dim}")
+        raise TypeError(f"{name}(): argument 'dim' must be int, not bool; pass {dim} by keyword, as in keepdim={dim}")
     try:
         return operator.index(dim)
     except TypeError:
