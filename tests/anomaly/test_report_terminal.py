@@ -254,7 +254,7 @@ def test_unreproduced_is_said() -> None:
 
 def test_one_line_for_each_birthplace() -> None:
     later = [event(step=step) for step in range(47013, 47023)]
-    lines = format_events([SPIKE, EVENT, *later, BACKWARD]).splitlines()[2:-1]
+    lines = format_events([SPIKE, EVENT, *later, BACKWARD], width=100).splitlines()[2:-1]
     assert lines[0].split()[:2] == ["1.", "1x"]
     assert "gradient norm of fc.weight" in lines[0]
     assert lines[1].split()[:2] == ["2.", "11x"]

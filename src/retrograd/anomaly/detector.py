@@ -475,8 +475,7 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note="This is the first non-finite gradient: it was made in the backward of an operation that uses "
-                "this output.",
+                note="This is the first non-finite gradient: the backward of an operation on this output made it.",
                 **self._described(origin),
             )
             self._record(event)
@@ -532,7 +531,8 @@ class NaNDetector:
                 )
             )
         if self.verbose and spikes and room > 0:
-            others = f", and of {len(spikes) - 1} more parameters" if len(spikes) > 1 else ""
+            more = len(spikes) - 1
+            others = f" (and {more} more parameter{'' if more == 1 else 's'})" if more else ""
             advice = "; lower the learning rate, or clip before the step" if math.isfinite(spikes[0][2]) else ""
             print(f"retrograd: {self.grad_events[-min(room, len(spikes))]}{others}{advice}", file=sys.stderr)
 

@@ -318,7 +318,7 @@ class GradEvent(_Event):
 
     def __str__(self) -> str:
         name = ".".join(part for part in (self.layer_name, self.param_name) if part)
-        values = f"{self.grad_norm:.4g}, above {self.threshold:.4g}"
+        values = f"{self.grad_norm:.4g}, above the threshold {self.threshold:.4g}"
         return f"{self.quantity} of {name} is {values}, at batch {self.batch_idx}"
 
 

@@ -53,7 +53,7 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
         return {"raise": "update withheld", "skip_step": "update skipped"}.get(action, "no harm so far")
     if action == "explain":
         refused = event.kind == "error" or (event.harmed or "").startswith(REFUSED)
-        return "the error went on" if refused else "the program stopped by itself"
+        return "the error was passed on" if refused else "the program stopped on its own"
     if kind not in ("nan", "inf"):
         return "no harm so far"
     if action in ("raise", "skip_step") and context_of(event).get("applied"):

@@ -57,12 +57,12 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
         if canonical(name) in KNOWN or is_operation(name):
             continue
         alike = names_like(name, functions_known())
-        advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "give names as in allow=['log', 'div']"
+        advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "pass names as in allow=['log', 'div']."
         problem = f"allow: there is no operation {name!r}; {advice}"
         if name.islower() and name.isidentifier():
-            raise ValueError(f"{problem}. Define a Function of your own before the watch is created")
+            raise ValueError(f"{problem} Define a Function of your own before the watch is created")
         warnings.warn(
-            f"{problem}. It takes effect if a Function of that name is defined later",
+            f"{problem} The name takes effect if a Function of that name is defined later",
             UserWarning,
             stacklevel=depth_of_user(),
         )
