@@ -92,7 +92,7 @@ def test_update_without_step_or_unscale_raises() -> None:
     scaler.scale(w.sum())
     with pytest.raises(AssertionError, match="No inf checks"):
         scaler.update()
-    with pytest.raises(AssertionError, match="no parameter of it has a gradient"):
+    with pytest.raises(AssertionError, match="none of its parameters has a gradient"):
         scaler.step(optimizer)
     with pytest.raises(AssertionError, match="No inf checks"):
         scaler.update()

@@ -279,20 +279,20 @@ def test_interrupted_script_exits_with_130(tmp_path: Path) -> None:
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),
         (("-m",), "nothing to run"),
-        (("-c",), "nothing to run: name a script, a module after -m, or code after -c"),
+        (("-c",), "nothing to run: give a script, a module after -m, or code after -c"),
         (
             ("--report", "script.py"),
-            "nothing to run: name a script, a module after -m, or code after -c; script.py was taken for the DIR",
+            "nothing to run: give a script, a module after -m, or code after -c; script.py was taken for the DIR",
         ),
-        (("--lr", "1", "script.py"), "unrecognized arguments: --lr; those of the script come after it"),
+        (("--lr", "1", "script.py"), "unrecognized arguments: --lr; put the script's own options after the script"),
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
         (("--policy", "pray", "script.py"), "pray"),
-        (("--from-step", "0", "script.py"), "it must be the number of a step, counted from 1, but got '0'"),
-        (("--seed", "-1", "script.py"), "it must be a number from 0 to 4294967295, but got '-1'"),
-        (("--seed", "4294967296", "script.py"), "it must be a number from 0 to 4294967295, but got '4294967296'"),
-        (("--seed", "x", "script.py"), "it must be a number from 0 to 4294967295, but got 'x'"),
+        (("--from-step", "0", "script.py"), "must be a step number, counted from 1, but got '0'"),
+        (("--seed", "-1", "script.py"), "must be a number from 0 to 4294967295, but got '-1'"),
+        (("--seed", "4294967296", "script.py"), "must be a number from 0 to 4294967295, but got '4294967296'"),
+        (("--seed", "x", "script.py"), "must be a number from 0 to 4294967295, but got 'x'"),
         (("no_such_bytecode.pyc",), "no_such_bytecode.pyc: No such file"),
-        (("--from-step", "soon", "script.py"), "it must be the number of a step, counted from 1, but got 'soon'"),
+        (("--from-step", "soon", "script.py"), "must be a step number, counted from 1, but got 'soon'"),
         (("--report", "script.py", "script.py"), "script.py"),
     ],
 )
@@ -463,8 +463,8 @@ def test_skipped_batches_are_counted_at_the_end(tmp_path: Path) -> None:
     write(tmp_path / "script.py", LEAVING_OUT)
     done = retrograd("run", "--report", "kept", "script.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "-Inf born in log, script.py:4, step 2 - the program left out 3 such batches" in done.stderr
-    assert "the program left out 3 such batches" in retrograd("report", "kept", cwd=tmp_path).stdout
+    assert "-Inf born in log, script.py:4, step 2 - the program skipped 3 such batches" in done.stderr
+    assert "the program skipped 3 such batches" in retrograd("report", "kept", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])
@@ -607,7 +607,7 @@ def test_report_command_writes_the_page_of_a_killed_run(tmp_path: Path) -> None:
     [
         ("missing.jsonl", "missing.jsonl"),
         ("empty.jsonl", "is empty"),
-        ("other.jsonl", "not a recording"),
+        ("other.jsonl", "not a retrograd recording"),
         ("directory", "no recording"),
     ],
 )

@@ -406,7 +406,7 @@ def test_dlpack_capsules_are_exchanged_with_torch():
     ours = rg.from_dlpack(capsule)
     ours.mul_(2)
     assert theirs.tolist() == [0, 2, 4, 6]
-    with pytest.raises(RuntimeError, match="can be used once"):
+    with pytest.raises(RuntimeError, match="can be used only once"):
         rg.from_dlpack(capsule)
     again = torch.utils.dlpack.from_dlpack(rg.to_dlpack(ours))
     assert again.data_ptr() == theirs.data_ptr()

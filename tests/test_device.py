@@ -97,7 +97,7 @@ class TestConstructor:
 
     def test_meta_device_raises_with_advice(self):
         """torch's tutorial on ensembles puts the base model there."""
-        with pytest.raises(RuntimeError, match=r"string: meta; .* leave it out: functional_call takes a module"):
+        with pytest.raises(RuntimeError, match=r"string: meta; .* omit it: functional_call takes a module"):
             Linear(1, 1).to("meta")
 
     @pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cpu:2"])

@@ -226,7 +226,7 @@ def test_loading_a_file_runs_no_code(tmp_path: Path, capsys: pytest.CaptureFixtu
     np.savez(tmp_path / "x.npz", x=np.array([Bomb()], dtype=object))
     (tmp_path / "y.npz").write_bytes(pickle.dumps(Bomb()))
     for name in ("x.npz", "y.npz"):
-        with pytest.raises(ValueError, match=r"no \.npz file of plain arrays"):
+        with pytest.raises(ValueError, match=r"not an \.npz file of plain arrays"):
             rg.load(tmp_path / name)
     assert capsys.readouterr().out == ""
 

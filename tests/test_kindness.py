@@ -104,7 +104,7 @@ def test_error_has_the_class_of_torch_and_says_what_is_wrong(
     ],
 )
 def test_error_about_a_torch_tensor_says_that_it_is_one(mistake: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; make it a tensor first"):
+    with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; convert it first"):
         mistake(torch.ones(2, 2))
 
 

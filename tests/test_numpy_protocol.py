@@ -420,7 +420,7 @@ def test_out_of_a_function_is_a_recorded_write(call: Call) -> None:
 def test_functions_of_masked_arrays_raise(compute: Callable[..., Any]) -> None:
     """numpy.ma would drop the graph, and retrograd would ignore the mask."""
     x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
-    with pytest.raises((TypeError, RuntimeError), match=r"(arithmetic of its own|takes arrays only).*x\[~mask\]"):
+    with pytest.raises((TypeError, RuntimeError), match=r"(its own arithmetic|takes arrays only).*x\[~mask\]"):
         compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
 
 

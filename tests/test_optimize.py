@@ -180,9 +180,13 @@ def test_curve_fit() -> None:
     [
         (lambda: rg.optimize.minimize(lambda x: x, [1.0, 2.0]), ValueError, r"fun returned a tensor of shape \(2,\)"),
         (lambda: rg.optimize.minimize(lambda x: 3.0, [1.0]), TypeError, "fun returned float, not a tensor"),
-        (lambda: rg.optimize.minimize(rosenbrock, X0, jac="2-point"), TypeError, r"minimize\(\) makes the derivatives"),
-        (lambda: rg.optimize.curve_fit(decay, T, T, jac=decay), TypeError, "with jac= of your own, call scipy"),
-        (lambda: rg.optimize.minimize(rosenbrock, X0 + 0j), TypeError, "x0: the search is one for real numbers"),
+        (
+            lambda: rg.optimize.minimize(rosenbrock, X0, jac="2-point"),
+            TypeError,
+            r"minimize\(\) computes the derivatives",
+        ),
+        (lambda: rg.optimize.curve_fit(decay, T, T, jac=decay), TypeError, "to pass your own jac=, call scipy"),
+        (lambda: rg.optimize.minimize(rosenbrock, X0 + 0j), TypeError, "x0 must be real, but got"),
         (
             lambda: rg.optimize.minimize(objective, X0, constraints={"type": "eq", "fun": objective, "jac": objective}),
             TypeError,

@@ -117,7 +117,7 @@ def test_assert_close_messages_equal_those_of_torch(mistake: Any) -> None:
 @pytest.mark.parametrize("tolerances", [{"rtol": -1e-3, "atol": 0.0}, {"rtol": 0.0, "atol": float("nan")}])
 def test_assert_close_refuses_invalid_tolerances(tolerances: dict[str, float]) -> None:
     wrong = next(name for name, value in tolerances.items() if value != 0)
-    with pytest.raises(ValueError, match=f"{wrong} must be a number from 0, but got {tolerances[wrong]}"):
+    with pytest.raises(ValueError, match=f"{wrong} must be a non-negative number, but got {tolerances[wrong]}"):
         rg.testing.assert_close(1.0, 1.0, **tolerances)
 
 

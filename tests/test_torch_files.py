@@ -221,7 +221,7 @@ def test_torch_reads_saved_numpy_arrays(dtype: str) -> None:
 
 @pytest.mark.parametrize("array", [np.array([None]), np.array(["a"]), np.zeros(2, ">f4"), np.ma.array([1.0])])
 def test_numpy_arrays_of_objects_are_refused(array: Any) -> None:
-    with pytest.raises(ValueError, match="Nothing in a file is run, so it may hold tensors, arrays of numbers"):
+    with pytest.raises(ValueError, match="No code in a file is run, so it may hold only tensors, arrays of numbers"):
         from_torch({"array": array})
 
 
@@ -423,7 +423,9 @@ def test_loading_the_first_of_two_saves_in_one_file_raises() -> None:
     second = buffer.tell()
     rg.save(rg.zeros(200), buffer)
     buffer.seek(0)
-    with pytest.raises(ValueError, match=f"read from byte 0 on, but what was saved to it last begins at byte {second}"):
+    with pytest.raises(
+        ValueError, match=f"read from byte 0 on, but the object that was saved last begins at byte {second}"
+    ):
         rg.load(buffer)
     buffer.seek(second)
     assert rg.load(buffer).shape == (200,)
@@ -523,7 +525,7 @@ class Attribute:
 )
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_loading_a_pickle_runs_no_code(thing: Any, protocol: int, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="Nothing in a file is run"):
+    with pytest.raises(ValueError, match="No code in a file is run"):
         rg.load(archive(pickle.dumps([thing], protocol)))
     assert capsys.readouterr().out == ""
 
@@ -573,17 +575,17 @@ def test_random_bytes_load_or_raise_value_error(data: bytes) -> None:
 def test_unsupported_files_are_described(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     torch.save({"x": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match=r"x\.pt is in the format that torch had before 1\.6; load it in torch"):
+    with pytest.raises(ValueError, match=r"x\.pt is in torch's format from before 1\.6; load it in torch"):
         rg.load(path)
     torch.save(torch.nn.Linear(1, 1), path)
-    with pytest.raises(ValueError, match=r"contains torch\.nn\.modules\.linear\.Linear.*save the state_dict"):
+    with pytest.raises(ValueError, match=r"contains torch\.nn\.modules\.linear\.Linear.*save its state_dict"):
         rg.load(path)
     np.savez(tmp_path / "x.npz", x=np.ones(2))
     (tmp_path / "x.npz").rename(path)
-    with pytest.raises(ValueError, match=r"a zip file, but not of torch\.save"):
+    with pytest.raises(ValueError, match=r"a zip file, but torch\.save did not write it"):
         rg.load(path)
     path.write_bytes(archive(b"N.", names=("archive/constants.pkl",)).getvalue())
-    with pytest.raises(ValueError, match=r"program of torch\.jit"):
+    with pytest.raises(ValueError, match=r"torch\.jit program"):
         rg.load(path)
 
 

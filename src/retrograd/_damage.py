@@ -89,7 +89,7 @@ def _checked(archive: zipfile.ZipFile, methods: Collection[int]) -> dict[str, zi
     members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         if member.filename in members:
-            raise ValueError(f"it has two members {member.filename}")
+            raise ValueError(f"it has two members named {member.filename}")
         if member.compress_type not in methods or member.flag_bits & 1:
             raise ValueError(f"{member.filename} is {'encrypted' if member.flag_bits & 1 else 'compressed'}")
         ratio = 1 if member.compress_type == zipfile.ZIP_STORED else _MOST_DEFLATED

@@ -120,7 +120,7 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                 args, builder = _expect(tuple, stack.pop()), _expect(Builder, stack.pop())
                 given += sum(len(part) for part in args if isinstance(part, _SIZED))
                 if given > _MOST_GIVEN * len(data):
-                    raise ValueError("it makes much of little, the same again and again")
+                    raise ValueError("it expands a little data into a lot by repeating it")
                 stack.append(builder.build(*args))
             case "BUILD":
                 state = stack.pop()
@@ -136,16 +136,16 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                 stack.append(persistent(stack.pop()))
             case name:
                 raise ValueError(f"it uses {name}, which plain data does not need")
-    raise ValueError("it has no end")
+    raise ValueError("its end is missing")
 
 
 def _fill(array: Any, state: Any) -> None:
     """Give an array, which was made without elements, those that a pickle has for it."""
     _, shape, dtype, is_in_columns, data = _expect(tuple, state)
     if not all(isinstance(length, int) and length >= 0 for length in _expect(tuple, shape)):
-        raise ValueError("the shape of an array does not consist of lengths")
+        raise ValueError("the shape of an array is not made of non-negative integers")
     if array.size or array.base is not None or _expect(np.dtype, dtype).kind not in "biufc":
-        raise ValueError("it changes an array")
+        raise ValueError("it changes an existing array")
     if math.prod(shape) * dtype.itemsize != len(_expect(bytes, data)):
         raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(data)} bytes")
     array.__setstate__((1, shape, dtype, bool(is_in_columns), data))
@@ -177,7 +177,7 @@ def _add(into: dict[Any, Any], items: list[Any]) -> None:
 
 def _expect(kind: type, value: Any) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"a {kind.__name__} should be where there is a {type(value).__name__}")
+        raise ValueError(f"expected a {kind.__name__}, but found a {type(value).__name__}")
     return value
 
 
@@ -266,7 +266,7 @@ class Encoder:
         if isinstance(value, Namespace):
             made = encode_name("argparse", "Namespace") + b")\x81" + self.put(value)
             return made + self.encode(vars(value)) + b"b"
-        raise TypeError(f"a {type(value).__name__} is no plain data")
+        raise TypeError(f"a {type(value).__name__} is not plain data")
 
     def _encode_all(self, values: Iterable[Any]) -> bytes:
         return b"".join([self.encode(item) for item in values])

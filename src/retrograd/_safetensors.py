@@ -47,9 +47,9 @@ def write(path: str, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
     for name, array in ordered:
         code = _CODES.get(array.dtype.newbyteorder("<"))
         if code is None:
-            raise TypeError(f"safetensors has no dtype for {name}, which is {array.dtype}; .npz files do")
+            raise TypeError(f"safetensors has no dtype for {name}, which is {array.dtype}; use an .npz file")
         if name == "__metadata__":
-            raise ValueError("safetensors keeps the name __metadata__ for itself; a tensor cannot have it")
+            raise ValueError("safetensors reserves the name __metadata__; rename the tensor")
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -67,7 +67,7 @@ def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise ValueError(f"{path} is no safetensors file, or is cut off: it has {size} bytes")
+            raise ValueError(f"{path} is not a safetensors file, or is truncated: it has {size} bytes")
         try:
             entries, metadata = _parsed(file.read(length).decode())
         except DAMAGE as error:
@@ -85,14 +85,14 @@ def _parsed(text: str) -> tuple[dict[str, Entry], dict[str, str]]:
     header = json.loads(text, object_pairs_hook=_distinct)
     metadata = header.pop("__metadata__", {})
     if not all(isinstance(value, str) for value in metadata.values()):
-        raise ValueError("the metadata should be strings")
+        raise ValueError("the metadata must be strings")
     return {name: _checked(entry) for name, entry in header.items()}, metadata
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("it says something of a name twice")
+        raise ValueError("it describes a name twice")
     return found
 
 
@@ -100,11 +100,11 @@ def _checked(entry: dict[str, Any]) -> Entry:
     code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     dtype = _BFLOAT16 if code == "BF16" else _DTYPES.get(code)
     if dtype is None:
-        raise ValueError(f"dtype {code} has no counterpart in NumPy")
+        raise ValueError(f"NumPy has no dtype {code}")
     if not all(isinstance(n, int) and 0 <= n < 2**63 for n in (*shape, start, stop)):
         raise ValueError(f"shape {reprlib.repr(shape)} and offsets {start}, {stop} must be non-negative integers")
     if len(shape) > _MOST_DIMENSIONS:
-        raise ValueError(f"NumPy's arrays have no {len(shape)} dimensions")
+        raise ValueError(f"NumPy arrays cannot have {len(shape)} dimensions")
     if stop - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{stop - start} bytes do not hold {code} of shape {shape}")
     return dtype, shape, start, stop
@@ -115,12 +115,14 @@ def _check_places(path: str, entries: dict[str, Entry], size: int) -> None:
     end = 0
     for name, (_, _, start, stop) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if stop > size:
-            raise ValueError(f"{path} is cut off: {name} should end at byte {stop} of the data, of {size}")
+            raise ValueError(
+                f"{path} is truncated: {name} should end at byte {stop} of the data, which has {size} bytes"
+            )
         if start != end:
-            raise ValueError(f"{path} is damaged: {name} begins at byte {start} of the data, and not at {end}")
+            raise ValueError(f"{path} is damaged: {name} begins at byte {start} of the data, not at {end}")
         end = stop
     if end < size:
-        raise ValueError(f"{path} is damaged: {size - end} bytes at its end belong to nothing")
+        raise ValueError(f"{path} is damaged: {size - end} bytes at its end belong to no tensor")
 
 
 def _widened(halves: np.ndarray) -> np.ndarray:

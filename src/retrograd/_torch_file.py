@@ -93,16 +93,16 @@ def read(file: File, label: str) -> Any:
         with Archive(file, {zipfile.ZIP_STORED}) as members:
             if members.start is not None and start < members.start:
                 raise ValueError(
-                    f"{label} is read from byte {start} on, but what was saved to it last begins at byte "
-                    f"{members.start}; save one dict of all that belongs into one file, or seek to where it begins"
+                    f"{label} is read from byte {start} on, but the object that was saved last begins at byte "
+                    f"{members.start}; save everything as one dict, or seek to where the object begins"
                 )
             return _contents(members, label)
     except zipfile.BadZipFile as error:
         if _beginning(file, start) == _LEGACY:
             raise ValueError(
-                f"{label} is in the format that torch had before 1.6; load it in torch and save it again"
+                f"{label} is in torch's format from before 1.6; load it in torch and save it again"
             ) from None
-        raise ValueError(f"{label} is no file of torch.save, or is damaged: {error}") from None
+        raise ValueError(f"{label} was not written by torch.save, or is damaged: {error}") from None
 
 
 def _sought(file: IO[bytes], label: str) -> IO[bytes]:
@@ -125,10 +125,10 @@ def _beginning(file: File, start: int) -> bytes:
 def _contents(members: Archive, label: str) -> Any:
     found = [name for name in members.names if name.endswith("/data.pkl")]
     if len(found) != 1:
-        raise ValueError(f"{label} is a zip file, but not of torch.save: it has no data.pkl")
+        raise ValueError(f"{label} is a zip file, but torch.save did not write it: it has no data.pkl")
     folder = found[0].removesuffix("data.pkl")
     if f"{folder}constants.pkl" in members.names:
-        raise ValueError(f"{label} contains a program of torch.jit; save the state_dict() of the model instead")
+        raise ValueError(f"{label} contains a torch.jit program; save the state_dict() of the model instead")
     order = members.read(f"{folder}byteorder") if f"{folder}byteorder" in members.names else b"little"
     storages: dict[str, tuple[Any, _Storage]] = {}
 
@@ -152,15 +152,16 @@ def _contents(members: Archive, label: str) -> Any:
         raise
     except DAMAGE as error:
         raise ValueError(
-            f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, arrays of numbers, "
-            "numbers, strings, and dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
+            f"{label} cannot be read: {error}. No code in a file is run, so it may hold only tensors, arrays of "
+            "numbers, numbers, strings, and dicts, lists and tuples of these; to save a model or an optimizer, save "
+            "its state_dict()"
         ) from error
 
 
 def _elements(members: Archive, name: str, dtype: Any, count: int, order: bytes) -> np.ndarray:
     stored = np.dtype(np.uint16) if dtype == "bfloat16" else dtype
     if members.size(name) != count * stored.itemsize:
-        raise ValueError(f"{name} has {members.size(name)} bytes, which are not {count} of {stored}")
+        raise ValueError(f"{name} has {members.size(name)} bytes, which do not hold {count} elements of {stored}")
     array = np.frombuffer(members.read(name), stored.newbyteorder(">" if order == b"big" else "<"))
     if dtype == "bfloat16":
         return (array.astype(np.uint32) << 16).view(dtypes.float32.numpy)
@@ -180,7 +181,7 @@ def _rebuild_tensor(
     elements = storage.elements
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if math.prod(size) > 0 and last >= elements.size:
-        raise ValueError(f"a tensor of {place} goes beyond its {elements.size} elements")
+        raise ValueError(f"a tensor of {place} exceeds its storage of {elements.size} elements")
     steps = tuple(step * elements.itemsize for step in stride)
     overlaps = math.prod(size) > 0 and any(step == 0 and n > 1 for n, step in zip(size, stride, strict=True))
     array: Any = np.lib.stride_tricks.as_strided(elements[offset:], size, steps, writeable=not overlaps)
@@ -201,7 +202,7 @@ def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = N
 
 def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     if function is not _NAMES["torch._utils._rebuild_tensor_v2"]:
-        raise ValueError("a tensor with attributes should be a tensor without them at first")
+        raise ValueError("a tensor with attributes must start as a tensor without them")
     return _with_attributes(_rebuild_tensor(*args), state)
 
 
@@ -209,7 +210,9 @@ def _with_attributes(tensor: Any, state: Any) -> Tensor:
     """A tensor, with the attributes that the user attached to it; those in slots of a subclass stay with that."""
     attributes = state[0] if isinstance(state, tuple) else state
     if not isinstance(tensor, Tensor) or not isinstance(attributes, dict | None):
-        raise ValueError(f"a {type(tensor).__name__} should be a tensor with attributes, {type(state).__name__}")
+        raise ValueError(
+            f"expected a tensor with attributes, but found a {type(tensor).__name__} with a {type(state).__name__}"
+        )
     for name in attributes or {}:
         # Python and libraries ask for names with underscores: NumPy reads at the address in an __array_interface__
         if hasattr(Tensor, name) or name.startswith("__"):
@@ -386,8 +389,8 @@ def _encode_tensor(tensor: Tensor, arguments: bytes, encoder: Encoder) -> bytes:
         state = encoder.encode(attributes) if attributes else b""
     except TypeError as error:
         raise TypeError(
-            f"save: an attribute of a tensor of shape {list(tensor.shape)} cannot be stored, as {error}; "
-            f"it has {', '.join(attributes)}. tensor.detach() is without them"
+            f"save: an attribute of a tensor of shape {list(tensor.shape)} cannot be stored, because {error}; it has "
+            f"{', '.join(attributes)}. Save tensor.detach(), which has none"
         ) from None
     bare = encode_name("torch._utils", "_rebuild_tensor_v2")
     if "_is_param" in tensor.__dict__:

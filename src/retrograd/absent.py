@@ -16,15 +16,15 @@ _COMPILED = "nothing is compiled here; leave the call or the decorator out"
 _NOT_LOADED = "models are not downloaded; load weights with retrograd.load(path)"
 _QUANTISED = "quantised models stay in torch"
 _DTYPES = "NumPy has no such dtype; use float32. Files with bfloat16 are read as float32"
-_DENSE = "there are only dense tensors, and SciPy's sparse matrices beside them: A @ x, retrograd.sparse"
-_NO_STORAGES = "tensors are what there is; x.untyped_storage() says where one lies and how large that is"
-_CHECKPOINTS = "whole functions are recomputed; call checkpoint for each part that is to be, and not for the others"
-_STREAMS = "work is not spread over streams; leave them out, and take times after retrograd.cuda.synchronize()"
+_DENSE = "all tensors are dense; for sparse matrices use SciPy's, with A @ x or retrograd.sparse"
+_NO_STORAGES = "there are no storage classes; x.untyped_storage() gives the address and the size of a tensor's memory"
+_CHECKPOINTS = "whole functions are recomputed; call checkpoint only for the parts to recompute"
+_STREAMS = "all work runs on one stream; leave streams out, and take times after retrograd.cuda.synchronize()"
 _AUTOCAST = (
-    "autocast changes no dtypes here (retrograd.is_autocast_enabled() is False), so leave it out; results are in the "
+    "autocast changes no dtypes here (retrograd.is_autocast_enabled() is False), so leave it out; results have the "
     "dtypes of the tensors"
 )
-_STRIDED = "there are only dense tensors in the order of their strides; leave the argument out"
+_STRIDED = "all tensors are dense and strided; leave the argument out"
 
 ABSENT = {
     "BoolStorage": _NO_STORAGES,
@@ -67,29 +67,29 @@ ABSENT = {
     "hash_tensor": "use hashlib.sha256(x.numpy().tobytes()).hexdigest()",
     "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
-    "library": "an operation of your own is a retrograd.autograd.Function",
+    "library": "define your own operation as a retrograd.autograd.Function",
     "lobpcg": "use retrograd.linalg.eigh(A)",
     "lstsq": "use retrograd.linalg.lstsq(A, B)",
     "masked": f"{_DENSE}; mask with retrograd.where(mask, x, 0)",
     "matrix_rank": "use retrograd.linalg.matrix_rank(A)",
-    "mps": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
-    "ndarray": "tensors are of the class retrograd.Tensor; x.numpy() gives the array of one",
-    "nested": "there are only dense tensors; pad with nn.utils.rnn.pad_sequence and mask",
+    "mps": "tensors are on the CPU, or on NVIDIA GPUs through CuPy",
+    "ndarray": "the tensor class is retrograd.Tensor; x.numpy() returns its array",
+    "nested": "all tensors are dense; pad with nn.utils.rnn.pad_sequence and mask",
     "nn.intrinsic": _QUANTISED,
     "nn.qat": _QUANTISED,
     "nn.quantized": _QUANTISED,
     "numpy": "NumPy's own functions take tensors and can be differentiated: import numpy as np",
     "onnx": "models are not exported; load the weights into the torch model and export that",
     "optim.SparseAdam": f"{_DENSE}; use Adam",
-    "overrides": "operations return plain tensors, whatever is in a subclass; wrap functions of your own instead",
+    "overrides": "operations return plain tensors, even from a subclass; wrap your own functions instead",
     "qint32": _QUANTISED,
     "qint8": _QUANTISED,
     "quantization": _QUANTISED,
     "quantize_per_channel": _QUANTISED,
     "quantize_per_tensor": _QUANTISED,
-    "quasirandom": "use scipy.stats.qmc.Sobol(d).random(n), which retrograd.from_numpy makes a tensor of",
+    "quasirandom": "use retrograd.from_numpy(scipy.stats.qmc.Sobol(d).random(n))",
     "quint8": _QUANTISED,
-    "solve": "use retrograd.linalg.solve(A, B), whose operands come the other way round",
+    "solve": "use retrograd.linalg.solve(A, B), whose operands are in the opposite order",
     "sparse_bsc_tensor": _DENSE,
     "sparse_bsr_tensor": _DENSE,
     "sparse_compressed_tensor": _DENSE,
@@ -98,8 +98,8 @@ ABSENT = {
     "sparse_csc_tensor": _DENSE,
     "sparse_csr_tensor": _DENSE,
     "symeig": "use retrograd.linalg.eigh(A, UPLO='U')",
-    "uint16": "use int32, which has all its numbers",
-    "uint32": "use int64, which has all its numbers",
+    "uint16": "use int32, which holds all its values",
+    "uint32": "use int64, which holds all its values",
     "uint64": "use int64",
     "utils.benchmark": "use Python's timeit",
     "utils.checkpoint.CheckpointPolicy": _CHECKPOINTS,
@@ -108,10 +108,10 @@ ABSENT = {
     "utils.cpp_extension": _COMPILED,
     "utils.flop_counter": "use retrograd.profiler.profile(with_flops=True)",
     "utils.model_zoo": _NOT_LOADED,
-    "utils.tensorboard": "it writes numbers and arrays; import SummaryWriter from torch itself, or from tensorboardX",
+    "utils.tensorboard": "import SummaryWriter from torch or tensorboardX; it takes numbers and arrays",
     "value_and_grad": "use retrograd.func.value_and_grad(function)",
     "while_loop": "use Python's while",
-    "xpu": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
+    "xpu": "tensors are on the CPU, or on NVIDIA GPUs through CuPy",
 }
 
 # What tensors do not have, and what to use instead.
@@ -122,8 +122,8 @@ OF_TENSORS = {
     "lstsq": "use retrograd.linalg.lstsq(A, x)",
     "share_memory_": "tensors cannot be moved to memory shared between processes",
     "solve": "use retrograd.linalg.solve(A, x)",
-    "storage": "use x.untyped_storage(), which says where a tensor lies and how large that is",
-    "storage_type": "use x.untyped_storage(), which says where a tensor lies and how large that is",
+    "storage": "use x.untyped_storage(), which gives the address and the size of its memory",
+    "storage_type": "use x.untyped_storage(), which gives the address and the size of its memory",
     "symeig": "use retrograd.linalg.eigh(x, UPLO='U')",
 }
 # Further attributes of NumPy's arrays.

@@ -65,7 +65,7 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801 (torch's name)
         if self.device == "cuda" and not cuda_is_available():
             reason = "CUDA is not available"
         else:
-            reason = "retrograd computes in the dtypes of its tensors; for half precision convert them with .half()"
+            reason = "retrograd computes in the dtypes of its tensors; for half precision, convert them with .half()"
         warn_user(f"autocast is disabled: {reason}")
 
     def __enter__(self) -> autocast:
@@ -224,7 +224,9 @@ class GradScaler:
         if id(optimizer) not in self._is_finite:
             self.unscale_(optimizer)
         if self._is_finite[id(optimizer)] is None:
-            raise AssertionError("No inf checks were recorded for this optimizer: no parameter of it has a gradient.")
+            raise AssertionError(
+                "No inf checks were recorded for this optimizer: none of its parameters has a gradient."
+            )
         self._stepped.add(id(optimizer))
         return optimizer.step(*args, **kwargs) if self._is_finite[id(optimizer)] else None
 

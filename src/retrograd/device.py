@@ -18,7 +18,7 @@ _DEVICE_TYPES = ("cpu", "cuda")
 # ASCII digits only and no leading zero, so that every device has one spelling.
 _DEVICE_STRING = re.compile(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
 
-_WITHOUT_MEMORY = "; every tensor has its memory here, so leave it out: functional_call takes a module as it is"
+_WITHOUT_MEMORY = "; every tensor has memory here, so omit it: functional_call takes a module as it is"
 
 # Device numbers are C ints in the CUDA runtime.
 _MAX_INDEX = 2**31 - 1

@@ -238,7 +238,7 @@ def from_numpy_dtype(np_dtype: _NumpyDType) -> dtype:
     )
 
 
-_ROWS = "Rows of unequal lengths, or Python objects: pad the rows and stack them, or, if all are numbers,"
+_ROWS = "Rows of unequal lengths, or Python objects: pad the rows and stack them, or, if all values are numbers,"
 _WORDS = "Numbers written as text: array.astype(np.float64). Words:"
 _ADVICE = {  # by the kind of a NumPy dtype; code follows the last colon
     "f": "Convert it first: array.astype(np.float64)",

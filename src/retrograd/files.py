@@ -195,14 +195,14 @@ def _read_described(path: str) -> Any:
     try:
         return _restore(json.loads(description), arrays, path)
     except DAMAGE as error:
-        raise ValueError(f"{path}: the description of what the tensors are part of is damaged: {error!r}") from error
+        raise ValueError(f"{path}: its record of how the tensors are nested is damaged: {error!r}") from error
 
 
 def _tensor(array: Any, label: str) -> Tensor:
     try:
         wanted = from_numpy_dtype(array.dtype).numpy  # operations compare dtypes by identity
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{label} is no tensor: {error}") from None
+        raise ValueError(f"{label} is not a tensor: {error}") from None
     return wrap(array if array.dtype is wanted else array.astype(wanted))
 
 
@@ -252,7 +252,7 @@ def _key(key: Any) -> Any:
     kept: _Kept = {}
     description = _describe(key, "a key", kept)
     if kept:
-        raise TypeError(f"save: keys cannot contain tensors, but there is {key!r}")
+        raise TypeError(f"save: keys cannot contain tensors, but got the key {key!r}")
     return description
 
 
@@ -318,7 +318,7 @@ def _read_npz(path: str) -> tuple[Arrays, str | None]:
         structure = arrays.pop(_STRUCTURE, None)
         return arrays, None if structure is None else structure.tobytes().decode()
     except DAMAGE as error:
-        raise ValueError(f"{path} is no .npz file of plain arrays, or is damaged: {error}") from None
+        raise ValueError(f"{path} is not an .npz file of plain arrays, or is damaged: {error}") from None
 
 
 def _read_npy(members: Archive, name: str) -> np.ndarray:
@@ -326,16 +326,16 @@ def _read_npy(members: Archive, name: str) -> np.ndarray:
     with members.open(name) as stream:
         version = np.lib.format.read_magic(stream)
         if version not in _NPY_HEADERS:
-            raise ValueError(f"{name} is in version {version} of NumPy's format, which is that of structures")
+            raise ValueError(f"{name} is in version {version} of NumPy's format, which only structured arrays need")
         try:
             shape, _, dtype = _NPY_HEADERS[version](stream)
         except MemoryError:  # which Python's parser says of brackets and signs that are nested deeply
-            raise ValueError(f"the header of {name} is no dict of what an array is") from None
+            raise ValueError(f"the header of {name} is not a dict that describes an array") from None
         size = members.size(name) - stream.tell()
     if dtype.hasobject:
-        raise ValueError(f"{name} holds Python objects, which running code would make")
+        raise ValueError(f"{name} holds Python objects; loading them would run code from the file")
     if math.prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name} has {size} bytes, which are not {dtype} of shape {shape}")
+        raise ValueError(f"{name} has {size} bytes, which do not hold {dtype} of shape {shape}")
     with members.open(name) as stream:
         array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
     return array
@@ -360,5 +360,7 @@ def _format_of(path: str) -> _Format | None:
     """The format that the end of a name means; None for torch's."""
     ending = os.path.splitext(path)[1]
     if ending in (".npy", ".h5", ".csv", ".json"):
-        raise ValueError(f"{path}: files are {', '.join(_FORMATS)} or, with another ending such as .pt, torch's")
+        raise ValueError(
+            f"{path}: the extension must be one of {', '.join(_FORMATS)}, or another, such as .pt, for torch's format"
+        )
     return _FORMATS.get(ending)

@@ -200,7 +200,7 @@ class _Point:
         arrays = [np.asarray(_plain(each)) for each in self._given]
         wrong = next((each for each in arrays if each.dtype.kind not in "biuf"), None)
         if wrong is not None:
-            raise TypeError(f"x0: the search is one for real numbers, but got {wrong.dtype}")
+            raise TypeError(f"x0 must be real, but got {wrong.dtype}")
         self._shapes = [each.shape for each in arrays]
         self._ends = np.cumsum([each.size for each in arrays]).tolist()
         self.start = np.concatenate([each.astype(float).ravel() for each in arrays])
@@ -250,7 +250,7 @@ def _refuse_derivatives(name: str, options: dict[str, Any]) -> None:
     given = [each for each in ("jac", "hess", "hessp") if options.get(each) is not None]
     if given:
         raise TypeError(
-            f"{name}() makes the derivatives of the function by itself; with {given[0]}= of your own, call "
+            f"{name}() computes the derivatives of the function itself; to pass your own {given[0]}=, call "
             f"scipy.optimize.{name}"
         )
 
@@ -259,8 +259,8 @@ def _one_number(result: Any, name: str) -> Tensor:
     result = _tensor(result, name)
     if result.numel() != 1:
         raise ValueError(
-            f"{name} returned a tensor of shape {tuple(result.shape)}, and only one number can be minimized: take its "
-            "sum or its mean, or least_squares() for the sum of its squares"
+            f"{name} returned a tensor of shape {tuple(result.shape)}, but only a single number can be minimized: take "
+            "its sum or mean, or use least_squares() for its sum of squares"
         )
     return result.reshape(())
 
@@ -274,8 +274,8 @@ def _flat(result: Any, name: str) -> Tensor:
 def _tensor(result: Any, name: str) -> Tensor:
     if not isinstance(result, Tensor):
         raise TypeError(
-            f"{name} returned {type(result).__name__}, not a tensor, so that there is no derivative: compute it from x "
-            "by functions of NumPy's or retrograd's, without float(), .item() or the math module"
+            f"{name} returned {type(result).__name__}, not a tensor, so there is no derivative: compute it from x with "
+            "functions of NumPy or retrograd, without float(), .item() or the math module"
         )
     return result
 

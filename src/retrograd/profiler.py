@@ -273,7 +273,7 @@ class profile:  # noqa: N801 (torch's name)
         if self.profiler is None:
             raise AssertionError(
                 f"nothing has been recorded yet: the profile is at step {self.step_num}; call step() after each step "
-                "of the loop, and read the profile where on_trace_ready is called or later"
+                "of the loop, and read the profile in on_trace_ready or later"
             )
         return self.profiler
 

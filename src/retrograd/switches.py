@@ -188,7 +188,7 @@ def set_default_tensor_type(t: TensorType | str) -> None:
         package, _, name = t.rpartition(".")
         found = (CUDA_TYPES if package.endswith("cuda") else CPU_TYPES).get(name)
         if found is None:
-            raise TypeError(f"set_default_tensor_type: '{t}' is no tensor type; they are {', '.join(CPU_TYPES)}")
+            raise TypeError(f"set_default_tensor_type: '{t}' is not a tensor type; use one of {', '.join(CPU_TYPES)}")
         t = found
     if not isinstance(t, TensorType):
         raise TypeError(f"set_default_tensor_type: expected a tensor type such as FloatTensor, not {t!r}")

@@ -83,13 +83,13 @@ def assert_close(
         raise ValueError(f"rtol and atol must both be specified or both be unspecified, but got {rtol=} and {atol=}")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance is not None and not tolerance >= 0:
-            raise ValueError(f"{name} must be a number from 0, but got {tolerance}; use 0 for equality")
+            raise ValueError(f"{name} must be a non-negative number, but got {tolerance}; use 0 for equality")
 
     def compare(actual: Any, expected: Any, where: str) -> None:
         if isinstance(actual, Mapping) and isinstance(expected, Mapping):
             if actual.keys() != expected.keys():
                 missing, more = expected.keys() - actual.keys(), actual.keys() - expected.keys()
-                fail(f"The keys of the mappings do not match: missing are {missing}, and there are {more}", where)
+                fail(f"The keys of the mappings do not match: missing are {missing}, unexpected are {more}", where)
             for key in actual:
                 compare(actual[key], expected[key], f"{where}[{key!r}]")
         elif _is_sequence(actual) and _is_sequence(expected):
@@ -245,7 +245,7 @@ def make_tensor(
     if requires_grad and not real:
         raise ValueError(f"make_tensor(): `requires_grad=True` is not supported for boolean and integral {dtype=}")
     if noncontiguous and memory_format is not None:
-        raise ValueError("make_tensor(): `noncontiguous` and `memory_format` exclude each other")
+        raise ValueError("make_tensor(): `noncontiguous` and `memory_format` cannot be combined")
     first, end = _interval(dtype, low, high)
     x = empty(size, dtype=dtype, device=device)
     if 0 not in size:
@@ -283,7 +283,7 @@ def _interval(dtype: _dtype, low: Any, high: Any) -> tuple[Any, Any]:
     if not is_floating:
         low, high = math.ceil(low), math.ceil(high)
         if low >= high:
-            raise ValueError(f"make_tensor(): there is no number of {dtype} from {low} up to {high}, exclusive")
+            raise ValueError(f"make_tensor(): {dtype} has no numbers in [{low}, {high})")
     return low, high
 
 

@@ -114,7 +114,7 @@ class UnresolvedArray(ArrayBefore):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("the numbers of a conjugated or negated view are in no memory; they have to be copied")
+            raise ValueError("the values of a conjugated or negated view are not in memory, so they have to be copied")
         return self.resolved().astype(dtype or self.dtype, copy=False)
 
     def __getitem__(self, index: Any) -> Any:

@@ -171,8 +171,8 @@ def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
     if not isinstance(returned, tuple) or len(returned) != 2:
         what = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
         raise RuntimeError(
-            f"{function.__name__}.vmap returned {what}, but must return two: the output, and out_dims, which say where "
-            "the samples are in it (an int, or None where all have the same, nested as the output is)"
+            f"{function.__name__}.vmap returned {what}, but must return two values: the output, and out_dims, which "
+            "give its sample dimension (an int, or None where all samples share the value, nested like the output)"
         )
     outputs, out_dims = returned
     leaves, structure = flatten(outputs)
@@ -193,8 +193,8 @@ def _own_output(function: Any, output: Any, dim: Any, level: Level) -> Any:
     name = f"{function.__name__}.vmap"
     if not isinstance(output, Tensor):
         raise ValueError(
-            f"{name} returned {type(output)} with the out_dim {dim!r}, but only Tensors have a dimension of samples; "
-            "the out_dim of anything else is None"
+            f"{name} returned {type(output)} with the out_dim {dim!r}, but only Tensors have a sample dimension; for "
+            "anything else the out_dim must be None"
         )
     if not isinstance(dim, int):
         raise ValueError(f"{name} returned the out_dim {dim!r}; it must be an int, or None")

@@ -44,7 +44,7 @@ def test_a_sampler_is_told_how_to_say_that_it_leaves_such_points() -> None:
         return rg.autograd.grad((2 * rg.log(q) - q).sum(), q)
 
     event = told(density, [-0.2, 1.0])
-    assert "If the program leaves such a point by itself, as a sampler does" in format_event(event, width=200)
+    assert "If the program rejects such points itself, as a sampler does" in format_event(event, width=200)
     with watch() as w, rg.anomaly.expect_nonfinite("a proposal out of the support is rejected"):
         density([-0.2, 1.0])
     assert not w.events
@@ -74,7 +74,7 @@ def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
     seen.clear()
     with watch(policy=policy) as w:
         if policy == "raise":
-            with pytest.warns(AnomalyWarning, match="SciPy is given this value"):
+            with pytest.warns(AnomalyWarning, match="SciPy gets this value"):
                 watched = minimize(loss, [10.0], jac=True, method="TNC")
         else:
             watched = minimize(loss, [10.0], jac=True, method="TNC")
@@ -114,7 +114,7 @@ def test_a_search_of_scipys_has_no_rate() -> None:
         for exponent in (1.0, 10.0, 100.0, 1000.0):
             jac(np.array([exponent]))  # type: ignore[operator]
 
-    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy is given this value"):
+    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy gets this value"):
         minimize(loss, [1.0], jac=rg.func.grad(loss), method=search)
     (event,) = w.events
     assert (event.op, event.step) == ("exp", 4)

@@ -293,7 +293,7 @@ def test_a_weight_that_overflows_as_it_is_written() -> None:
         optimizer.step()
     event = found(watch)
     assert event.index == (0,)
-    assert (event.note or "").endswith("hold the largest number of their type.")
+    assert (event.note or "").endswith("hold the largest number of their dtype.")
     same(values([x]), [np.array([65504.0, 0.0], np.float16)])
 
 
@@ -479,5 +479,5 @@ def test_an_update_by_hand(update: str) -> None:
     event = found(watch)
     assert (event.kind, event.harmed) == ("overflow", "loss")
     assert event.op in ("mul", "sub", "sub_", "mul_")
-    assert event.note == "It was written to w when that was updated by hand."
+    assert event.note == "It was written to w by an update by hand."
     assert outcome_of("inf", event, "raise") == "update withheld, but w is not clean"

@@ -543,7 +543,7 @@ def test_events_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "NaN born in sqrt" in shown.err
     assert "batch 12" in shown.err
     assert "bad (Layer)" in shown.err
-    assert "gradient norm of fc.weight is 6, above 1, at batch 12, and of 1 more" in shown.err
+    assert "gradient norm of fc.weight is 6, above the threshold 1, at batch 12 (and 1 more parameter)" in shown.err
 
 
 # --- along with a watch -----------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_the_two_kinds_of_events_are_told_apart() -> None:
     assert exactly(event_from_json(birth.to_json()), birth)
     with pytest.raises(ValueError, match="not a NaNEvent"):
         NaNEvent.from_json(grad.to_json())
-    assert str(grad) == "gradient norm of encoder.0.weight is inf, above 10, at batch 3"
+    assert str(grad) == "gradient norm of encoder.0.weight is inf, above the threshold 10, at batch 3"
 
 
 def test_a_value_that_json_cannot_hold_is_named() -> None:

@@ -200,7 +200,7 @@ def test_an_installed_packages_line_is_told_with_the_one_that_led_there(
     assert ":3  loss = package.entropy(p)" in shown
     advice = " ".join(shown.split())
     assert (
-        f"belongs to {package}. Change what line 3 gives it, or its options; otherwise change the line as above"
+        f"belongs to {package}. Change what line 3 passes to it, or its options; otherwise change the line as above"
         in advice
     )
     assert NaNEvent.from_json(event.to_json()) == event
@@ -217,7 +217,7 @@ def test_a_package_s_eps_is_set_from_outside(library: str, package: str, steps: 
     assert [each["lineno"] for each in event.callers] == [3]
     assert event.layer_name == "norms.0"
     assert event.remedy == 'model.get_submodule("norms.0").variance_epsilon = 1e-5'
-    assert "after the one that makes the model" in " ".join(format_event(event).split())
+    assert "after the one that creates the model" in " ".join(format_event(event).split())
     again = MODEL.replace("\n", f"\n{event.remedy}\n", 1)
     assert not run(library, f"import {package} as package\n{again}", steps).events
 

@@ -97,7 +97,7 @@ def test_a_parameter_is_called_by_its_own_name(library: str) -> None:
     )
     event = only_event(run(library, text))
     assert event.operands.keys() == {"weight"}
-    assert "Fix where it comes from, then run again." in " ".join(format_event(event).split())
+    assert "Fix its source, then run again." in " ".join(format_event(event).split())
 
 
 LOADED = """

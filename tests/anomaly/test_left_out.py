@@ -69,11 +69,11 @@ def run(module: ModuleType, form: Any, factors: list[float], policy: str = "rais
 def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> None:
     w, told = run(module, form, [1.0] * 3 + [0.0] * 20, policy)
     (warning,) = told
-    assert "left out 8 batches in a row" in str(warning.message)
+    assert "skipped 8 batches in a row" in str(warning.message)
     (event,) = w.events
     assert (event.op, event.code_line) == ("log", "return module.log(weight * factor).mean()  # born here")
     assert w.left_out.total == 20
-    assert "20 left out by the program" in repr(w)
+    assert "20 skipped by the program" in repr(w)
 
 
 @both
@@ -156,7 +156,7 @@ def test_where_the_first_of_them_was_born(module: ModuleType, form: Any) -> None
     assert not told
     assert w.left_out.first is not None
     assert (w.left_out.first.op, w.left_out.first.step) == ("log", 3)
-    assert w.left_out.outcome == "the program left out 2 such batches"
+    assert w.left_out.outcome == "the program skipped 2 such batches"
 
 
 def by_return(module: ModuleType, weight: Any, factor: float) -> bool:

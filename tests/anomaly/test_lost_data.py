@@ -126,7 +126,7 @@ def test_data_that_is_gone_is_found_in_the_second_run() -> None:
 
 def test_the_first_run_does_not_lay_it_at_a_products_door() -> None:
     event = only_event(run("retrograd", DEEP, function=True))
-    assert "look at the data first" in (event.note or "")
+    assert "check the data first" in (event.note or "")
 
 
 NUMBER = """

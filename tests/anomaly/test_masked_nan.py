@@ -53,7 +53,7 @@ def test_a_bad_variable_that_does_not_fit_is_pointed_at() -> None:
         rg.where(weight > 5, raw.T.reshape(-1) * weight, 0.0).sum().backward()
     assert w.event is not None
     assert w.event.op == "unknown"
-    assert (w.event.note or "").startswith("NaN in raw: look there first")
+    assert (w.event.note or "").startswith("NaN in raw: check that first")
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])

@@ -41,7 +41,7 @@ def test_and_once_where_there_is_none(name: str) -> None:
     with pytest.warns(AnomalyWarning, match="training stalls") as told:
         w = run("retrograd", text, policy="raise")
     assert len(told) == 1
-    assert "This warning is given once" in str(told[0].message)
+    assert "This warning is shown once" in str(told[0].message)
     assert not w.triggered
 
 

@@ -138,7 +138,7 @@ def test_what_is_ignored_stays_ignored(library: str) -> None:
 def test_the_outcome_says_so() -> None:
     event = stopped("retrograd", refuse, FloatingPointError).event
     assert event is not None
-    assert outcome_of("nan", event, "explain") == "the program stopped by itself"
+    assert outcome_of("nan", event, "explain") == "the program stopped on its own"
 
 
 @libraries
@@ -167,4 +167,4 @@ def test_a_script_that_exits_keeps_its_code(tmp_path: Path) -> None:
         [sys.executable, "-m", "retrograd", "run", str(script)], capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout) == (3, "stopping\n")
-    assert "-Inf born in log, train.py:4, step 1 - the program stopped by itself" in ran.stderr
+    assert "-Inf born in log, train.py:4, step 1 - the program stopped on its own" in ran.stderr

@@ -84,7 +84,7 @@ def test_a_number_of_which_nothing_is_known_is_not_made_up(text: str) -> None:
     event = stopped(text)
     assert event.remedy == UNKNOWN[text]
     assert event.remedy_lineno is None
-    assert "Make the steps of the update smaller, as above" in format_event(event)
+    assert "Make the update steps smaller, as above" in format_event(event)
 
 
 def test_the_rate_of_an_optimizer_is_not_that_of_another_line() -> None:

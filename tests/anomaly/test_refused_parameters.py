@@ -132,7 +132,7 @@ def test_where_a_parameter_was_made(name: str, library: str) -> None:
     assert (event.kind, event.lineno) == (found.kind, line(text))
     assert {key: event.operands[key] for key in found.operands} == pytest.approx(found.operands)
     assert event.harmed == "an argument of the call that raised ValueError"
-    assert outcome_of("", event, "explain") == "the error went on"
+    assert outcome_of("", event, "explain") == "the error was passed on"
     assert found.verdict in error.__notes__[0]
     assert found.remedy in (event.remedy or "")
     assert diagnose(event).remedy == event.remedy

@@ -125,8 +125,8 @@ def test_the_users_text_is_escaped() -> None:
 def test_nothing_found() -> None:
     assert page().texts["h1.none"] == ["No anomaly was recorded"]
     torn = Run(torn=1)
-    assert "<h1>No event is whole enough to be read</h1>" in format_html(torn)
-    assert "No event is whole enough to be read.\n" in format_run(torn)
+    assert "<h1>No event can be read</h1>" in format_html(torn)
+    assert "No event can be read.\n" in format_run(torn)
     assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
 
 

@@ -42,10 +42,10 @@ def test_comes_back_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "outcome", "said"),
     [
-        (range(2, 81), "update left out, weights are clean", "every update from step 2 to step 80 was left out"),
-        ([5, *range(40, 52)], "update left out", "every update from step 40 to step 51 was left out"),
-        (range(2, 8), "update left out, weights are clean", None),
-        (range(2, 80, 2), "update left out, weights are clean", None),
+        (range(2, 81), "update skipped, weights are clean", "every update from step 2 to step 80 was skipped"),
+        ([5, *range(40, 52)], "update skipped", "every update from step 40 to step 51 was skipped"),
+        (range(2, 8), "update skipped, weights are clean", None),
+        (range(2, 80, 2), "update skipped, weights are clean", None),
         (range(2, 81), "warned only, training went on", None),
     ],
 )
@@ -117,7 +117,7 @@ def test_bounded(tmp_path: Path) -> None:
         for step in range(10):
             recorder.write(event(step=step))
     assert [e.step for e in read_runs(path)[0].events] == [0, 1, 2]  # type: ignore[union-attr]
-    assert read_runs(path)[0].remarks == ["7 later events were not kept, only the first 3"]
+    assert read_runs(path)[0].remarks == ["only the first 3 events were kept; 7 later events were not"]
     assert recorder.run.remarks == read_runs(path)[0].remarks
     with pytest.raises(ValueError, match="max_events"):
         Recorder(path, max_events=0)
@@ -199,7 +199,7 @@ def test_whether_the_update_happened_is_said(library: str, policy: str) -> None:
                 module.sqrt(weight).sum().backward()
                 optimizer.step()
         assert bool(module.isfinite(weight).all()) == steps
-        assert ("left the update out" in report.run.entries[0].outcome) == steps
+        assert ("skipped the update" in report.run.entries[0].outcome) == steps
         assert ("training went on" in report.run.entries[0].outcome) != steps
 
 
@@ -212,7 +212,7 @@ def test_without_a_file() -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "is empty"), (b'{"a": 1}\n', "not a recording"), (b"\xff\xfe\n[1]\nnull\n", "not a rec")],
+    [(b"", "is empty"), (b'{"a": 1}\n', "not a retrograd recording"), (b"\xff\xfe\n[1]\nnull\n", "not a retrograd")],
 )
 def test_what_is_no_recording(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "x.jsonl"

@@ -249,12 +249,12 @@ def test_little_is_known() -> None:
 
 
 def test_unreproduced_is_said() -> None:
-    assert "run again and did not show it" in " ".join(format_event(event(reproducible=False)).split())
+    assert "run again and did not reproduce it" in " ".join(format_event(event(reproducible=False)).split())
 
 
 def test_one_line_for_each_birthplace() -> None:
     later = [event(step=step) for step in range(47013, 47023)]
-    lines = format_events([SPIKE, EVENT, *later, BACKWARD]).splitlines()[2:-1]
+    lines = format_events([SPIKE, EVENT, *later, BACKWARD], width=100).splitlines()[2:-1]
     assert lines[0].split()[:2] == ["1.", "1x"]
     assert "gradient norm of fc.weight" in lines[0]
     assert lines[1].split()[:2] == ["2.", "11x"]
@@ -379,9 +379,9 @@ def test_starts_on_a_line_of_its_own() -> None:
 
 
 def test_what_is_no_event_is_refused() -> None:
-    with pytest.raises(TypeError, match="but got NoneType; a watch that has found nothing has None"):
+    with pytest.raises(TypeError, match="but got NoneType; the event of a watch that found nothing is None"):
         print_event(None)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="but got NoneType; a watch that has found nothing has None"):
+    with pytest.raises(TypeError, match="but got NoneType; the event of a watch that found nothing is None"):
         diagnose(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"expected a NaNEvent, but got GradEvent$"):
         format_event(SPIKE)  # type: ignore[arg-type]
@@ -420,19 +420,19 @@ _OWN_LINE = str(EVENT.code_line).strip()
     [
         ({"remedy": _OWN_LINE}, "Change line 41 as above"),
         ({"remedy": "p = probabilities(x)", "remedy_lineno": 30}, "Change line 30 as above"),
-        ({"remedy": f"norm.eps = 1e-5; {_OWN_LINE}"}, "what its first part changes where that is made"),
-        ({"remedy": "norm = torch.nn.LayerNorm(8, eps=1e-3)"}, "Make the layer as above, where it is made"),
+        ({"remedy": f"norm.eps = 1e-5; {_OWN_LINE}"}, "where that object is created"),
+        ({"remedy": "norm = torch.nn.LayerNorm(8, eps=1e-3)"}, "Create the layer as above, where it is created now"),
         (
             {"remedy": "m = nn.Linear(3, 1); o = SGD(m.parameters(), 1.0)", "remedy_lineno": 4},
             "Change line 4 as above",
         ),
-        ({"remedy": "optimizer = Adam(model.parameters(), eps=1e-4)"}, "Make the optimizer as above"),
-        ({"remedy": "lr = lr / 10"}, "Make the steps of the update smaller, as above"),
-        ({"remedy": 'model.get_buffer("mask").zero_()'}, "Run the line above once, after what has written"),
+        ({"remedy": "optimizer = Adam(model.parameters(), eps=1e-4)"}, "Create the optimizer as above"),
+        ({"remedy": "lr = lr / 10"}, "Make the update steps smaller, as above"),
+        ({"remedy": 'model.get_buffer("mask").zero_()'}, "Run the line above once, after whatever wrote"),
         ({"remedy": "y = x.clamp(min=0)"}, "Write what line 41 computes in the form above"),
         ({"remedy": "y = x.clamp(min=0)", "lineno": None}, "Change the code as above"),
         ({"remedy": "assert x == x, x"}, "Put the line above before line 41, where the value is used"),
-        ({"remedy": "x = x[:1]", "kind": "leaf", "lineno": None}, "put the line above after the model was made"),
+        ({"remedy": "x = x[:1]", "kind": "leaf", "lineno": None}, "put the line above after the model is created"),
     ],
 )
 def test_what_to_change(facts: dict[str, Any], said: str) -> None:
@@ -457,7 +457,7 @@ def test_what_is_no_birth(facts: dict[str, Any], said: str) -> None:
 def test_another_note_does_not_hide_that_it_did_not_come_again() -> None:
     text = " ".join(format_event(event(reproducible=False, note="The line was not noted.")).split())
     assert "The line was not noted." in text
-    assert "run again and did not show it" in text
+    assert "run again and did not reproduce it" in text
 
 
 def test_the_line_to_write_is_told_from_the_command_to_run() -> None:

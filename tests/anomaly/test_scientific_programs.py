@@ -44,7 +44,7 @@ def test_an_observation_that_is_missing(steps: bool) -> None:
     """The variable of the loop holds another one by the time that the loss is looked at, and no node has kept it."""
     event = event_of(FILTER, steps)
     assert "NaN (y)" in (event.cause or "")
-    assert "is inferred" in (event.note or "") or steps
+    assert "is an inference" in (event.note or "") or steps
     replaced = "for y in series:\n        if np.isnan(y): continue"
     assert not run("retrograd", FILTER.replace("for y in series:", replaced), steps).events
 
@@ -365,7 +365,7 @@ def test_an_infinite_observation_is_found_behind_the_nan_that_comes_of_it(number
     text = FILTER.replace('"nan"', f'"{number}"').replace("1.0, 0.0", "torch.ones(()), 0.0")
     event = event_of(text)
     assert f"the number {number.replace('i', 'I')} (y)" in (event.cause or "")
-    assert "is inferred" in (event.note or "")
+    assert "is an inference" in (event.note or "")
 
 
 TEMPERATURES = """

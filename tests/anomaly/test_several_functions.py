@@ -233,7 +233,7 @@ def test_an_optimizer_whose_construction_is_not_found(library: str, write: Write
     assert (event.remedy_lineno, event.remedy_filename) == (None, None)
     assert event.remedy is not None
     assert event.remedy.startswith("lr = ")
-    assert "where your program sets it" in " ".join(format_event(event).split())
+    assert "where your program sets the optimizer's" in " ".join(format_event(event).split())
     event = watched(write(d_model=SQUARES, d_train=setting + text.replace("c_model", "d_model")))
     source = linecache.getline(str(tmp_path / "d_train.py"), event.remedy_lineno or 0).strip()
     assert source in setting

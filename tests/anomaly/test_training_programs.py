@@ -354,4 +354,4 @@ optimizer.step()
 def test_a_gradient_that_was_spoilt_by_hand() -> None:
     event = run("torch", BY_HAND).events[0]
     assert event.harmed == "the gradient of w1"
-    assert "in what was done to it since" in (event.cause or "")
+    assert "in a later change to it" in (event.cause or "")

@@ -195,17 +195,17 @@ def test_bad_policies_are_refused(policy: Any) -> None:
     [
         ({"model": "warn"}, TypeError, r"but got 'warn'; did you mean policy='warn'\?"),
         ({"model": 3}, TypeError, r"model must be an nn\.Module .* but got 3$"),
-        ({"model": bad_loss}, TypeError, r"as a decorator it is called: @watch\(\)$"),
+        ({"model": bad_loss}, TypeError, r"call it when you use it as a decorator: @watch\(\)$"),
         ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
-        ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
+        ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "pass an optimizer as optimizer=$"),
         ({"model": rg.nn.Linear}, TypeError, "give the model itself, not its class$"),
         ({"optimizer": rg.optim.SGD}, TypeError, "optimizer must be an optimizer object, but got the class SGD"),
         ({"policy": None}, TypeError, "policy must be one of ignore, .*, but got None"),
-        ({"policy": ["raise"]}, TypeError, r"policy must be .* a dictionary of these by kind, but got \['raise'\]"),
+        ({"policy": ["raise"]}, TypeError, r"policy must be .* a dictionary from kinds to these, but got \['raise'\]"),
         ({"policy": {1: "raise", "nam": "raise"}}, ValueError, "no such kind of anomaly: 1, nam; the kinds are nan"),
         ({"allow": None}, TypeError, "allow takes a name, or a list of names, but got None"),
         ({"model": rg.nn.Linear(1, 1), "allow_modules": 3}, TypeError, "allow_modules takes .* but got 3"),
-        ({"max_events": 0}, ValueError, "max_events must be how many events to keep, at least 1, but got 0"),
+        ({"max_events": 0}, ValueError, "max_events must be an int of at least 1, but got 0"),
         ({"max_events": "all"}, ValueError, "max_events must be .* but got 'all'"),
         ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
         ({"recorder": "runs/7"}, TypeError, r"recorder must have .* got 'runs/7'; give a .*Report\(directory\)$"),
@@ -390,7 +390,7 @@ def test_what_is_meant_is_told_of_if_nothing_else_explains_the_harm() -> None:
         rg.log(leaf(1.0, 0.0)).sum().backward()
     assert watch.event is not None
     assert (watch.event.op, watch.event.index) == ("log", (1,))
-    assert watch.event.note == "It was declared as meant, but it did harm."
+    assert watch.event.note == "It was declared as expected, but it did harm."
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -570,7 +570,7 @@ def test_what_does_not_happen_again_is_said_to() -> None:
             rg.log(x * next(values)).sum().backward()
     assert watch.event is not None
     assert watch.event.reproducible is False
-    assert "differs between the runs" in (watch.event.note or "")
+    assert "the runs differ" in (watch.event.note or "")
 
 
 def test_steps_goes_on_after_a_bad_batch() -> None:
@@ -1111,7 +1111,7 @@ def test_a_wrong_value_of_the_variable() -> None:
 @pytest.mark.parametrize("step", ["0", "-1", "last"])
 def test_a_wrong_step_of_the_variable(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     monkeypatch.setenv("RETROGRAD_FROM_STEP", step)
-    with pytest.raises(ValueError, match=f"RETROGRAD_FROM_STEP={step}: set it to the number of a step"):
+    with pytest.raises(ValueError, match=f"RETROGRAD_FROM_STEP={step}: set it to a step number"):
         environment.start()
 
 

@@ -373,7 +373,7 @@ def test_a_bad_update_is_undone(name: str, without: None) -> None:
 
 
 def test_underflow_is_said_not_to_be_told(without: None) -> None:
-    with pytest.warns(AnomalyWarning, match="keeps no floating-point flags"):
+    with pytest.warns(AnomalyWarning, match="has no floating-point flags"):
         rg.anomaly.watch(policy={"underflow": "record"}).start().stop()
 
 

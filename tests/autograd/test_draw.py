@@ -507,7 +507,7 @@ def test_draw_refuses_what_has_no_graph() -> None:
         draw(3.0)
     with pytest.raises(TypeError, match="got none"):
         draw([])
-    with pytest.raises(TypeError, match="names must be a mapping"):
+    with pytest.raises(TypeError, match="names must map names"):
         draw(diamond(), names=["x"])
 
 

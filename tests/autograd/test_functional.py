@@ -195,7 +195,7 @@ def test_derivatives_inside_a_transform_need_create_graph(name: str, transform: 
     np.testing.assert_allclose(derivative(rg, create_graph=True).detach().numpy(), expected.numpy())
     with pytest.raises(RuntimeError):
         derivative(torch)
-    with pytest.raises(RuntimeError, match=r"would find a derivative of zero; pass create_graph=True"):
+    with pytest.raises(RuntimeError, match=r"would compute a derivative of zero; pass create_graph=True"):
         derivative(rg)
 
 

@@ -405,7 +405,7 @@ def test_outputs_must_keep_their_dtype(fast_mode: bool) -> None:
 
 @pytest.mark.parametrize("eps", [0.0, -1e-6, float("nan")])
 def test_eps_must_be_positive(eps: float) -> None:
-    with pytest.raises(ValueError, match="eps is the step"):
+    with pytest.raises(ValueError, match="eps, the step of the finite differences"):
         rg.autograd.gradcheck(lambda x: x * 2, real(rg), eps=eps)
 
 

@@ -301,7 +301,7 @@ def test_load_nvprof_refuses_missing_and_foreign_files(tmp_path: Path) -> None:
         load_nvprof(tmp_path / "absent.prof")
     assert not (tmp_path / "absent.prof").exists()
     (tmp_path / "text.prof").write_text("no database, but long enough to be taken for one " * 30)
-    with pytest.raises(ValueError, match=r"not a file that nvprof wrote .*nvprof -o FILE"):
+    with pytest.raises(ValueError, match=r"was not written by nvprof .*nvprof -o FILE"):
         load_nvprof(tmp_path / "text.prof")
 
 

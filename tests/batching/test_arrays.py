@@ -412,7 +412,7 @@ def test_total_is_the_adjoint_of_lift() -> None:
 def test_truth_value_needs_agreement_of_all_samples() -> None:
     assert BatchedArray(np.array([True, True]), (OUTER,))
     assert not BatchedArray(np.array([False, False]), (OUTER,))
-    with pytest.raises(RuntimeError, match=r"samples of the batch disagree.*where\(condition, a, b\)"):
+    with pytest.raises(RuntimeError, match=r"differs between the samples of the batch.*where\(condition, a, b\)"):
         bool(BatchedArray(np.array([True, False]), (OUTER,)))
 
 
@@ -424,7 +424,7 @@ def test_errors_about_batched_arrays_describe_one_sample() -> None:
         x.reshape(5)
     with pytest.raises(IndexError):
         x[3]
-    with pytest.raises(ValueError, match=r"\(3, 4\) and \(3, 4\) do not fit"):
+    with pytest.raises(ValueError, match=r"\(3, 4\) and \(3, 4\) do not match"):
         x @ x
     with pytest.raises(TypeError, match="unsized"):
         len(x[0, 0])

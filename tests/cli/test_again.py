@@ -117,8 +117,8 @@ def test_programs_own_seeds_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity has done harm"),
-        ("9", "the program ended with step 4, before step 9, where the recording was to begin"),
+        ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity did harm"),
+        ("9", "the program ended with step 4, but the recording was to begin with step 9"),
     ],
 )
 def test_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
@@ -162,4 +162,4 @@ def test_environment_variables_do_the_same_as_the_options(tmp_path: Path) -> Non
     second = python("train.py", "a b", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP=found[2])
     assert "NaN born in SqrtBackward0" in second.stderr
     wrong = python("train.py", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP="soon")
-    assert "RETROGRAD_FROM_STEP=soon: set it to the number of a step" in wrong.stderr
+    assert "RETROGRAD_FROM_STEP=soon: set it to a step number" in wrong.stderr

@@ -212,9 +212,7 @@ def test_error_about_a_list_of_gradients_suggests_a_tuple() -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return [grad]
 
-    with pytest.raises(
-        RuntimeError, match=r"got list\) from ListedBackward; several gradients are returned as a tuple"
-    ):
+    with pytest.raises(RuntimeError, match=r"got list\) from ListedBackward; return several gradients as a tuple"):
         Listed.apply(leaf(rg, 1.0)).backward()
 
 

@@ -23,11 +23,11 @@ DIMS = (0, -1)  # along the last dimension, the elements of a sample are not adj
 # depends on values, and words from their refusals. Each refuses only if the argument in question is batched.
 DEPENDS = "depends on the data"
 UNSUPPORTED = {
-    "allclose": "disagree about a condition",
+    "allclose": "a condition differs between the samples",
     "argwhere": DEPENDS,
     "as_strided_scatter": "vmap",  # it writes
     "batch_norm": "vmapped over",  # running statistics
-    "equal": "disagree about a condition",
+    "equal": "a condition differs between the samples",
     "index_put": DEPENDS,  # the gradient of values put where a mask is true
     "instance_norm": "vmapped over",  # running statistics
     "is_nonzero": "item",

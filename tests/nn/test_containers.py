@@ -221,11 +221,11 @@ def test_union_of_dictionaries_and_parameter_dicts(m: Any) -> Any:
     [
         (
             rg.nn.ReLU,
-            r"nn\.modules\.activation\.ReLU is not a Module subclass: it is a class; make a module .* ReLU\(\)$",
+            r"nn\.modules\.activation\.ReLU is not a Module subclass: it is a class; create a module .* ReLU\(\)$",
         ),
-        ([rg.nn.ReLU()], r"list is not a Module subclass; give the modules one by one, as in Sequential\(\*modules\)$"),
-        ({"a": rg.nn.ReLU()}, "dict is not a Module subclass; names go with an OrderedDict, or with add_module"),
-        (rg.log_softmax, r"call a function in forward\(\), or take the module nn\.LogSoftmax\(\)$"),
+        ([rg.nn.ReLU()], r"list is not a Module subclass; pass the modules one by one, as in Sequential\(\*modules\)$"),
+        ({"a": rg.nn.ReLU()}, "dict is not a Module subclass; to name them, use an OrderedDict or add_module"),
+        (rg.log_softmax, r"call a function in forward\(\), or use the module nn\.LogSoftmax\(\)$"),
         (lambda x: x, r"call a function in forward\(\)$"),
         (3, "int is not a Module subclass$"),
     ],

@@ -243,7 +243,7 @@ def test_errors_of_losses_say_what_was_wrong(call: Callable[[], Any], words: lis
 @pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "KLDivLoss", "CrossEntropyLoss"])
 def test_constructing_a_loss_with_tensors_is_refused(name: str) -> None:
     """They would become options, and the user would call ``backward`` on a module."""
-    with pytest.raises(TypeError, match=rf"make the loss first, then call it, {name}\(\)\(input, target\)"):
+    with pytest.raises(TypeError, match=rf"create the loss first, then call it, {name}\(\)\(input, target\)"):
         getattr(rg.nn, name)(rg.ones(3), rg.ones(3))
 
 

@@ -309,8 +309,8 @@ def test_error_about_prefixed_names_suggests_a_remedy() -> None:
     for module, state_dict in ((model, wrapped.state_dict()), (wrapped, model.state_dict())):
         with pytest.raises(RuntimeError, match=r"'module\.', those") as caught:
             module.load_state_dict(state_dict)
-        advice = str(caught.value).rpartition(": give ")[2].removesuffix(".")
+        advice = str(caught.value).rpartition(": load ")[2].removesuffix(".")
         module.load_state_dict(eval(advice, {"state_dict": state_dict}))
     with pytest.raises(RuntimeError) as caught:
         model.load_state_dict({"other.bias": rg.ones(3), **dict(list(model.state_dict().items())[1:])})
-    assert "give" not in str(caught.value)
+    assert "load {" not in str(caught.value)

@@ -94,10 +94,10 @@ def test_vmap_of_segment_reduce(reduce: str) -> None:
     [
         ({"reduce": "median"}, "sum, mean, prod, max or min"),
         ({"lengths": None}, "either lengths or offsets"),
-        ({"lengths": [2, 3]}, "must end where the dimension does, after 6"),
+        ({"lengths": [2, 3]}, "must cover the whole dimension, of size 6"),
         ({"lengths": [7, -1]}, "must not be negative"),
         ({"lengths": [2.0, 4.0]}, "int32 or int64"),
-        ({"lengths": [[2, 4]]}, "goes along axis 0"),
+        ({"lengths": [[2, 4]]}, "runs along axis 0"),
         ({"axis": 1}, "out of range"),
         ({"indices": [0, 1]}, "indices are not supported"),
         ({"data": [1, 2, 3, 4, 5, 6]}, "real floating-point"),
@@ -115,7 +115,7 @@ def test_segment_reduce_refuses_wrong_arguments(change: dict[str, Any], words: s
 
 
 def test_segment_reduce_refuses_segments_beyond_the_end() -> None:
-    with pytest.raises(RuntimeError, match="after 6"):
+    with pytest.raises(RuntimeError, match="of size 6"):
         rg.segment_reduce(rg.tensor(VECTOR), "sum", lengths=rg.tensor([2, 5]), unsafe=True)
     with pytest.raises(TypeError, match="argument 'lengths'"):
         rg.segment_reduce(rg.tensor(VECTOR), "sum", lengths=[2, 4])

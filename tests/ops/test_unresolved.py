@@ -416,5 +416,5 @@ def test_ufunc_with_several_unresolved_outputs() -> None:
 
 
 def test_array_of_an_unresolved_array_needs_a_copy(pair: tuple[UnresolvedArray, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="in no memory"):
+    with pytest.raises(ValueError, match="are not in memory"):
         np.array(pair[0], copy=False)

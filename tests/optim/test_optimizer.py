@@ -366,9 +366,11 @@ def test_learning_rate_may_be_any_kind_of_number(name: str) -> None:
 
 
 def test_errors_about_missing_parameters_give_the_reason() -> None:
-    with pytest.raises(ValueError, match=r"empty parameter list: the generator was used up .* use a ModuleList"):
+    with pytest.raises(ValueError, match=r"empty parameter list: the generator is exhausted, .* use a ModuleList"):
         rg.optim.SGD(rg.nn.Module().parameters())
-    with pytest.raises(TypeError, match=r"retrograd.nn.modules.linear.Linear; give the parameters\(\) of the whole"):
+    with pytest.raises(
+        TypeError, match=r"retrograd.nn.modules.linear.Linear; pass the module's parameters\(\) instead"
+    ):
         rg.optim.SGD(rg.nn.Sequential(rg.nn.Linear(2, 1)), lr=0.1)
     with pytest.raises(ValueError, match=r"empty parameter list$"):
         rg.optim.SGD([])

@@ -399,7 +399,7 @@ def test_checkpoint_debug_shows_where_the_calls_differ() -> None:
     function = Changing(lambda a: a.sin().cos().exp() * 2, lambda a: a.sin().tanh())
     y = rg_checkpoint.checkpoint(function, x, use_reentrant=False, debug=True).sum()
     text = message(y.backward)
-    assert "The two calls part at operation 1." in text
+    assert "The two calls diverge at operation 1." in text
     forward, again = text.partition("Forward pass, ")[2].split("Recomputation, ")
     assert forward.startswith("4 operations:")
     assert again.startswith("2 operations:")

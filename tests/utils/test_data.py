@@ -184,7 +184,7 @@ def test_error_about_samples_of_different_shapes() -> None:
     d = rg.utils.data
     text = message(lambda: d.default_collate([rg.ones(2), rg.ones(2), rg.ones(3)]))
     assert text == "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 2"
-    assert "found <class 'set'>; give the DataLoader a collate_fn" in message(lambda: d.default_collate([{1}]))
+    assert "found <class 'set'>; pass the DataLoader your own collate_fn" in message(lambda: d.default_collate([{1}]))
 
 
 @parity
@@ -268,7 +268,7 @@ def test_subset_takes_a_tensor_of_indices(t: Any) -> Any:
 
 def test_tensor_dataset_refuses_other_values() -> None:
     d = data_of(rg)
-    with pytest.raises(TypeError, match=r"but argument 1 is a list: make a tensor of it, or .* StackDataset"):
+    with pytest.raises(TypeError, match=r"but argument 1 is a list: convert it to a tensor, or .* StackDataset"):
         d.TensorDataset(rg.ones(2), [1, 2])
     (batch,) = d.DataLoader(d.TensorDataset(np.arange(3), rg.arange(3)), batch_size=3)
     assert [part.tolist() for part in batch] == [[0, 1, 2], [0, 1, 2]]
@@ -477,7 +477,7 @@ def test_collating_tensors_with_other_values(t: Any) -> Any:
 @pytest.mark.parametrize("given", [3, None, iter([1]), rg.nn.ReLU()])
 def test_loader_refuses_what_is_not_a_dataset(given: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"dataset must have samples by number, as a Dataset or a list has, but got"
+        TypeError, match=r"dataset must be indexable by sample number, like a Dataset or a list, but got"
     ) as told:
         rg.utils.data.DataLoader(given)
     assert ("IterableDataset" in str(told.value)) == hasattr(given, "__iter__")

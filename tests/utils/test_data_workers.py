@@ -356,9 +356,7 @@ class NoModule(Squares):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_error_of_a_worker_that_cannot_start_says_why(method: str, capfd: pytest.CaptureFixture[str]) -> None:
-    told = (
-        rf"exit code 1\). Where workers are started by '{method}', each imports the program first: .* a notebook into"
-    )
+    told = rf"exit code 1\). Workers started by '{method}' import the program first: .* a notebook in"
     with pytest.raises(RuntimeError, match=told):
         list(DataLoader(NoModule(), num_workers=1, multiprocessing_context=method))
     assert "no attribute 'of_the_notebook'" in capfd.readouterr().err

@@ -475,7 +475,7 @@ class NaNDetector:
                 layer_name=origin.layer or ROOT,
                 module_type=origin.module_type,
                 harmed=f"the gradient of {origin.place}",
-                note="This is the first gradient that is not finite: the backward of what uses this output made it.",
+                note="This is the first non-finite gradient: the backward of an operation on this output made it.",
                 **self._described(origin),
             )
             self._record(event)
@@ -531,15 +531,16 @@ class NaNDetector:
                 )
             )
         if self.verbose and spikes and room > 0:
-            others = f", and of {len(spikes) - 1} more parameters" if len(spikes) > 1 else ""
+            more = len(spikes) - 1
+            others = f" (and {more} more parameter{'' if more == 1 else 's'})" if more else ""
             advice = "; lower the learning rate, or clip before the step" if math.isfinite(spikes[0][2]) else ""
             print(f"retrograd: {self.grad_events[-min(room, len(spikes))]}{others}{advice}", file=sys.stderr)
 
 
 _MOST_UNREAD = 8  # calls of the model on a device, between two readings
 _BLIND = (
-    "the detector saw no layer run: the model was compiled and called before the detector was attached, and "
-    "compiled code runs only the hooks that existed then; attach the detector before the first call"
+    "the detector saw no layer run: the model was compiled and called before the detector was attached, and compiled "
+    "code ignores hooks added later; attach the detector before the first call"
 )
 
 ROOT = "root"

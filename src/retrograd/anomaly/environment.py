@@ -33,7 +33,7 @@ def start() -> None:
         raise ValueError(f"{VARIABLE}={said}: set it to 1, or to a policy: {', '.join(ACTIONS)}")
     step = os.environ.get(FROM_STEP, "").strip()
     if step and not (step.isdecimal() and int(step)):
-        raise ValueError(f"{FROM_STEP}={step}: set it to the number of a step, counted from 1")
+        raise ValueError(f"{FROM_STEP}={step}: set it to a step number, counted from 1")
     if policy != "ignore":
         observer = watch(policy=policy, from_step=int(step) if step else None)
         observer.again = _again
@@ -45,6 +45,5 @@ def _again(step: int) -> Again:
     settings = {FROM_STEP: str(step), VARIABLE: os.environ[VARIABLE].strip()}
     return Again(
         with_environment(settings, sys.orig_argv),
-        f"The command above records every operation from step {step} on; set seeds, so that the program does the same "
-        "again.",
+        f"The command above records every operation from step {step} on. Set seeds, so that the next run is the same.",
     )

@@ -275,7 +275,7 @@ def is_derived(event: NaNEvent) -> bool:
 def check_event(event: object) -> None:
     """Raise for anything that is not a :class:`NaNEvent`."""
     if not isinstance(event, NaNEvent):
-        hint = "; a watch that has found nothing has None" if event is None else ""
+        hint = "; the event of a watch that found nothing is None" if event is None else ""
         raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
 
 
@@ -318,7 +318,7 @@ class GradEvent(_Event):
 
     def __str__(self) -> str:
         name = ".".join(part for part in (self.layer_name, self.param_name) if part)
-        values = f"{self.grad_norm:.4g}, above {self.threshold:.4g}"
+        values = f"{self.grad_norm:.4g}, above the threshold {self.threshold:.4g}"
         return f"{self.quantity} of {name} is {values}, at batch {self.batch_idx}"
 
 

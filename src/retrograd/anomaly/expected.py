@@ -51,7 +51,7 @@ class expect_nonfinite:  # noqa: N801 (a function, for whoever uses it)
 
     def __init__(self, reason: str) -> None:
         if not isinstance(reason, str) or not reason.strip():
-            raise ValueError("expect_nonfinite() needs a reason, in words, for whoever reads this line later")
+            raise ValueError("expect_nonfinite() needs a reason, as a non-empty str, for whoever reads this line later")
         self.reason = reason
 
     def __enter__(self) -> None:

@@ -158,7 +158,7 @@ class GradientGuard:
         if not sensitivity > 0:
             raise ValueError(f"sensitivity must be a positive number of standard deviations, but got {sensitivity!r}")
         if window < 2:
-            raise ValueError(f"window must be 2 steps or more, because fewer teach nothing, but got {window!r}")
+            raise ValueError(f"window must be at least 2 steps, but got {window!r}")
         self.norm = 0.0
         self._sensitivity = sensitivity
         self._window = window
@@ -190,8 +190,8 @@ class GradientGuard:
         """
         if not isinstance(norms, Mapping):
             raise TypeError(
-                f"norms must be a mapping from the names of parameters to the norms of their gradients, but got "
-                f"{norms!r}; for a single norm give one name, as in observe({{'all': norm}})"
+                f"norms must map parameter names to gradient norms, but got {norms!r}; for a single norm give one "
+                "name, as in observe({'all': norm})"
             )
         self.norm = math.hypot(*norms.values())
         if self.fixed is not None:

@@ -17,13 +17,13 @@ MOST = 8  # batches in a row, after which the problem is taken to be permanent
 _MOST_MET = 32  # losses that packages have checked and that are explained
 
 IN_VAIN = (
-    f"The program has left out {MOST} batches in a row because their loss was not finite. As long as that goes on, "
-    "nothing is trained. This warning is given once."
+    f"The program has skipped {MOST} batches in a row because their loss was not finite. While that goes on, nothing "
+    "is trained. This warning is shown once."
 )
 
 REPLACED = (
-    "The program replaced this loss by one that does not depend on the parameters, so there was nothing to "
-    "differentiate. Leave such a batch out instead, once the cause is known."
+    "The program replaced this loss with one that does not depend on the parameters, so there was nothing to "
+    "differentiate. Fix the cause; until then, skip such batches instead."
 )
 
 _NO_GRADIENT = "does not require grad and does not have a grad_fn"  # what backward says, in both libraries
@@ -135,9 +135,7 @@ class LeftOut:
     @property
     def outcome(self) -> str:
         """What became of these steps, in the words of a report."""
-        return (
-            f"the program left out {self.total} such batches" if self.total > 1 else "the program left out this batch"
-        )
+        return f"the program skipped {self.total} such batches" if self.total > 1 else "the program skipped this batch"
 
     def may_meet(self) -> bool:
         """Whether such an event is wanted: only the first, and for packages that keep going only the first few."""

@@ -162,7 +162,7 @@ class Watch:
             If it observes already.
         """
         if self in _stack:
-            raise RuntimeError("this watch is already running; stop() it first, or make another one with watch()")
+            raise RuntimeError("this watch is already running; stop() it first, or create another one with watch()")
         from retrograd.anomaly.adapters import adapters_for
 
         self._adapters = adapters_for(self)
@@ -247,7 +247,7 @@ class Watch:
         state = "observing" if self in _stack else "stopped" if self._started else "not started"
         found = f"{len(self._events)} event{'' if len(self._events) == 1 else 's'}"
         if self.left_out.total:
-            found += f", {self.left_out.total} left out by the program"
+            found += f", {self.left_out.total} skipped by the program"
         return f"<{type(self).__name__}: {state}, step {self.step}, {found}, overhead {self.overhead:.2%}>"
 
     @property

@@ -22,8 +22,8 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
         policy = {"nan": policy, "inf": policy}
     if not isinstance(policy, Mapping):
         raise TypeError(
-            f"policy must be one of {', '.join(ACTIONS)}, a function of the event, or a dictionary of these by kind, "
-            f"but got {policy!r}"
+            f"policy must be one of {', '.join(ACTIONS)}, a function of the event, or a dictionary from kinds to "
+            f"these, but got {policy!r}"
         )
     unknown = sorted(map(str, set(policy) - set(KINDS)))
     if unknown:
@@ -57,12 +57,12 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
         if canonical(name) in KNOWN or is_operation(name):
             continue
         alike = names_like(name, functions_known())
-        advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "give names as in allow=['log', 'div']"
+        advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "pass names as in allow=['log', 'div']."
         problem = f"allow: there is no operation {name!r}; {advice}"
         if name.islower() and name.isidentifier():
-            raise ValueError(f"{problem}. A Function of your own must be defined before the watch is made")
+            raise ValueError(f"{problem} Define a Function of your own before the watch is created")
         warnings.warn(
-            f"{problem}. It takes effect if a Function of that name is defined later",
+            f"{problem} The name takes effect if a Function of that name is defined later",
             UserWarning,
             stacklevel=depth_of_user(),
         )

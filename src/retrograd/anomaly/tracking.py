@@ -51,7 +51,7 @@ def scalars(source: Watch | NaNDetector, prefix: str = "anomaly/") -> dict[str, 
     """
     if not isinstance(source, (Watch, NaNDetector)):
         raise TypeError(
-            f"source must be a watch or a NaNDetector, but got {source!r}; give w of "
+            f"source must be a watch or a NaNDetector, but got {source!r}; pass the w of "
             "`with retrograd.anomaly.watch() as w:`"
         )
     known = {name: float(value) for name, value in _known(source) if value is not None}

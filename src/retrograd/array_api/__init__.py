@@ -348,7 +348,7 @@ def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> M
     """
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(
-            f"api_version={api_version!r} is not followed; the newest version that is, is {__array_api_version__!r}"
+            f"api_version={api_version!r} is not supported; the newest supported version is {__array_api_version__!r}"
         )
     import retrograd.array_api
 
@@ -359,5 +359,5 @@ def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> M
 def to_device(self: Tensor, device: DeviceLike, /, *, stream: Any = None) -> Tensor:
     """Return the tensor on ``device``, as the array API standard calls it; ``stream`` must be None."""
     if stream is not None:
-        raise ValueError(f"stream={stream!r}: copies are made on the current stream; let it be None")
+        raise ValueError(f"stream={stream!r}: copies are made on the current stream; leave it at None")
     return self.to(device)

@@ -53,7 +53,7 @@ def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = Non
         try:
             return x.view(shape)
         except RuntimeError as error:
-            raise ValueError(f"reshape: a copy is needed for {shape}, and copy=False forbids one") from error
+            raise ValueError(f"reshape: the shape {shape} needs a copy, but copy=False forbids one") from error
     return x.clone().reshape(shape) if copy else x.reshape(shape)
 
 

@@ -29,7 +29,9 @@ def cumulative_prod(
 
 def _axis(x: Tensor, axis: int | None) -> int:
     if axis is None and x.ndim != 1:
-        raise ValueError(f"axis: one must be given for a tensor with {x.ndim} dimensions; only with one it may be None")
+        raise ValueError(
+            f"axis: give one for a tensor with {x.ndim} dimensions; it may be None only for a tensor with one dimension"
+        )
     return 0 if axis is None else axis
 
 

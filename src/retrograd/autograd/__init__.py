@@ -389,12 +389,13 @@ def _batched(
 
     given = _as_tuple(grad_outputs)
     if any(gradient is not None and not gradient.ndim for gradient in given):
-        raise IndexError("is_grads_batched: each of grad_outputs needs a first dimension, for the batch; got a number")
+        raise IndexError(
+            "is_grads_batched: each of grad_outputs needs a batch as its first dimension, but one has no dimensions"
+        )
     sizes = {len(gradient) for gradient in given if gradient is not None}
     if not sizes:
         raise RuntimeError(
-            "is_grads_batched: gradients are created implicitly only without it; pass grad_outputs, with a batch as "
-            "their first dimension"
+            "is_grads_batched: it needs explicit grad_outputs; pass them, with the batch as their first dimension"
         )
     if len(sizes) != 1:
         raise ValueError(

@@ -270,7 +270,7 @@ class FunctionEventAvg(FormattedTimesMixin):
             for name in _OF_THE_FIRST:
                 setattr(self, name, getattr(other, name))
         elif other.key != self.key:
-            raise ValueError(f"the sums over {self.key!r} cannot take in {other.key!r}")
+            raise ValueError(f"cannot add {other.key!r} to the sums over {self.key!r}")
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self

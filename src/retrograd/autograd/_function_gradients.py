@@ -46,7 +46,7 @@ def gradients_of(
                 "but the corresponding forward input was not a Variable"
             )
         if result is not None and not isinstance(result, Tensor):
-            advice = "; several gradients are returned as a tuple" if isinstance(result, list) else to_be_made(result)
+            advice = "; return several gradients as a tuple" if isinstance(result, list) else to_be_made(result)
             raise RuntimeError(f"expected Variable or None (got {kind_name(result)}) from {name}{advice}")
     gradients = [result for result, is_tensor in zip(results, are_tensors, strict=True) if is_tensor]
     for gradient, edge in zip(gradients, edges, strict=True):

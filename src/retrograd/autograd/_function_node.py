@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _READ = (
     "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function, "
-    "and they have been. Read saved_tensors once and keep what it gives, or set clear_saved_tensors_on_access=False."
+    "and they have been. Read saved_tensors once and keep the result, or set clear_saved_tensors_on_access=False."
 )
 
 

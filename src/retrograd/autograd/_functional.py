@@ -53,8 +53,8 @@ def check_kept(create_graph: bool, name: str, remedy: str = "pass create_graph=T
     local = state.local
     if local.transforms and not create_graph and (local.grad_enabled or local.tangents is not None):
         raise RuntimeError(
-            f"autograd.functional.{name}: the result has no history, so that the transform of retrograd.func which is "
-            f"running this function would find a derivative of zero; {remedy}"
+            f"autograd.functional.{name}: the result has no history, so the enclosing retrograd.func transform would "
+            f"compute a derivative of zero; {remedy}"
         )
 
 

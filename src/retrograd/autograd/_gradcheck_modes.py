@@ -31,10 +31,9 @@ SEED = 0  # the projections are the same in every run
 NOT_REENTRANT = (
     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
     "values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was "
-    "{tolerance}.\n"
-    "The gradient of output {output} with respect to input {input} differed by {distance:.3g} between two runs. "
-    "Look for state that backward changes and for random numbers in it; if a little noise is meant to be there, "
-    "pass nondet_tol."
+    "{tolerance}.\nThe gradient of output {output} with respect to input {input} differed by {distance:.3g} between "
+    "two runs. Look for random numbers in backward, and for state that it changes; if some noise is expected, pass "
+    "nondet_tol."
 )
 
 DTYPE = (
@@ -125,7 +124,7 @@ def _explained(
     noticed = f"a random projection of this Jacobian gave numerical {expected:.6g}, analytical {found:.6g}"
     report = next(slow(point, tolerance, backward=not forward, forward=forward, inputs=[i], outputs=[o]), None)
     if report is not None:
-        return f"{report}\nFast mode noticed this: {noticed}. The matrices above were computed in slow mode afterwards."
+        return f"{report}\nFast mode found this: {noticed}. The matrices above were computed in slow mode afterwards."
     which: Pair = pair(point, o, i, 1, forward=forward)
     return (
         f"{which.sentence}\nnumerical:{expected:.6g}\nanalytical:{found:.6g}\n\n"
@@ -148,10 +147,9 @@ def unexpected_slopes(point: Point, *, fast_mode: bool) -> Iterator[str]:
             for o, slope in zip(point.constant, slopes(point, leaf, where, step, point.constant), strict=True):
                 if np.any(slope != 0):
                     yield (
-                        "Numerical gradient for function expected to be zero\n"
-                        f"No output requires grad, but output {o} changes with input {i} (slope "
-                        f"{np.abs(slope).max():.6g}). Was it computed under no_grad, from detach() or .data, or by "
-                        "way of a NumPy array?"
+                        f"Numerical gradient for function expected to be zero\nNo output requires grad, but output {o} "
+                        f"changes with input {i} (slope {np.abs(slope).max():.6g}). Was it computed under no_grad, "
+                        "from detach() or .data, or through a NumPy array?"
                     )
 
 

@@ -62,7 +62,7 @@ def point_of(
 ) -> Point:
     """Evaluate the function and see what there is to check."""
     if not eps > 0:
-        raise ValueError(f"eps is the step of the differences and must be positive, but is {eps}")
+        raise ValueError(f"eps, the step of the finite differences, must be positive, but is {eps}")
     outputs = as_tuple(func(*inputs))
     for position, output in enumerate(outputs):
         if not isinstance(output, Tensor):

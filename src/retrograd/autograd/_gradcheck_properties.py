@@ -28,14 +28,13 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 
 UNDEFINED_RAISED = (
-    "Expected backward function to handle undefined output grads. It raised {error}\n"
-    "No gradient reached {missing}. In a Function with set_materialize_grads(False), backward then gets None for it, "
-    "which stands for zeros."
+    "Expected backward function to handle undefined output grads. It raised {error}\nNo gradient reached {missing}. In "
+    "a Function with set_materialize_grads(False), backward then gets None for it, which means zeros."
 )
 UNDEFINED_NONZERO = (
-    "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
-    "The gradient of input {input} is not zero although no gradient reached {missing}.\n"
-    "In a Function with set_materialize_grads(False), backward gets None for these outputs, which stands for zeros."
+    "Expected all input grads to be undefined or zero when all output grads are undefined or zero. The gradient of "
+    "input {input} is not zero although no gradient reached {missing}.\nIn a Function with "
+    "set_materialize_grads(False), backward gets None for these outputs, which means zeros."
 )
 BATCH_RAISED = "While computing batched gradients, got: {error}\n{advice}"
 BATCH_DIFFERS = (
@@ -44,17 +43,16 @@ BATCH_DIFFERS = (
 )
 BATCHED_GRADIENTS = (
     "backward must accept a batch of gradients (autograd.grad with is_grads_batched=True) and treat its entries "
-    "independently. Pass check_batched_grad=False if it is not meant to."
+    "independently. If it should not have to, pass check_batched_grad=False."
 )
 BATCHED_TANGENTS = (
     "Forward mode must accept a batch of tangents (vmap over a function that uses make_dual) and treat its entries "
-    "independently. Pass check_batched_forward_grad=False if it is not meant to."
+    "independently. If it should not have to, pass check_batched_forward_grad=False."
 )
 TANGENT_DIFFERS = (
     "Mismatch in tangent values for output with index: {output} when input: {input} is the only one with a tangent. "
-    "Got: {got!r} but expected: {expected!r}, which is what zeros for the other tangents give.\n"
-    "In a Function with set_materialize_grads(False), jvp gets None for inputs without a tangent, which stands for "
-    "zeros."
+    "Got: {got!r} but expected: {expected!r}, which is what zeros for the other tangents give.\nIn a Function with "
+    "set_materialize_grads(False), jvp gets None for inputs without a tangent, which means zeros."
 )
 
 
@@ -106,7 +104,7 @@ def check_inputs(inputs: Sequence[Any]) -> None:
 def _of_an_array(value: Any) -> str:
     if not (isinstance(value, (np.ndarray, np.generic, list, int, float)) or is_torchs(value)):
         return ""
-    return f" The first is a {kind_name(value)}: make a tensor of it, retrograd.tensor(value, requires_grad=True)."
+    return f" The first is a {kind_name(value)}: convert it with retrograd.tensor(value, requires_grad=True)."
 
 
 def _overlaps(data: Any) -> bool:

@@ -93,8 +93,8 @@ def _at_the_point(
     for position, other in point.leaves.items():
         if other is not leaf and np.may_share_memory(other._data, leaf._data):
             return (
-                f"Inputs {which.input} and {position} share memory, so that moving one moves the other. "
-                "Check with a clone() of each."
+                f"Inputs {which.input} and {position} share memory, so changing one changes the other. Check with a "
+                "clone() of each."
             )
 
     def value() -> complex:
@@ -122,7 +122,7 @@ def _at_the_point(
         if abs(right - left) > 0.1 * max(abs(right), abs(left)) + 100 * tolerance.atol + noise:
             return (
                 f"func has a kink, a jump or a sharp bend there: its slope is {_number(left)} from below and "
-                f"{_number(right)} from above. Differences say nothing at such a point. Check at another one."
+                f"{_number(right)} from above. Finite differences mean nothing at such a point. Check at another point."
             )
     if max(precision, np.finfo(leaf._data.dtype).eps) > 1e-10:
         return (
@@ -141,7 +141,7 @@ def _pattern(numerical: Array, analytical: Array, tolerance: Tolerance) -> str |
     if not (np.isfinite(numerical).all() and np.isfinite(analytical).all()):
         return None
     if not analytical.any():
-        return "The analytical Jacobian is zero: the gradient of this input is missing, or was detached on its way."
+        return "The analytical Jacobian is zero: the gradient of this input is missing, or was detached on the way."
     if np.iscomplexobj(numerical) and (same(np.conj(numerical)) or same(-np.conj(numerical))):
         return "Up to sign, the analytical Jacobian is the complex conjugate of the numerical one: a conj() is missing."
     scale = np.vdot(numerical, numerical).real

@@ -59,7 +59,7 @@ def parse_nvprof_trace(path: str | PathLike[str]) -> list[FunctionEvent]:
             return _parse(connection)
     except sqlite3.DatabaseError as error:
         raise ValueError(
-            f"'{path}' is not a file that nvprof wrote ({error}); make one with `nvprof -o FILE -- python SCRIPT`"
+            f"'{path}' was not written by nvprof ({error}); create one with `nvprof -o FILE -- python SCRIPT`"
         ) from error
 
 

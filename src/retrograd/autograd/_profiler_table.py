@@ -96,9 +96,9 @@ def _sorted(events: Sequence[Any], sort_by: str | None) -> list[Any]:
     attribute = sort_by.replace("cuda", "device")
     if not hasattr(events[0], attribute):
         raise AttributeError(
-            f"'{type(events[0]).__name__}' object has no attribute '{sort_by}'; sort_by is one of cpu_time, "
-            "cpu_time_total, self_cpu_time_total, cpu_memory_usage, self_cpu_memory_usage, count, flops, "
-            "or the same with cuda for cpu"
+            f"'{type(events[0]).__name__}' object has no attribute '{sort_by}'; sort_by must be cpu_time, "
+            "cpu_time_total, self_cpu_time_total, cpu_memory_usage, self_cpu_memory_usage, one of these with cuda for "
+            "cpu, count or flops"
         )
     return sorted(events, key=lambda event: getattr(event, attribute), reverse=True)
 

@@ -206,7 +206,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 def _current(level: int | None) -> Level | None:
     """The active level, None if there is none; an error if ``level`` is another one."""
     if level not in (None, 0):
-        raise RuntimeError(f"Invalid level given: {level}; the only one is 0")
+        raise RuntimeError(f"Invalid level given: {level}; the only level is 0")
     return state.local.dual_level
 
 

@@ -273,7 +273,7 @@ class Function(metaclass=_FunctionMeta):
         """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. Reverse "
-            "mode does without: jacrev(grad(f), chunk_size=1) in place of hessian(f), vjp in place of jvp."
+            "mode needs no jvp: use jacrev(grad(f), chunk_size=1) in place of hessian(f), and vjp in place of jvp."
         )
 
     @staticmethod
@@ -292,7 +292,7 @@ class Function(metaclass=_FunctionMeta):
         outputs, out_dims
             The outputs for the batch, and where the samples are in each of them.
         """
-        raise NotImplementedError("vmap is not implemented; forward is used for all samples at once.")
+        raise NotImplementedError("vmap is not implemented; forward gets all samples at once.")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -384,8 +384,8 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
         bound.apply_defaults()
     if bound.kwargs:
         raise TypeError(
-            f"forward() got an unexpected keyword argument {next(iter(bound.kwargs))!r}: what comes before it in the "
-            "signature was left out, or it can be given by keyword only"
+            f"forward() got an unexpected keyword argument {next(iter(bound.kwargs))!r}: an argument before it in the "
+            "signature is missing, or it is keyword-only"
         )
     return bound.args
 
@@ -433,8 +433,8 @@ def _warn_of_arrays(function: type[Function], outputs: tuple[Any, ...]) -> None:
     for output in outputs:
         if isinstance(output, np.ndarray | np.inexact) and output.dtype.kind in "fc":
             warn_user(
-                f"{function.__name__}.forward returned {kind_name(output)} and no tensor, so that nothing it returned "
-                "has a gradient; make a tensor of it, with retrograd.as_tensor()"
+                f"{function.__name__}.forward returned {kind_name(output)} and no tensor, so no output can have a "
+                "gradient; convert it with retrograd.as_tensor()"
             )
             return
 

@@ -228,7 +228,7 @@ def _warn_about_device(device: str | None, deprecated: bool) -> None:
     elif not cuda_is_available():
         message = "CUDA is not available, disabling CUDA profiling"
     else:
-        message = "Times on the GPU are not measured; use emit_nvtx and Nsight Systems for these"
+        message = "Times on the GPU are not measured; use emit_nvtx with Nsight Systems to measure them"
     warn_user(message)
 
 

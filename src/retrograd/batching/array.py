@@ -146,16 +146,18 @@ class BatchedArray(ArrayMethods):
         if not self.array.any():
             return False
         raise RuntimeError(
-            "vmap: the samples of the batch disagree about a condition, so that no branch is right for all of them; "
-            "choose between results with where(condition, a, b) instead"
+            "vmap: a condition differs between the samples of the batch, so no branch is right for all of them; choose "
+            "between results with where(condition, a, b) instead"
         )
 
     def item(self) -> Any:
         mapping = any(level.active for level in self.levels)
-        escaped = "" if mapping else " The mapped function has returned: make the tensor one of its results."
+        escaped = (
+            "" if mapping else " The mapped function has already returned: return the tensor as one of its results."
+        )
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor (or int(), float(), bool(), an `if` or a loop over "
-            "its value). We don't support vmap over calling .item() on a Tensor: it has another value in every sample. "
+            "its value). We don't support vmap over calling .item() on a Tensor: its value differs between samples. "
             "Keep it a tensor; for a branch, compute both sides and choose with where(condition, a, b)." + escaped
         )
 
@@ -165,10 +167,10 @@ class BatchedArray(ArrayMethods):
     @property
     def data(self) -> Any:
         raise RuntimeError(
-            "vmap: a tensor with a value for every sample of the batch has no memory of its own. It cannot become a "
-            "NumPy array, nor pick elements of one, nor be written into a tensor that is not batched. Return it from "
-            "the mapped function, pick from retrograd.from_numpy(array), or write out of place. A custom Function that "
-            "computes with arrays has a method vmap for it, or is taken sample by sample: jacrev(f, chunk_size=1)."
+            "vmap: a batched tensor, which has a value for every sample, has no memory of its own. It cannot become a "
+            "NumPy array, index one, or be written into a tensor that is not batched. Return it from the mapped "
+            "function, index retrograd.from_numpy(array), or write out of place. A custom Function that computes with "
+            "arrays needs a vmap method, or samples one by one: jacrev(f, chunk_size=1)."
         )
 
     __array_interface__ = data

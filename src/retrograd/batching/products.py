@@ -37,7 +37,7 @@ def _check(a: Any, b: Any) -> None:
     if not shape_a or not shape_b:
         raise ValueError("matmul: operands need at least one dimension")
     if shape_a[-1] != shape_b[-2:][0]:
-        raise ValueError(f"matmul: shapes {shape_a} and {shape_b} do not fit")
+        raise ValueError(f"matmul: shapes {shape_a} and {shape_b} do not match")
     np.broadcast_shapes(shape_a[:-2], shape_b[:-2])
 
 
@@ -74,7 +74,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     over_b = normalize_axis_tuple(axes[1], np.ndim(b))
     shape_a, shape_b = np.shape(a), np.shape(b)
     if [shape_a[k] for k in over_a] != [shape_b[k] for k in over_b]:
-        raise ValueError(f"tensordot: shapes {shape_a} and {shape_b} do not fit along axes {over_a} and {over_b}")
+        raise ValueError(f"tensordot: shapes {shape_a} and {shape_b} do not match along axes {over_a} and {over_b}")
     free_a = [k for k in range(len(shape_a)) if k not in over_a]
     free_b = [k for k in range(len(shape_b)) if k not in over_b]
     inner = math.prod(shape_a[k] for k in over_a)

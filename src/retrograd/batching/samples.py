@@ -108,8 +108,8 @@ def _of_made_up_sample(function: Callable[..., Any], args: Sequence[Any], kwargs
             return function(*_replaced(list(args), make_up), **_replaced(kwargs, make_up))
     except Exception as error:
         raise RuntimeError(
-            f"vmap: {name} has no batching rule, and for a batch of 0 samples the shape of its result cannot be found "
-            f"out: {error}"
+            f"vmap: {name} has no batching rule, and with a batch of 0 samples the shape of its result cannot be "
+            f"determined: {error}"
         ) from error
 
 
@@ -141,9 +141,9 @@ def _joined(results: list[Any], levels: Levels, name: str) -> Any:
 def depends_on_data(name: str) -> RuntimeError:
     """The error of a function whose result has a shape that depends on the values in it."""
     return RuntimeError(
-        f"vmap: the shape of what {name} returns depends on the data, so that it may be another one in every sample, "
-        "and cannot be batched. Keep the shape fixed, for example with where(mask, x, 0) or x * mask in place of "
-        "x[mask], or call the function in a loop over the samples."
+        f"vmap: the shape of the result of {name} depends on the data, so it may differ between samples and cannot be "
+        "batched. Keep the shape fixed, for example with where(mask, x, 0) or x * mask in place of x[mask], or call "
+        "the function in a loop over the samples."
     )
 
 

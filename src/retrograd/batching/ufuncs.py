@@ -112,7 +112,7 @@ def check_target(target: Any, operands: Iterable[Any]) -> None:
             "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
             "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` "
             "not being vmapped over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic; "
-            "if self is a new tensor, make it like one that is vmapped over, for example with x.new_zeros(shape)."
+            "if self is a new tensor, create it from one that is vmapped over, for example with x.new_zeros(shape)."
         )
 
 

@@ -53,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = sys.argv[1:] if argv is None else list(argv)
     if given and given[0].endswith(".py"):
-        parser.error(f"a script is run by the command run: {command_line((*called(), 'run', *given))}")
+        parser.error(f"to run a script, write: {command_line((*called(), 'run', *given))}")
     arguments, unknown = parser.parse_known_args(given)
     if unknown:  # argparse itself would show the usage of retrograd, not that of its command
-        advice = "; those of the script come after it" if arguments.command is _run else ""
+        advice = "; put the script's own options after the script" if arguments.command is _run else ""
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
     if arguments.command is None:
         parser.print_help(sys.stderr)
@@ -96,8 +96,8 @@ def _add_run(commands: Any) -> None:
         "--policy",
         choices=POLICIES,
         default="raise",
-        help="what to do when NaN or Inf reaches the loss, a gradient or a weight: "
-        "raise an error before the update (default), warn, only record, or leave the update out and go on",
+        help="what to do when NaN or Inf reaches the loss, a gradient or a weight: raise an error before the update "
+        "(default), warn, only record, or skip the update and go on",
     )
     run.add_argument(
         "--report", metavar="DIR", type=Path, help="keep the findings in DIR: events.jsonl and report.html"
@@ -107,8 +107,8 @@ def _add_run(commands: Any) -> None:
         metavar="N",
         type=_step,
         help=(
-            "record every operation from step N on (a backward pass, counted from 1), so that a birth is found "
-            "where it happens; a finding that needs this names the step"
+            "record every operation from step N on (a backward pass, counted from 1), to find a birth where it "
+            "happens; a finding that needs this names the step"
         ),
     )
     run.add_argument(
@@ -116,8 +116,8 @@ def _add_run(commands: Any) -> None:
         metavar="SEED",
         type=_seed,
         help=(
-            "begin with the random numbers of the run whose report names this seed; seeds that the program sets "
-            "itself still apply"
+            "start with the random state of the run whose report names this seed; seeds that the program sets itself "
+            "still apply"
         ),
     )
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for them
@@ -126,7 +126,7 @@ def _add_run(commands: Any) -> None:
         "script",
         metavar="SCRIPT | - | -m MODULE | -c CODE",
         nargs=argparse.REMAINDER,
-        help="what to run, then its own arguments",
+        help="the program to run, followed by its own arguments",
     )
     run.set_defaults(command=_run, parser=run)
 
@@ -141,7 +141,7 @@ def _add_report(commands: Any) -> None:
     report.add_argument("path", metavar="PATH", type=Path, help="the directory, or an events.jsonl in it")
     report.add_argument("--all", action="store_true", help="list all births, and show each in full")
     report.add_argument(
-        "--html", action="store_true", help=("also write report.html, a page for a browser, next to the recording")
+        "--html", action="store_true", help=("also write report.html, for a browser, next to the recording")
     )
     report.set_defaults(command=_report, parser=report)
 
@@ -149,12 +149,12 @@ def _add_report(commands: Any) -> None:
 def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
-        help="train on handwritten digits with a fault planted, and find it",
-        description="Train a small network on real images of handwritten digits under the watch, with a loss that goes "
-        "wrong after a while, and show what is found.",
+        help="train on handwritten digits with a planted fault, and find it",
+        description="Train a small network on real images of handwritten digits under the watch. Its loss fails after "
+        "a while, and the finding is shown.",
         allow_abbrev=False,
     )
-    demo.add_argument("--report", metavar="DIR", type=Path, help="keep the findings in DIR, too")
+    demo.add_argument("--report", metavar="DIR", type=Path, help="also keep the findings in DIR")
     demo.set_defaults(command=_demo, parser=demo)
 
 
@@ -168,7 +168,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not target:
         taken = arguments.report is not None and arguments.report.suffix == ".py"
         advice = f"; {arguments.report} was taken for the DIR of --report" if taken else ""
-        arguments.parser.error(f"nothing to run: name a script, a module after -m, or code after -c{advice}")
+        arguments.parser.error(f"nothing to run: give a script, a module after -m, or code after -c{advice}")
     name, *rest = target
     start = {None: run_script, "-m": run_module, "-c": run_command}[flag]
     seed = new_seed() if arguments.seed is None else arguments.seed
@@ -192,13 +192,13 @@ def _watch(
 
 def _step(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"it must be the number of a step, counted from 1, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a step number, counted from 1, but got {text!r}")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) > LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"it must be a number from 0 to {LARGEST_SEED}, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {LARGEST_SEED}, but got {text!r}")
     return int(text)
 
 
@@ -231,12 +231,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     # A copy, because it is meant to be edited, and because code inside the package does not count as a user's program.
     script = os.path.join(tempfile.mkdtemp(prefix="retrograd-demo-"), SCRIPT.name)
     Path(script).write_bytes(SCRIPT.read_bytes())
-    print("This script is yours to edit: put the remedy in and run it again.", file=sys.stderr)
+    print("This script is yours to edit: paste the remedy into it and run it again.", file=sys.stderr)
     print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
-        return status or _complain("the demonstration ended without the error that it is there to show")
+        return status or _complain("the demo ended without the error that it should show")
     return 0
 
 

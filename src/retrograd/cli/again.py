@@ -52,9 +52,9 @@ class Command:
             command_line(words),
             f"The command above records every operation from step {step} on"
             + (
-                ", and begins with the same random numbers (of Python, NumPy and torch; not those of a default_rng())."
+                ", with the same random numbers (of Python, NumPy and torch, but not of a default_rng())."
                 if seed
-                else "; set seeds, so that the program does the same again."
+                else ". Set seeds, so that the next run is the same."
             ),
         )
 

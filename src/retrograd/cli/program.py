@@ -41,7 +41,7 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     if path.endswith(".ipynb"):
         raise ProgramNotFoundError(
             f"cannot run {path}: it is a notebook. Put `with retrograd.anomaly.watch(model, optimizer):` around its "
-            "training loop, or make a script of it with `jupyter nbconvert --to script`."
+            "training loop, or convert it to a script with `jupyter nbconvert --to script`."
         )
     holds_program = bool(path) and PathFinder.find_spec("__main__", [path]) is not None  # an archive may have any name
     if not holds_program and (os.path.isdir(path) or path.endswith((".zip", ".pyz"))):

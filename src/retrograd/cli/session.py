@@ -19,22 +19,22 @@ from retrograd.cli.spawned import Children
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
-    "retrograd: no derivative was asked for in this process, so there was nothing to watch. For a model that is "
-    "only evaluated, use retrograd.anomaly.NaNDetector(model). Processes that the program starts by itself are "
-    "watched only if multiprocessing or torchrun starts them: torchrun --no-python retrograd run SCRIPT"
+    "retrograd: this process computed no derivative, so there was nothing to watch. For a model that is only "
+    "evaluated, use retrograd.anomaly.NaNDetector(model). Child processes are watched only if multiprocessing or "
+    "torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
-NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, where the recording was to begin"
+NOTHING_RECORDED = "retrograd: the program ended with step {}, but the recording was to begin with step {}"
 LEFT_OUT = (
-    "retrograd: the program left out {} of {} batches by itself, because their loss was not finite; where the first "
-    "of these was born is not known"
+    "retrograd: the program itself skipped {} of {} batches because their loss was not finite; where the first of "
+    "these losses was born is not known"
 )
-MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
+MISPLACED = "retrograd: put retrograd's options before the script: {}"
 ELSEWHERE = (
-    "retrograd: the program was run by {}, whose environment has no {!r}; if it is installed in another "
-    "environment, install retrograd there, too"
+    "retrograd: the program was run by {}, whose environment has no {!r}; if it is installed in another environment, "
+    "install retrograd there as well"
 )
 OPTIONS = ("--policy", "--report", "--from-step", "--seed")
-NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
+NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity did harm"
 NOTHING_REACHED = (
     "retrograd: every operation was recorded from step {} on, and no NaN or infinity had reached a loss, a gradient or "
     "a parameter when the program failed"

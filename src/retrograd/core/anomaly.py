@@ -88,8 +88,8 @@ class Anomaly:
                 )
         raise _AnomalyError(
             f"The gradient accumulated in a leaf of shape {list(data.shape)} has {what} values{_first(data)}. No node "
-            "of this backward pass made them: they came in with the gradient it was started with, with a hook's, by "
-            "adding up infinities of both signs, or were in .grad before."
+            "of this backward pass made them: they came from the gradient that backward started with, from a hook, "
+            "from adding infinities of opposite signs, or were already in .grad."
         )
 
     def explain(self, node: Node | None, error: Exception) -> None:
@@ -111,8 +111,8 @@ _MOST = 1000  # infinities remembered
 
 # Every node is checked, so no other node can have made it.
 _ARRIVED = (
-    "\nA NaN had arrived at it: with the gradient that backward was started with, with a hook's, or made by adding up "
-    "the gradients of several uses of its output, infinities of both signs."
+    "\nIts incoming gradient already held a NaN: from the gradient that backward started with, from a hook, or from "
+    "adding up the gradients of several uses of its output, infinities of opposite signs."
 )
 
 

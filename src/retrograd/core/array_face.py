@@ -208,8 +208,8 @@ class ArrayFace:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Torch's protocol; without it, torch's error would say that it wants a Tensor, not a Tensor."""
         raise TypeError(
-            f"torch's {getattr(func, '__name__', func)}() was given a tensor of retrograd's: call retrograd's own "
-            "function, or make it one of torch's first, with torch.as_tensor(x.detach().numpy())"
+            f"torch's {getattr(func, '__name__', func)}() was given a retrograd tensor: call retrograd's own function, "
+            "or convert the tensor first, with torch.as_tensor(x.detach().numpy())"
         )
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -250,10 +250,7 @@ class ArrayFace:
         if self._data.size != 1:
             if self._data.size == 0:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-            raise RuntimeError(
-                "Boolean value of Tensor with more than one value is ambiguous; "
-                "use .any() or .all() to say which is meant"
-            )
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
         value = bool(self._data.item())
         if state.monitor is not None:
             state.monitor.read(value)

@@ -117,8 +117,8 @@ def _mention_depth(error: RecursionError, depth: int) -> None:
     """Add, once, how many backward passes were nested."""
     if not hasattr(error, "__notes__"):
         error.add_note(
-            f"backward() was called inside of backward, {depth} levels deep. Each level takes about ten of Python's "
-            "frames: sys.setrecursionlimit() allows for more of them."
+            f"backward() was called inside of backward, {depth} levels deep. Each level takes about ten Python frames: "
+            "raise the limit with sys.setrecursionlimit()."
         )
 
 

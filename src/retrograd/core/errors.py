@@ -32,16 +32,16 @@ def is_torchs(value: Any) -> bool:
 def two_libraries(value: Any) -> TypeError:
     """The error about an operator between a tensor and one of torch's."""
     return TypeError(
-        f"retrograd's tensors do not compute with a {kind_name(value)}: make it one of them first, with "
-        "retrograd.as_tensor(t.detach()), or the other one of torch's, with torch.as_tensor(x.detach().numpy())"
+        f"retrograd tensors cannot be combined with a {kind_name(value)}: convert it first, with "
+        "retrograd.as_tensor(t.detach()), or convert the retrograd tensor, with torch.as_tensor(x.detach().numpy())"
     )
 
 
 def no_keepdim(function: str, position: int, value: Any) -> TypeError:
     """The error about ``x.sum(0, 1)``, which reads as if it were over two dimensions."""
     return TypeError(
-        f"{function}(): argument 'keepdim' (position {position + 1}) must be bool, not {kind_name(value)}; several "
-        "dimensions are one argument, as in dim=(0, 1)"
+        f"{function}(): argument 'keepdim' (position {position + 1}) must be bool, not {kind_name(value)}; pass "
+        "several dimensions as one argument, as in dim=(0, 1)"
     )
 
 
@@ -53,7 +53,7 @@ def no_int(function: str, argument: str, value: Any) -> TypeError:
     argument
         Which one it is, in words: ``"argument 'dim' (position 2)"``.
     """
-    advice = f"; name what {value} is meant for, as in keepdim={value}" if isinstance(value, bool) else ""
+    advice = f"; pass {value} by keyword, as in keepdim={value}" if isinstance(value, bool) else ""
     return TypeError(f"{function}(): {argument} must be int, not {kind_name(value)}{advice}")
 
 
@@ -73,7 +73,7 @@ def no_derivative(function: str, argument: str) -> TypeError:
     """The error about a tensor that requires grad in place of a number, where its gradient would be lost."""
     return TypeError(
         f"{function}(): {argument} must be a number, not a tensor that requires grad, because there is no derivative "
-        "by it; pass its item()"
+        "with respect to it; pass its item()"
     )
 
 
@@ -87,14 +87,14 @@ def not_differentiable(function: str, argument: str) -> RuntimeError:
 
 def to_be_made(value: Any) -> str:
     """How to turn what was given into a tensor, for the end of an error message; empty if that is not possible."""
-    return "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"
+    return "" if value is None or isinstance(value, str) else "; convert it first with retrograd.as_tensor"
 
 
 def mention_numpy(error: TypeError, name: str) -> TypeError:
     """The error about an argument, with a note if a library made the call, or if NumPy's method differs."""
     library, instead = asking_library()
     if library:
-        error.add_note(f"This part of {library} called it, which takes arrays only: {instead}.")
+        error.add_note(f"It was called by a part of {library} that takes arrays only: {instead}.")
     elif hasattr(np.ndarray, name) and hasattr(np, name):
         error.add_note(f"This method has torch's parameters; numpy.{name}(x, ...) has those of NumPy's arrays.")
     return error
@@ -108,8 +108,8 @@ def check_plain(array: np.ndarray) -> None:
             "select with x[~mask] or numpy.where(mask, 0, x)" if hasattr(array, "mask") else "use numpy.asarray(a)"
         )
         raise TypeError(
-            f"{kind.__module__.partition('.')[0]}.{kind.__name__} has an arithmetic of its own, which Tensors do not "
-            f"have: {instead}"
+            f"{kind.__module__.partition('.')[0]}.{kind.__name__} has its own arithmetic, which Tensors do not "
+            f"support: {instead}"
         )
 
 

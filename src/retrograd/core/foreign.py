@@ -38,7 +38,7 @@ def left_to(other: Any, tensor: Any, method: str) -> Any:
     if isinstance(other, MethodType) and isinstance(other.__self__, Tensor):  # as in x.sum() / x.size
         name = other.__name__
         instead = "numel" if name == "size" else name
-        raise TypeError(f"x.{name} is a method of tensors, as in torch, and no number: write x.{instead}()")
+        raise TypeError(f"x.{name} is a method of tensors, as in torch, not a number: write x.{instead}()")
     if method in with_sparse and is_sparse(other):  # its class would convert the tensor to an array
         return with_sparse[method](tensor, other)
     is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)

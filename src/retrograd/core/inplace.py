@@ -104,7 +104,7 @@ def _kind(tensor: Tensor, leaf: str = "a leaf") -> str:
 def _instead(tensor: Tensor, view: str = "") -> str:
     if tensor.is_leaf:
         return f"write inside `with retrograd.no_grad():`, or to {view}a clone()"
-    return "write to a copy of it, made in the function, x = x.clone()"
+    return "write to a copy made in the function, x = x.clone()"
 
 
 def _requires_grad_itself(tensor: Tensor) -> bool:
@@ -190,7 +190,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         if out.numel():
             warn_user(
                 f"{name}(): out= has shape {list(out.shape)}, but the result has shape {list(shape)}; out was resized. "
-                "That is deprecated: give an out of the result's shape, or an empty one (out.resize_(0))."
+                "That is deprecated: pass an out of the result's shape, or an empty one (out.resize_(0))."
             )
         change_shape(out, shape)
     overwrite(f"{name}(out=)", out, result)

@@ -27,18 +27,18 @@ _IN_PLACE_OF = (
     ("scipy.spatial", "retrograd.cdist takes tensors, and a rotation is numpy.block([[c, -s], [s, c]])"),
     (
         "scipy.sparse",
-        "A @ x and x @ A take tensors, and so do retrograd.sparse.spsolve(A, b) and, for the entries of A, "
-        "retrograd.sparse.mm(A, x, values=v)",
+        "A @ x and x @ A take tensors, and so do retrograd.sparse.spsolve(A, b) and, for gradients of the entries of "
+        "A, retrograd.sparse.mm(A, x, values=v)",
     ),
     (
         "scipy.optimize",
-        "retrograd.optimize has minimize, least_squares, root and curve_fit with exact derivatives; what others are "
-        "given to call returns arrays, numpy.asarray(f(x)) with a plain array x",
+        "retrograd.optimize has minimize, least_squares, root and curve_fit with exact derivatives; functions passed "
+        "to the others must return arrays, numpy.asarray(f(x)) with a plain array x",
     ),
     ("scipy.ndimage", "the convolutions and grid_sample in retrograd.nn.functional take tensors"),
-    ("scipy", "give it a derivative with a retrograd.autograd.Function"),
-    ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
-    ("xarray", "give tensors the arrays of variables, data.to_numpy() * x"),
+    ("scipy", "define its derivative with a retrograd.autograd.Function"),
+    ("pandas", "combine tensors with the arrays of columns and tables, column.to_numpy() * x"),
+    ("xarray", "combine tensors with the arrays of variables, data.to_numpy() * x"),
     (
         "numpy.polynomial",
         "numpy.polyval takes tensors; chebval(x, c) and its like take a tensor x with an array c, chebvander(x, n) @ c "
@@ -50,9 +50,9 @@ _IN_PLACE_OF = (
     ),
     (
         "numpy.lib",
-        "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions; "
-        "for numpy.ndenumerate(x) loop over numpy.ndindex(x.shape); "
-        "in place of a list of tensors give numpy.stack([a, b]), numpy.concatenate or numpy.block",
+        "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions; for "
+        "numpy.ndenumerate(x) loop over numpy.ndindex(x.shape); in place of a list of tensors use numpy.stack([a, b]), "
+        "numpy.concatenate or numpy.block",
     ),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
 )
@@ -87,19 +87,19 @@ _OF_THE_SAME_NAME = ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq"
 IN_PLACE_OF_FUNCTIONS |= {f"scipy.linalg.{name}": f"numpy.linalg.{name}" for name in (*_OF_THE_SAME_NAME, "svdvals")}
 _LIBRARIES = ("numpy", "scipy", "pandas", "xarray")
 _BY_HAND = (
-    "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, "
-    "array @ x in place of array.dot(x), mean + s * rng.normal(size=n) in place of rng.normal(mean, s), "
-    "out = np.zeros_like(x) in place of np.zeros(n) for what x is written into"
+    "write np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, array @ x in place of "
+    "array.dot(x), mean + s * rng.normal(size=n) in place of rng.normal(mean, s), and out = np.zeros_like(x) in place "
+    "of np.zeros(n) if x is written into it"
 )
 
 
 def no_array(reason: str) -> RuntimeError:
     """The error of a tensor that was asked for an array, depending on who asked."""
     library, advice = asking_library()
-    instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
-    return RuntimeError(
-        f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
+    instead = (
+        f". This part of {library} takes arrays only: {advice}" if library else f", or, to keep the gradient, {advice}"
     )
+    return RuntimeError(f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead{instead}.")
 
 
 def no_operand_of(library: str, operand: Any) -> TypeError:

@@ -420,8 +420,8 @@ class AccumulateGrad(Node):
                     if grad._data.shape != g.shape:
                         raise RuntimeError(
                             f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(variable.shape)} "
-                            f"whose .grad has shape {list(grad.shape)}; set .grad to None where the leaf's shape is "
-                            "changed"
+                            f"whose .grad has shape {list(grad.shape)}; set .grad to None when you change the leaf's "
+                            "shape"
                         ) from None
                     from retrograd.core.inplace import check_writable
 
@@ -473,7 +473,7 @@ def _empty_laid_out_as(like: np.ndarray, g: np.ndarray) -> np.ndarray:
     if like.shape != g.shape:
         raise RuntimeError(
             f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(like.shape)}, whose shape was "
-            "changed since its value was used; change .data after the backward, or compute the result again"
+            "changed since its value was used; change .data after backward, or recompute the result"
         )
     empty = np.empty_like(like, g.dtype, subok=False)
     if empty.strides != like.strides and _strides_matter(empty, like):  # a leaf with gaps has no layout to follow

@@ -138,7 +138,7 @@ def pop(observer: Observer) -> None:
     members = active()
     if not any(member is observer for member in members):
         raise RuntimeError(
-            f"{type(observer).__name__} does not observe this thread: it was left twice, or entered in another thread"
+            f"{type(observer).__name__} does not observe this thread: it was exited twice, or entered in another thread"
         )
     _set(tuple(member for member in members if member is not observer))
 

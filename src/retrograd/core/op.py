@@ -307,7 +307,7 @@ class Op:
     def _check_name(self, argument: str, wanted: str) -> None:
         if meaning(self, wanted) is None:
             raise TypeError(
-                f"{self.name}: the rule for '{argument}' names '{wanted}', which is none of the parameters "
+                f"{self.name}: the rule for '{argument}' names '{wanted}', which is not one of the parameters "
                 f"{self.params}, 'result', or the _shape of a parameter"
             )
 

@@ -42,7 +42,7 @@ def writable(out: Any, result: Any, name: str = "") -> Any:
     if isinstance(out, ndarray) and result.loses_derivative():
         raise TypeError(
             f"{where}the result of an operation on Tensors cannot be written into out= of type ndarray, which carries "
-            "no gradient; leave out= out, write array = array + x for array += x, or detach the operands with "
+            "no gradient; omit out=, write array = array + x for array += x, or detach the operands with "
             "x.detach().numpy()"
         )
     if not np.can_cast(result._data.dtype, out._data.dtype if isinstance(out, Tensor) else out.dtype, "same_kind"):

@@ -55,8 +55,8 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
             return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
         if _find((ufunc, "at")) is not None:
             raise TypeError(
-                f"numpy.{ufunc.__name__}.at: an ndarray cannot hold the history of what is added to it; make a tensor "
-                "to add to, numpy.zeros_like(x, shape=...)"
+                f"numpy.{ufunc.__name__}.at: an ndarray cannot hold the history of values added to it; add to a "
+                "tensor, numpy.zeros_like(x, shape=...)"
             )
     elif method == "outer":
         return outer(ufunc, *inputs, **kwargs)
@@ -86,8 +86,8 @@ def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwa
     kwargs = {key: value for key, value in kwargs.items() if value is not _UFUNC_DEFAULTS.get(key, _MISSING)}
     if "where" in kwargs:
         raise TypeError(
-            f"numpy.{ufunc.__name__}: where= without out= leaves elements of the result undefined; "
-            "give an out= Tensor, or use numpy.where"
+            f"numpy.{ufunc.__name__}: where= without out= leaves elements of the result undefined; pass an out= "
+            "Tensor, or use numpy.where"
         )
     dtype = kwargs.pop("dtype", None)
     if dtype is None:

@@ -190,8 +190,8 @@ def _in_dtype_of(out: Any, op: Op, bound: list[Any]) -> list[Any]:
     wanted = bound[position]
     if wanted is not None and as_dtype(wanted) != out.dtype:
         raise RuntimeError(
-            f"{op.name}(): Expected out tensor to have dtype {as_dtype(wanted)}, but got {out.dtype} instead; "
-            "leave dtype= out to compute in that of out"
+            f"{op.name}(): Expected out tensor to have dtype {as_dtype(wanted)}, but got {out.dtype} instead; omit "
+            "dtype= to compute in the dtype of out"
         )
     return [*bound[:position], out.dtype, *bound[position + 1 :]]
 
@@ -330,8 +330,8 @@ def _no_tensor_given(op: Op, value: Any) -> TypeError:
 def _check_sequence(op: Op, value: Any) -> None:
     if isinstance(value, (Tensor, ndarray)):
         raise TypeError(
-            f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; "
-            f"put several in a list, as in {op.name}([a, b]), or take one apart with unbind()"
+            f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; put several "
+            f"in a list, as in {op.name}([a, b]), or split one with unbind()"
         )
     if any(isinstance(item, Tensor) and type(item._data) is DeviceArray for item in value):
         check_one_device(value)

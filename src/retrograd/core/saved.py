@@ -140,8 +140,8 @@ def stale_message(value: Any, current: int, expected: int, node: str, slot: str)
     kind = f"{value.dtype} {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
     whole = getattr(value, "base", None)
     hint = (
-        "Hint: it is a part of a larger tensor, and writes to its other parts count as well, as in y[k + 1] = f(y[k]); "
-        "read a copy, y[k].clone(), or keep the parts in a list and stack() them."
+        "Hint: it is part of a larger tensor, and writes to other parts count as well, as in y[k + 1] = f(y[k]); read "
+        "a copy, y[k].clone(), or keep the parts in a list and stack() them."
         if isinstance(whole, np.ndarray) and whole.size > value.size
         else "Hint: write out of place instead, or clone() the tensor before the in-place operation."
     )
@@ -224,8 +224,8 @@ class SavedTensor:
 
     def __init__(self) -> None:
         raise RuntimeError(
-            "Trying to create a SavedTensor object from Python is forbidden. Nodes give them: grad_fn._raw_saved_self, "
-            "or grad_fn._raw_saved_tensors of a custom Function."
+            "Trying to create a SavedTensor object from Python is forbidden. Get them from nodes: "
+            "grad_fn._raw_saved_self, or grad_fn._raw_saved_tensors of a custom Function."
         )
 
     @classmethod

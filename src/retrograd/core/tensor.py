@@ -119,7 +119,7 @@ class Tensor(Methods):
             raise RuntimeError(f"requires_grad must be a bool, not {value!r}")
         if value and not self.is_leaf:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. This one was computed, and requires grad."
+                "you can only change requires_grad flags of leaf variables. This one was computed and requires grad."
             )
         self.requires_grad_(value)
 

@@ -259,7 +259,9 @@ def _of_capsule(capsule: Any) -> Any:
     try:
         array = np.from_dlpack(_Capsule(capsule))
     except (BufferError, ValueError) as error:
-        raise RuntimeError(f"from_dlpack(): the capsule cannot be read: {error}; it can be used once") from None
+        raise RuntimeError(
+            f"from_dlpack(): the capsule cannot be read: {error}; a capsule can be used only once"
+        ) from None
     # older capsules cannot say whether one may write, and NumPy takes it for no; but what is not to be written to is
     # not exported to such
     is_older = '"dltensor"' in repr(capsule).replace("used_", "")
@@ -452,7 +454,7 @@ def _dtype_of_type(name: str, kind: type, dtype: NumpyDType | None) -> Any:
     if issubclass(kind, (str, bytes)):
         raise TypeError(f"{name}(): invalid data type '{kind.__name__}'")
     if issubclass(kind, (list, tuple)):
-        raise TypeError(f"{name}(): a {kind.__name__} stands where a number is expected")
+        raise TypeError(f"{name}(): expected a number, but found a {kind.__name__}")
     if dtype is None:
         raise RuntimeError(f"{name}(): Could not infer dtype of {kind.__name__}")
     if not hasattr(kind, "__float__") and not hasattr(kind, "__index__"):
@@ -478,7 +480,7 @@ def _stored_integers(name: str, leaves: list[Any], dtype: NumpyDType, has_floats
     except (OverflowError, ValueError):  # too large, or NaN
         if has_floats:
             raise _overflow(name, dtype) from None
-        raise ValueError(f"{name}(): Overflow when unpacking long long; an integer does not fit int64") from None
+        raise ValueError(f"{name}(): Overflow when unpacking long long; an integer does not fit into int64") from None
     if dtype.itemsize < 8:
         limits = np.iinfo(dtype)
         # torch lets negative integers, but not floats, wrap around in unsigned dtypes
@@ -504,7 +506,7 @@ def _element(leaf: Any, dtype: NumpyDType) -> Any:
         )
     if isinstance(leaf, Tensor) and leaf.requires_grad:
         warn_user(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. "
-            "Consider using tensor.detach() first, or retrograd.stack, which gradients flow through."
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. Consider using "
+            "tensor.detach() first, or retrograd.stack, which keeps the gradient."
         )
     return array.item()

@@ -140,7 +140,8 @@ def empty_permuted(size: int | Sequence[int], physical_layout: Any, **options: U
     order = [as_int("empty_permuted", "physical_layout", dim) for dim in physical_layout]
     if sorted(order) != list(range(len(shape))):
         raise RuntimeError(
-            f"empty_permuted(): physical_layout must have each of {len(shape)} dimensions once, from 0, but got {order}"
+            f"empty_permuted(): physical_layout must contain each of {len(shape)} dimensions, counted from 0, exactly "
+            f"once, but got {order}"
         )
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):

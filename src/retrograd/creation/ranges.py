@@ -54,7 +54,7 @@ def arange(
     all_integers = all(isinstance(bound, int) for bound in bounds)
     request = Request("arange", options, int64.numpy if all_integers else default_float())
     if request.dtype.kind in "bc":
-        raise NotImplementedError(f'"arange" not implemented for {request.dtype.name}; use .to() on a result')
+        raise NotImplementedError(f'"arange" not implemented for {request.dtype.name}; convert the result with .to()')
     if not all(math.isfinite(bound) for bound in bounds):
         raise RuntimeError(f"arange(): unsupported range: {bounds[0]} -> {bounds[1]} by {bounds[2]}")
     first, last, by = bounds

@@ -169,7 +169,7 @@ class Request:
         if options.get("layout") not in (None, strided):
             raise TypeError(f"{name}(): argument 'layout' must be retrograd.strided, not {options['layout']!r}")
         if options.get("pin_memory"):
-            raise RuntimeError(f"{name}(): there is no pinned memory here; leave pin_memory out")
+            raise RuntimeError(f"{name}(): pinned memory is not available; omit pin_memory")
         order = options.get("memory_format")
         if order not in (None, preserve_format, contiguous_format):
             raise TypeError(

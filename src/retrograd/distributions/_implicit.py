@@ -141,8 +141,8 @@ def _integral(function: Callable[[Any], Any], reach: Any) -> Any:
 def _once(name: str, g: Any) -> None:
     if isinstance(g, Tensor):
         raise NotImplementedError(
-            f"the second derivative of samples by '{name}' is not implemented; sample() and the gradient of log_prob() "
-            "can be differentiated further"
+            f"the second derivative of samples with respect to '{name}' is not implemented; use sample() and the "
+            "gradient of log_prob(), which can be differentiated further"
         )
 
 

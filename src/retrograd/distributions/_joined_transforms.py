@@ -38,8 +38,8 @@ class _Joined(Transform):
             )
         if value.shape[self.dim] != length:
             raise ValueError(
-                f"{type(self).__name__}: size {value.shape[self.dim]} of dim {self.dim} must equal {length}, that of "
-                f"its {len(self.transforms)} transforms"
+                f"{type(self).__name__}: size {value.shape[self.dim]} of dim {self.dim} must equal {length}, the total "
+                f"size of its {len(self.transforms)} transforms"
             )
 
 

@@ -107,7 +107,7 @@ class Transform:
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return the logarithm of the absolute value of the determinant of dy/dx, for every event."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no log_abs_det_jacobian, so that a density cannot be followed through it"
+            f"{type(self).__name__} has no log_abs_det_jacobian, so densities cannot be computed through it"
         )
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:

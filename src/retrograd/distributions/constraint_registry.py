@@ -80,7 +80,8 @@ class ConstraintRegistry:
         if factory is None:
             known = ", ".join(sorted(kind.__name__.removeprefix("_") for kind in self._registry))
             raise NotImplementedError(
-                f"Cannot transform {type(constraint).__name__} constraints; registered are {known}; register() adds one"
+                f"Cannot transform {type(constraint).__name__} constraints; the registered ones are {known}; add one "
+                "with register()"
             )
         return factory(constraint)
 

@@ -77,21 +77,19 @@ class _Dependent(Constraint):
     @property
     def is_discrete(self) -> bool:  # type: ignore[override]
         if self._is_discrete is None:
-            raise NotImplementedError(
-                ".is_discrete cannot be determined statically; ask a distribution for its support"
-            )
+            raise NotImplementedError(".is_discrete cannot be determined statically; use the support of a distribution")
         return self._is_discrete
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
         if self._event_dim is None:
-            raise NotImplementedError(".event_dim cannot be determined statically; ask a distribution for its support")
+            raise NotImplementedError(".event_dim cannot be determined statically; use the support of a distribution")
         return self._event_dim
 
     def check(self, value: Tensor) -> Tensor:
         raise ValueError(
-            "Cannot determine validity of dependent constraint: which values are possible depends on the parameters; "
-            "ask the distribution for its support"
+            "Cannot determine validity of dependent constraint: the valid values depend on the parameters; use the "
+            "support of the distribution"
         )
 
     def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> _Dependent:

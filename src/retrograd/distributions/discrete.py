@@ -152,7 +152,7 @@ class Geometric(ByOneProbability):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self._by == "probs" and not everywhere(self.probs > 0):
-            raise ValueError(f"{self!r}: a yes must have a positive probability")
+            raise ValueError(f"{self!r}: the probability of success must be positive")
 
     @property
     def mean(self) -> Tensor:

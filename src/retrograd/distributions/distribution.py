@@ -169,7 +169,7 @@ class Distribution:
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples that are differentiable functions of the parameters."""
         raise NotImplementedError(
-            f"{type(self).__name__}.rsample: these samples are no differentiable function of the parameters; use "
+            f"{type(self).__name__}.rsample: these samples are not a differentiable function of the parameters; use "
             "sample() and the gradient of log_prob()"
         )
 

@@ -65,8 +65,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         if (kind_p, kind_q) in _formulas:
             return _formulas[kind_p, kind_q](p, q)
     raise NotImplementedError(
-        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; "
-        "register_kl adds one, or average p.log_prob(x) - q.log_prob(x) over samples x of p"
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; add one with "
+        "register_kl, or average p.log_prob(x) - q.log_prob(x) over samples x of p"
     )
 
 
@@ -197,7 +197,7 @@ def _independent(p: Independent, q: Independent) -> Any:
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
-            f"KL of functions of random variables is known for the same functions only, but these are {p!r} and {q!r}"
+            f"KL of transformed distributions is implemented only for equal transforms, but these are {p!r} and {q!r}"
         )
     return kl_divergence(p.base_dist, q.base_dist)
 
@@ -206,7 +206,7 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Any:
     if type(p) is not type(q):
         raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; "
-            "of two exponential families, the divergence is known if they are the same"
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; for "
+            "exponential families it is implemented only within one family"
         )
     return p._divergence(q)

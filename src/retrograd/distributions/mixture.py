@@ -51,12 +51,12 @@ class MixtureSameFamily(Distribution):
         count = mixture_distribution.logits.shape[-1]
         if parts[-1:] != (count,):
             raise ValueError(
-                f"there are {count} weights, but the components, along the last dimension of the batch shape "
-                f"{tuple(parts)}, are not as many"
+                f"there are {count} weights, which must match the number of components, the last dimension of the "
+                f"batch shape {tuple(parts)}"
             )
         if any(a != b and 1 not in (a, b) for a, b in zip(reversed(mixed), reversed(parts[:-1]), strict=False)):
             raise ValueError(
-                f"mixture_distribution.batch_shape {tuple(mixed)} does not fit the batch shape {tuple(parts)} of the "
+                f"mixture_distribution.batch_shape {tuple(mixed)} does not match the batch shape {tuple(parts)} of the "
                 "components without its last dimension"
             )
         self.mixture_distribution = mixture_distribution

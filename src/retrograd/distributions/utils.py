@@ -81,7 +81,8 @@ def finfo(value: Any) -> np.finfo[Any]:
     """The limits of the dtype of a tensor of real numbers."""
     if not value.dtype.is_floating_point:
         raise TypeError(
-            f"expected a parameter of a floating-point dtype, but got {value.dtype}; convert it, say with .float()"
+            f"expected a parameter of a floating-point dtype, but got {value.dtype}; convert it, for example with "
+            ".float()"
         )
     return np.finfo(value._data.dtype)
 

@@ -217,7 +217,7 @@ def check_differentiable(leaves: Sequence[Tensor], transform: str) -> None:
         if leaf._data.dtype.kind not in "fc":
             raise RuntimeError(
                 f"{transform}: All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
-                f"{leaf.dtype}; return it beside the output, with has_aux=True"
+                f"{leaf.dtype}; return it as the second result, with has_aux=True"
             )
 
 
@@ -227,7 +227,7 @@ def check_real(leaves: Sequence[Any], transform: str, what: str) -> None:
         if isinstance(leaf, Tensor) and leaf._data.dtype.kind == "c":
             raise RuntimeError(
                 f"{transform}: Expected all {what} to be real but received complex tensor at flattened input idx: "
-                f"{position}; pass real and imaginary part, for example by view_as_real(), or use vjp or jvp"
+                f"{position}; pass the real and imaginary parts, for example with view_as_real(), or use vjp or jvp"
             )
 
 
@@ -248,18 +248,18 @@ def to_be_array(value: Any) -> str:
     if is_torchs(value):
         return to_be_made(value)
     return (
-        "; make an array of a number, np.array(1.0), or of a list of them, np.array([1.0, 2.0]), and leave what has no "
-        "derivative out of the arguments named by argnums"
+        "; convert a number to an array, np.array(1.0), or a list of them, np.array([1.0, 2.0]), and exclude arguments "
+        "without a derivative from argnums"
     )
 
 
 def without_history(value: Any, has_aux: bool = False) -> str:
     """What was returned in place of a tensor, for the end of an error message."""
     if isinstance(value, tuple) and not has_aux:
-        return "; with has_aux=True, the function may return something beside the value"
+        return "; with has_aux=True, the function may return a second result beside the value"
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)):
         return ""
     return (
-        "; what is computed from the arguments is a tensor, unless something on the way takes numbers only "
-        "(math.sin, float(), item()); a value that does not depend on them has no derivative"
+        "; values computed from the arguments are tensors, unless something on the way takes only numbers (math.sin, "
+        "float(), item()); a value that does not depend on the arguments has no derivative"
     )

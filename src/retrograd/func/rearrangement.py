@@ -80,7 +80,9 @@ def _parsed(pattern: str) -> _Pattern:
     names, wanted = ({axis.replace(_REST, _ELLIPSIS) for group in side for axis in group} for side in (left, right))
     for axis in sorted(names ^ wanted):
         side, other = ("left", "right") if axis in names else ("right", "left")
-        raise ValueError(f"rearrange(): {axis!r} is only on the {side} side of {pattern!r}, and must be on the {other}")
+        raise ValueError(
+            f"rearrange(): {axis!r} is only on the {side} side of {pattern!r}, and must also be on the {other}"
+        )
     return _Pattern(left, right)
 
 
@@ -97,7 +99,7 @@ def _groups(side: str, pattern: str) -> tuple[Group, ...]:
             inside = None
         elif token == _ELLIPSIS or (token.isidentifier() and not token.startswith("_") and not token.endswith("_")):
             if token in seen:
-                raise ValueError(f"rearrange(): {token!r} is twice on one side of {pattern!r}")
+                raise ValueError(f"rearrange(): {token!r} appears twice on one side of {pattern!r}")
             seen.add(token)
             if inside is None:
                 groups.append((_REST if token == _ELLIPSIS else token,))
@@ -107,7 +109,7 @@ def _groups(side: str, pattern: str) -> tuple[Group, ...]:
             if inside is None:
                 groups.append(())
         else:
-            raise ValueError(f"rearrange(): {token!r} cannot be read in {pattern!r}")
+            raise ValueError(f"rearrange(): cannot parse {token!r} in {pattern!r}")
     if inside is not None:
         raise ValueError(f"rearrange(): a parenthesis is not closed in {pattern!r}")
     return tuple(groups)
@@ -148,11 +150,11 @@ def _lengths(left: tuple[Group, ...], shape: tuple[int, ...], given: dict[str, A
         product = math.prod(given[axis] for axis in group if axis in given)
         if len(unknown) > 1:
             raise ValueError(
-                f"rearrange(): the lengths of {', '.join(unknown)} in {pattern!r} cannot be known from dimension "
-                f"{dim}, of {size}; give all but one, as in {unknown[0]}=2"
+                f"rearrange(): the lengths of {', '.join(unknown)} in {pattern!r} cannot be inferred from dimension "
+                f"{dim}, of size {size}; pass all but one, as in {unknown[0]}=2"
             )
         if (size % product if unknown and product else size != product) or (unknown and not product):
             wanted = " x ".join(str(given.get(axis, axis)) for axis in group) or "1"
-            raise ValueError(f"rearrange(): dimension {dim}, of {size}, is no {wanted} in {pattern!r}")
+            raise ValueError(f"rearrange(): dimension {dim}, of size {size}, does not match {wanted} in {pattern!r}")
         lengths.update({axis: given[axis] if axis in given else size // product for axis in group})
     return lengths

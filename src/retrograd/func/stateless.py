@@ -73,7 +73,7 @@ def functional_call(
     for each in dicts:
         for name, value in each.items():
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"functional_call: what is given for '{name}' is not a Tensor, but {value!r}")
+                raise TypeError(f"functional_call: the value for '{name}' must be a Tensor, but is {value!r}")
         twice = given.keys() & each.keys()
         if twice:
             raise ValueError(
@@ -197,8 +197,8 @@ def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
         start = f"parametrizations.{last}."
         sources = [name.removesuffix(last) + part for part, _ in owner.named_parameters() if part.startswith(start)]
         raise RuntimeError(
-            f"functional_call: '{name}' is a property of {type(owner).__name__}, computed whenever it is asked for; "
-            f"give {' and '.join(sources) or 'what it is computed from'} instead"
+            f"functional_call: '{name}' is a property of {type(owner).__name__}, recomputed at every access; pass "
+            f"{' and '.join(sources) or 'what it is computed from'} instead"
         )
     found = getattr(owner, last, None)
     if found is not None and not isinstance(found, Tensor):

@@ -81,7 +81,7 @@ def _check_targets(ufunc: Any, out: tuple[Any, ...]) -> None:
     for target in out:
         if target is not None and type(target) is not DeviceArray:
             raise TypeError(
-                f"numpy.{ufunc.__name__}: out= is in the computer's memory, operands are on a GPU; move them by .cpu()"
+                f"numpy.{ufunc.__name__}: out= is in host memory, but operands are on a GPU; move them with .cpu()"
             )
 
 

@@ -29,8 +29,8 @@ def _kept(input: Tensor, shape: tuple[int, ...], p: float) -> Any:
     """An array of booleans: which elements stay, to be scaled."""
     if input.dtype.kind not in "fc":
         raise RuntimeError(
-            f"dropout: elements that stay are multiplied by a number that {input.dtype} cannot hold; "
-            "convert the input first, for example with .to(retrograd.float32)"
+            f"dropout: elements that are kept are multiplied by a number that {input.dtype} cannot hold; convert the "
+            "input first, for example with .to(retrograd.float32)"
         )
     rng: Any = default_generator.on(module_of(input._data))
     return rng.random(shape, dtype=np.float32) >= p

@@ -74,7 +74,7 @@ def linear_cross_entropy(
     tensor(1.6094)
     """
     if options is not None:
-        raise NotImplementedError("linear_cross_entropy(): options for work in chunks are not available; pass None")
+        raise NotImplementedError("linear_cross_entropy(): chunking options are not available; pass None")
     check_tensors("linear_cross_entropy", input=input, linear_weight=linear_weight, target=target)
     _check(input, linear_weight, linear_bias)
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])

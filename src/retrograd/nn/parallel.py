@@ -36,6 +36,6 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         raise ValueError(
-            "Default process group has not been initialized: training runs in one process. Leave out "
-            "DistributedDataParallel, or use nn.DataParallel, whose state dict has the same names"
+            "Default process group has not been initialized: training runs in one process. Leave "
+            "DistributedDataParallel out, or use nn.DataParallel, whose state dict has the same names"
         )

@@ -46,8 +46,8 @@ def _leaf(kind: type[Tensor], data: Any, name: str) -> Tensor:
         data = wrap(np.empty(0, default_float()))
     if not isinstance(data, Tensor):
         raise TypeError(
-            f"{name}(): argument 'data' must be Tensor, not {type(data).__name__}; "
-            "make it a tensor first with retrograd.tensor"
+            f"{name}(): argument 'data' must be Tensor, not {type(data).__name__}; convert it first with "
+            "retrograd.tensor"
         )
     source = data.detach()
     if kind in (Parameter, Buffer):
@@ -226,7 +226,7 @@ class UninitializedTensorMixin(Tensor):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, UninitializedTensorMixin):
-            raise ValueError(f"an uninitialized {self._kind()} takes elements by materialize() only")
+            raise ValueError(f"an uninitialized {self._kind()} gets its elements only from materialize()")
         self._pending_dtype, self._pending_device = value.dtype, value.device
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:

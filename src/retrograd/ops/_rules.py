@@ -40,7 +40,7 @@ def is_tensor(value: Any) -> bool:
 def normalize_dim(dim: int, ndim: int) -> int:
     """A dimension counted from the front; as in torch, a 0-d tensor has a dimension 0, too."""
     if dim is True or dim is False:  # x.sort(True) reads as if it were descending
-        raise TypeError(f"argument 'dim' must be int, not bool; name what {dim} is meant for, as in keepdim={dim}")
+        raise TypeError(f"argument 'dim' must be int, not bool; pass {dim} by keyword, as in keepdim={dim}")
     return normalize_axis_index(dim, ndim or 1)
 
 

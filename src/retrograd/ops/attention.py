@@ -379,7 +379,7 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
         np.broadcast_to(attn_mask._data, np.broadcast_shapes(expected, attn_mask.shape[-2:]))
     except ValueError:
         raise RuntimeError(
-            f"scaled_dot_product_attention: attn_mask {list(attn_mask.shape)} does not fit to scores of shape "
+            f"scaled_dot_product_attention: attn_mask {list(attn_mask.shape)} does not fit scores of shape "
             f"{list(expected)}, from {shapes}"
         ) from None
 

@@ -380,8 +380,8 @@ def _of_probabilities(
         )
     if ignore_index >= 0:
         raise RuntimeError(
-            f"cross_entropy: ignore_index is not supported for floating point target, but is {ignore_index}; "
-            "probabilities that are all 0 have no part in it"
+            f"cross_entropy: ignore_index is not supported for floating point target, but is {ignore_index}; to leave "
+            "a sample out, set all its probabilities to 0"
         )
     number = input.shape[dim]
     _check_weight("cross_entropy", weight, number)

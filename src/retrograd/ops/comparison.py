@@ -195,7 +195,7 @@ def _isrealobj(x: Any) -> bool:
     return not x.is_complex()
 
 
-refuse("Tensors hold no dates; use np.isnan for numbers that are missing", np.isnat)
+refuse("Tensors hold no dates; use np.isnan for missing numbers", np.isnat)
 
 
 @composite(reported=False)

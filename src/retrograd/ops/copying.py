@@ -53,7 +53,7 @@ def _copy(input: Any, order: str = "C") -> Tensor:
     """Return a copy, through which gradients flow; NumPy's name for :meth:`clone`."""
     if order not in ("C", "K", "A"):
         raise TypeError(
-            f"copy: order={order!r} is not supported for Tensors; use x.T.clone().T to lay out columns first"
+            f"copy: order={order!r} is not supported for Tensors; for a column-major layout use x.T.clone().T"
         )
     return _to_contiguous(input) if order == "C" else clone(input)
 
@@ -170,7 +170,9 @@ def _target(
             f"to(): dtype must be a retrograd.dtype, not the str {dtype!r}; use getattr(retrograd, {dtype!r})"
         )
     if isinstance(device, str) and isinstance(getattr(dtypes, device, None), dtypes.dtype):
-        raise RuntimeError(f"to(): Invalid device string: {device!r}; a dtype is no text: write retrograd.{device}")
+        raise RuntimeError(
+            f"to(): Invalid device string: {device!r}; a dtype is not a string: write retrograd.{device}"
+        )
     return None if dtype is None else as_dtype(dtype), None if device is None else as_device(device), copy
 
 
@@ -270,7 +272,7 @@ for _name, _dtype in {
 
 def _bfloat16(input: Any, memory_format: Any = None) -> Tensor:
     """Not available: raises TypeError, as NumPy has no such dtype."""
-    raise TypeError("bfloat16(): NumPy has no such dtype; use float(), or half() where memory is short")
+    raise TypeError("bfloat16(): NumPy has no such dtype; use float(), or half() to save memory")
 
 
 add_method("bfloat16", _bfloat16)

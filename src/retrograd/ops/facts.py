@@ -105,7 +105,7 @@ def _set_grad_dtype(self: Tensor, value: Any) -> None:
     if value != self.dtype:
         raise NotImplementedError(
             f"grad_dtype cannot be {value}: gradients have the dtype of their tensor, here {self.dtype}; convert them, "
-            "as in x.grad.to(dtype), or make the leaf of the other dtype and compute with x.to(dtype)"
+            "as in x.grad.to(dtype), or create the leaf in the other dtype and compute with x.to(dtype)"
         )
 
 
@@ -143,7 +143,7 @@ def _computed(self: Tensor, name: str, function: Callable[..., Any], *others: Te
         operands = [np.broadcast_to(tensor._data, shape) for tensor in (self, *others)]
     except ValueError:
         raise RuntimeError(
-            f"{name}: the shape {list(others[0].shape)} does not fit into the shape {list(shape)} that is written to"
+            f"{name}: the shape {list(others[0].shape)} cannot be broadcast to the target's shape {list(shape)}"
         ) from None
     values = [function(*items) for items in zip(*(operand.ravel().tolist() for operand in operands), strict=True)]
     self._data[...] = np.array(values, self._data.dtype).reshape(self._data.shape)

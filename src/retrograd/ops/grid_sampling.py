@@ -388,7 +388,9 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
 
 
 def _say_default(name: str) -> None:
-    warn_user(f"{name}(): align_corners is False by default, which was True in torch before 1.3.0. Give it explicitly.")
+    warn_user(
+        f"{name}(): align_corners defaults to False, but defaulted to True in torch before 1.3.0. Pass it explicitly."
+    )
 
 
 @composite(method=False)
@@ -485,8 +487,8 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
         raise RuntimeError(f"affine_grid(): expected {size[0]} matrices for size {list(size)}, got {theta.shape[0]}")
     if align_corners and min(size[2:]) == 1:
         warn_user(
-            f"affine_grid(): in a dimension of size 1, as in {list(size)}, there are no two corners to align; its only "
-            "place is the middle, 0. Use align_corners=False."
+            f"affine_grid(): a dimension of size 1, as in {list(size)}, has no two corners to align; its only position "
+            "is the middle, 0. Use align_corners=False."
         )
     axes = [_steps(length, bool(align_corners)) for length in size[2:]]
     ones = np.ones(tuple(size[2:]))

@@ -131,9 +131,7 @@ def _squared_norm(A: Any) -> Any:
     return np.sum(np.real(A * conj(A)), axis=(-2, -1))
 
 
-_REPEATED = (
-    "linalg.det(): the third derivative is not implemented at singular matrices some of whose singular values are equal"
-)
+_REPEATED = "linalg.det(): the third derivative is not implemented for singular matrices with equal singular values"
 
 
 def _cofactors_gradient_near_singular(g: Any, A: Any) -> Any:
@@ -302,7 +300,7 @@ def _solve(name: str, A: Any, B: Any, left: bool, divide: Callable[[Any, Any], A
     if left and A.ndim == 2 and B.ndim == 1 and B.shape == A.shape[:1]:
         return divide(A, B)
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
-    given = f"{list(B.shape)}, which counts as vectors that are columns" if vector else list(B.shape)
+    given = f"{list(B.shape)}, which is taken as column vectors" if vector else list(B.shape)
     if vector:
         B = B[..., None]
     if B.shape[-2 if left else -1] != A.shape[-1]:

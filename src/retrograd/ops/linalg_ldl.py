@@ -32,7 +32,7 @@ def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
         library = importlib.import_module("scipy.linalg.lapack")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'linalg.ldl_factor needs LAPACK as SciPy has it: pip install "retrograd[scipy]"', name="scipy"
+            'linalg.ldl_factor needs LAPACK from SciPy: pip install "retrograd[scipy]"', name="scipy"
         ) from None
     kind = "he" if hermitian and dtype.kind == "c" else "sy"
     return getattr(library, f"{_LETTERS[dtype.char]}{kind}{name}")

@@ -100,7 +100,7 @@ def _check_ndims(name: str, ndims: tuple[int, ...], *operands: Any) -> None:
     if any(getattr(operand, "ndim", ndim) != ndim for operand, ndim in zip(operands, ndims, strict=True)):
         wanted = " and ".join(f"{ndim}-D" for ndim in ndims)
         shapes = " and ".join(str(list(np.shape(operand))) for operand in operands)
-        advice = "; matmul (@) takes others" if name in _CASES_OF_MATMUL else ""
+        advice = "; for other shapes use matmul (@)" if name in _CASES_OF_MATMUL else ""
         raise RuntimeError(f"{name}(): expected {wanted} tensors, but got shapes {shapes}{advice}")
 
 

@@ -69,8 +69,8 @@ def _single(argument: str, value: Any, dtype: Any) -> Any:
     number = np.asarray(value) if is_number else value
     if number.size != 1:
         raise RuntimeError(
-            f"fake_quantize_per_tensor_affine(): {argument} is one number for all elements, but has {number.size}; use "
-            "fake_quantize_per_channel_affine for one for each channel"
+            f"fake_quantize_per_tensor_affine(): {argument} must be a single number, but has {number.size} elements; "
+            "for one number per channel use fake_quantize_per_channel_affine"
         )
     if dtype is np.int64 and is_number and not isinstance(value, int):
         raise TypeError(f"fake_quantize_per_tensor_affine(): zero_point must be an integer, but got {value}")

@@ -88,8 +88,8 @@ def segment_reduce(
     dim = checked_dim("segment_reduce", axis, data.ndim)
     if dim != counts.ndim - 1 or counts.shape[:dim] != data.shape[:dim]:
         raise RuntimeError(
-            f"segment_reduce(): the last dimension of lengths or offsets goes along axis {dim}, and those before it "
-            f"are those of data, but their shape is {list(counts.shape)} and that of data {list(data.shape)}"
+            f"segment_reduce(): the last dimension of lengths or offsets runs along axis {dim}, and the dimensions "
+            f"before it must match those of data, but the shapes are {list(counts.shape)} and {list(data.shape)}"
         )
     index = _index(starts, counts, data.shape[dim], unsafe)
     last = (1,) * (data.ndim - dim - 1)
@@ -148,7 +148,7 @@ def _index(starts: np.ndarray, counts: np.ndarray, size: int, unsafe: bool) -> n
         total = int(counts[row].sum())
         if begin + total > size or (not unsafe and begin + total != size):
             raise RuntimeError(
-                f"segment_reduce(): the segments must end where the dimension does, after {size}, but end after "
+                f"segment_reduce(): the segments must cover the whole dimension, of size {size}, but end at "
                 f"{begin + total}; their lengths are {counts[row].tolist()}"
             )
         index[row][begin : begin + total] = np.repeat(np.arange(segments), counts[row])

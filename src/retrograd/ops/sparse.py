@@ -188,8 +188,8 @@ def _read(name: str, matrix: Any, values: Any) -> tuple[Pattern, Any]:
     if matrix.format not in ("csr", "csc"):
         if values is not None:
             raise TypeError(
-                f"{name}: values come in the order of A.data, for which A must be of format csr or csc, not "
-                f"{matrix.format}: convert it once, with A.tocsr()"
+                f"{name}: values are in the order of A.data, so A must be in csr or csc format, not {matrix.format}: "
+                "convert it once, with A.tocsr()"
             )
         matrix = matrix.tocsr()
     pattern = Pattern(matrix.shape, matrix.indices, matrix.indptr, matrix.format == "csr")
@@ -197,7 +197,7 @@ def _read(name: str, matrix: Any, values: Any) -> tuple[Pattern, Any]:
         return pattern, matrix.data
     if values.shape != matrix.data.shape:
         raise ValueError(
-            f"{name}: values must be of shape {list(matrix.data.shape)}, one for each entry of the matrix, but is of "
+            f"{name}: values must be of shape {list(matrix.data.shape)}, one for each entry of the matrix, but have "
             f"shape {list(values.shape)}"
         )
     return pattern, values
@@ -208,7 +208,7 @@ def _check_dense(name: str, parameter: str, dense: Any, wanted: int, dim: int, m
         raise no_tensor(name, f"argument {parameter!r}", dense)
     if dense.ndim not in (1, 2) or dense.shape[0 if dense.ndim == 1 else dim] != wanted:
         raise ValueError(
-            f"{name}: shapes do not fit: a sparse matrix of shape {list(matrix.shape)} and a tensor of shape "
+            f"{name}: shapes do not match: a sparse matrix of shape {list(matrix.shape)} and a tensor of shape "
             f"{list(dense.shape)}"
         )
 
@@ -236,8 +236,8 @@ def mm(mat1: Any, mat2: Any, *, values: Tensor | None = None) -> Tensor:
     """
     if is_sparse(mat1) == is_sparse(mat2):
         raise TypeError(
-            f"sparse.mm: exactly one operand must be a sparse matrix of SciPy's, not {kind_name(mat1)} and "
-            f"{kind_name(mat2)}; two of SciPy's, or two tensors, are multiplied by @"
+            f"sparse.mm: exactly one operand must be a SciPy sparse matrix, not {kind_name(mat1)} and "
+            f"{kind_name(mat2)}; multiply two SciPy matrices, or two tensors, with @"
         )
     if is_sparse(mat1):
         _check_dense("sparse.mm", "mat2", mat2, mat1.shape[-1], 0, mat1)
@@ -275,7 +275,7 @@ def spsolve(A: Any, b: Any, *, values: Tensor | None = None) -> Tensor:
     """
     if not is_sparse(A):
         raise TypeError(
-            f"sparse.spsolve: A must be a sparse matrix of SciPy's, not {kind_name(A)}; linalg.solve takes dense ones"
+            f"sparse.spsolve: A must be a SciPy sparse matrix, not {kind_name(A)}; for dense matrices use linalg.solve"
         )
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"sparse.spsolve: A must be square, but is of shape {list(A.shape)}")

@@ -23,8 +23,8 @@ def _checked_window(name: str, window: Any, n_fft: int, win_length: int | None) 
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length} and n_fft={n_fft}")
     if window is None:
         warn_user(
-            f"{name}: without a window the frames are cut off sharply, which spreads their spectra; "
-            f"retrograd.hann_window(win_length) is usual, and window=retrograd.ones({length}) asks for none"
+            f"{name}: without a window the frames are cut off sharply, which spreads their spectra; pass "
+            f"window=retrograd.hann_window({length}), or window=retrograd.ones({length}) for none"
         )
         window = None if length == n_fft else wrap(np.ones(length, np.float32))
     elif window.ndim != 1 or window.shape[0] != length:
@@ -217,12 +217,12 @@ def istft(
     added, weight = added[:, start:stop], weight[:, start:stop]
     if not everywhere(weight.detach().abs() >= 1e-11):
         raise RuntimeError(
-            "istft: window overlap add min: 0; somewhere all windows are zero, and what was there is lost: "
-            "use a smaller hop_length, another window, or center=True"
+            "istft: window overlap add min: 0; where all windows are zero, the signal is lost: use a smaller "
+            "hop_length, another window, or center=True"
         )
     signal = added / weight
     if stop > total:
-        warn_user(f"istft: the frames end {stop - total} before the length asked for; the rest is zero")
+        warn_user(f"istft: the frames end {stop - total} before the requested length; the rest is zero")
         signal = pad(signal, (0, stop - total))
     return signal if input.ndim == 3 else signal[0]
 

@@ -74,8 +74,8 @@ def _spread(name: str, dim: Any, unbiased: bool | None, correction: float | None
         return dim, 1 if correction is None else correction
     if not isinstance(unbiased, (bool, np.bool_)):
         raise TypeError(
-            f"{name}(): argument 'unbiased' must be bool, not {unbiased!r}; several dimensions are one argument, as in "
-            "dim=(0, 1), and a number of degrees of freedom is correction="
+            f"{name}(): argument 'unbiased' must be bool, not {unbiased!r}; pass several dimensions as one argument, "
+            "as in dim=(0, 1), and degrees of freedom as correction="
         )
     if correction is not None:
         raise TypeError(f"{name}(): give either unbiased or correction, not both")
@@ -87,8 +87,8 @@ def _with_freedom(name: str, result: Any, input: Any, correction: float) -> Any:
     elements, results = math.prod(input.shape), math.prod(result.shape)
     if elements <= correction * results:
         warn_user(
-            f"{name}(): degrees of freedom is <= 0: each result is of {elements // max(results, 1)} elements, which "
-            f"must be more than correction={correction}; take more of them, or a smaller correction"
+            f"{name}(): degrees of freedom is <= 0: each result has {elements // max(results, 1)} elements, which must "
+            f"be more than correction={correction}; use more elements, or a smaller correction"
         )
     return result
 

@@ -151,8 +151,8 @@ def _check_sample(layout: Layout, own: Layout) -> None:
     elements, read = np.unique(_positions(own)), _positions(layout)
     if elements.size and elements[-1] - elements[0] >= elements.size:
         raise RuntimeError(
-            "as_strided: inside vmap, a sample must lie in memory without gaps, but other samples lie between its "
-            f"elements, at strides {list(own[1])}; take it of x.contiguous()"
+            "as_strided: inside vmap, a sample must be contiguous in memory, but other samples are between its "
+            f"elements, at strides {list(own[1])}; call it on x.contiguous()"
         )
     if read.size and not (elements.size and elements[0] <= read.min() and read.max() <= elements[-1]):
         raise RuntimeError(

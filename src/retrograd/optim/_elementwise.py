@@ -55,8 +55,8 @@ def check_implementation(differentiable: bool, foreach: bool | None = None, fuse
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     if differentiable:
         raise NotImplementedError(
-            "differentiable=True: steps of an optimizer cannot be recorded here. To differentiate through an update, "
-            "write it with operations: w = w - lr * grad, with grad from retrograd.autograd.grad(create_graph=True)"
+            "differentiable=True: optimizer steps cannot be differentiated here. To differentiate through an update, "
+            "write it out: w = w - lr * grad, with grad from retrograd.autograd.grad(create_graph=True)"
         )
 
 

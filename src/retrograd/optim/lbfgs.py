@@ -88,7 +88,7 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise ValueError(
                 f"LBFGS doesn't support per-parameter options (parameter groups), but got {len(self.param_groups)} "
-                "groups; use one optimizer for each"
+                "groups; use one optimizer per group"
             )
 
     @no_grad()
@@ -112,7 +112,8 @@ class LBFGS(Optimizer):
             )
         if len(self.param_groups) != 1:
             raise AssertionError(
-                f"LBFGS: Expected exactly one param_group, but got {len(self.param_groups)}; use one optimizer for each"
+                f"LBFGS: Expected exactly one param_group, but got {len(self.param_groups)}; use one optimizer per "
+                "group"
             )
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):

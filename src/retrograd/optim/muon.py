@@ -95,8 +95,8 @@ class Muon(MatrixwiseOptimizer):
         for number_, param in enumerate(new["params"]):
             if param.ndim != 2:
                 raise ValueError(
-                    "Muon only supports 2D parameters whereas we found a parameter with size: "
-                    f"{list(param.shape)}, number {number_} of its group; give it to another optimizer"
+                    f"Muon only supports 2D parameters whereas we found a parameter with size: {list(param.shape)}, "
+                    f"number {number_} of its group; use another optimizer for it"
                 )
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:

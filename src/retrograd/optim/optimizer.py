@@ -251,7 +251,7 @@ class Optimizer:
     def _check_params(self, new: Group) -> None:
         for number, param in enumerate(new["params"]):
             if not isinstance(param, Tensor):
-                advice = "; give the parameters() of the whole" if hasattr(param, "parameters") else ""
+                advice = "; pass the module's parameters() instead" if hasattr(param, "parameters") else ""
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is {typename(param)}{advice}"
                 )
@@ -468,9 +468,9 @@ def scalar(value: float) -> Tensor:
 def _advice(params: Any) -> str:
     """What to pass instead of something that is not a list of parameters."""
     if isinstance(params, Tensor):
-        return "; put it into a list"
+        return "; put it in a list"
     if hasattr(params, "parameters"):
-        return "; give its parameters()"
+        return "; pass its parameters()"
     return "; call it" if callable(params) else ""
 
 
@@ -478,7 +478,7 @@ def _why_empty(params: Any) -> str:
     """A possible reason why there are no parameters."""
     if not isinstance(params, types.GeneratorType):
         return ""
-    return ": the generator was used up before, or the layers are in a plain list, which hides them; use a ModuleList"
+    return ": the generator is exhausted, or the layers are in a plain list, which hides them; use a ModuleList"
 
 
 def _is_array(value: Any) -> bool:

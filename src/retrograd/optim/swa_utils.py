@@ -192,8 +192,8 @@ def _pairs(what: str, means: Iterable[Tensor], values: Iterable[Tensor]) -> list
     ours, theirs = list(means), list(values)
     if len(ours) != len(theirs):
         raise ValueError(
-            f"update_parameters() takes a model like the one that is averaged, which has {len(ours)} {what}, but this "
-            f"one has {len(theirs)}"
+            f"update_parameters() takes a model like the averaged one, which has {len(ours)} {what}, but this one has "
+            f"{len(theirs)}"
         )
     return list(zip(ours, theirs, strict=True))
 

@@ -53,7 +53,7 @@ class BatchedDraws:
         if out is not None and type(out) is not BatchedArray and self._levels:
             raise RandomnessError(
                 "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
-                "randomness. Make the tensor inside from one that is batched, for example with x.new_empty(shape)."
+                "randomness. Create the tensor inside from a batched one, for example with x.new_empty(shape)."
             )
         shape = out.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
         drawn = self._wrapped(method(self._sizes + shape, dtype=dtype))
@@ -96,8 +96,8 @@ class BatchedDraws:
         levels = levels_of(parameters)
         if any(level not in self._levels for level in levels):
             raise RandomnessError(
-                "Vmap does not currently support same randomness with a batched tensor input: other parameters give "
-                "other samples. Use randomness='different'."
+                "Vmap does not currently support same randomness with a batched tensor input: different parameters "
+                "give different samples. Use randomness='different'."
             )
         shape = np.broadcast_shapes(*(np.shape(parameter) for parameter in parameters))
         return self._wrapped(

@@ -83,7 +83,7 @@ class Generator:
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"manual_seed: {seed} does not fit 64 bits")
+            raise ValueError(f"manual_seed: {seed} does not fit into 64 bits")
         with self._lock:
             self._seed = int(seed) % 2**64
             if self._made is not None:

@@ -155,7 +155,7 @@ def randperm(n: int, *, generator: Generator | None = None, **options: Unpack[Op
     if length < 0:
         raise RuntimeError(f"randperm(): Trying to create tensor with negative dimension {length}: [{length}]")
     if length - 1 > largest_integer(request.dtype):
-        raise RuntimeError(f"randperm(): {request.dtype.name} does not have all integers below {length}")
+        raise RuntimeError(f"randperm(): {request.dtype.name} cannot represent all integers below {length}")
     source = generator_of("randperm", generator)
     drawn = source.on(np).permutation(length).astype(request.dtype, copy=False)
     return request.make(lambda xp: drawn if xp is np else xp.asarray(drawn))
@@ -185,7 +185,9 @@ def normal(
     source = generator_of("normal", generator)
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         if size is not None or options.keys() - {"out"}:
-            raise TypeError("normal(): with tensors, their shape, dtype and device are those of the samples")
+            raise TypeError(
+                "normal(): with tensors, the samples take their shape, dtype and device; omit size and these options"
+            )
         mean = mean if isinstance(mean, Tensor) else as_real("normal", "mean", mean)
         std = std if isinstance(std, Tensor) else deviation("normal", std)
         return apply(_normal_around.op, [mean, std, source], options.get("out"))

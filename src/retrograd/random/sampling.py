@@ -84,7 +84,7 @@ def check_integers(name: str, dtype: NumpyDType, low: int, high: int) -> None:
     """Raise unless there are integers from ``low`` to ``high``, exclusive, and ``dtype`` has them."""
     for bound in (low, high):
         if not -(2**63) <= bound < 2**63:
-            raise ValueError(f"{name}: Overflow when unpacking long long; {bound} does not fit int64")
+            raise ValueError(f"{name}: Overflow when unpacking long long; {bound} does not fit into int64")
     if low >= high:
         raise RuntimeError(f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}")
     check_dtype(name, dtype, "biuf")

@@ -91,7 +91,7 @@ def exponential(
         raise ValueError(f"exponential: tau must be positive, got: {tau}")
     if sym and center is not None:
         raise ValueError(
-            f"exponential: a symmetric window has its center in the middle; with center={center}, sym=False"
+            f"exponential: a symmetric window is centered in the middle; with center={center}, pass sym=False"
         )
     middle = None if center is None else as_real("exponential", "center", center)
     return _window(

@@ -148,7 +148,7 @@ class Region:
         if not self.complete:
             raise RuntimeError(
                 "the forward context provided by context_fn suppressed an exception raised in the checkpointed "
-                "function. Let it through: there is no result to return for a call that failed."
+                "function. Let it propagate: a failed call has no result to return."
             )
         return outputs
 
@@ -179,8 +179,8 @@ class Region:
         if entry is None:
             raise CheckpointError(
                 "retrograd.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If "
-                "you use ctx.saved_tensors in backward, do so only once and keep what it returned; inside a "
-                "GraphExecGroup, no two backwards may need the same saved tensor."
+                "you use ctx.saved_tensors in backward, do so only once and keep the result; inside a GraphExecGroup, "
+                "no two backwards may need the same saved tensor."
             )
         tensor, version = entry
         if tensor._version != version:
@@ -271,8 +271,8 @@ class Region:
     def _explanation(self) -> str:
         if self.logs is None:
             return (
-                "The function did something else when it was called again: does it depend on a global, a counter, or "
-                "a random number from elsewhere? To see where the two calls part, pass debug=True to checkpoint, or "
+                "The function behaved differently when it was called again: does it depend on a global, a counter, or "
+                "a random number from elsewhere? To see where the two calls diverge, pass debug=True to checkpoint, or "
                 "run it inside `with retrograd.utils.checkpoint.set_checkpoint_debug_enabled(True):`."
             )
         return compare(self.logs[0].lines, self.logs[1].lines)
@@ -308,9 +308,9 @@ def compare(forward: list[tuple[str, str]], again: list[tuple[str, str]]) -> str
         min(len(forward), len(again)),
     )
     if same < len(again):
-        where = f"The two calls part at operation {same}."
+        where = f"The two calls diverge at operation {same}."
     else:
-        where = f"The recomputation ended after {_count(same)}, of which all are as in the forward pass."
+        where = f"The recomputation ended after {_count(same)}, all as in the forward pass."
 
     def excerpt(title: str, lines: list[tuple[str, str]]) -> list[str]:
         first, last = max(same - 3, 0), same + 5

@@ -74,7 +74,7 @@ def in_backward(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("births", [in_forward, in_backward])
 def test_the_operations_around_are_named(births: Births) -> None:
     before, after = line_of("# before it", straight), line_of("# after it", straight)
-    said = f"It was called between an operation of {__file__}:{before} and one of {__file__}:{after}."
+    said = f"It was called between the operations at {__file__}:{before} and {__file__}:{after}."
     assert said in note_of(straight, births)
 
 

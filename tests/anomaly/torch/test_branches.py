@@ -35,7 +35,7 @@ def test_it_is_said_that_the_line_is_not_certain(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(InstructionNotes, "if_possible", staticmethod(lambda: None))
     (note,) = trained(12, 11, other)
     assert note is not None
-    assert "if this step took another one, it happened at line" in note
+    assert "if this step took another branch, it happened at line" in note
 
 
 def test_a_step_that_is_noted_is_certain() -> None:

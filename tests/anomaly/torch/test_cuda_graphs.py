@@ -133,7 +133,7 @@ def test_an_error_comes_with_the_replay_or_the_next(lag: int) -> None:
         step.replay(batches(1)[0])
         if lag:
             step.replay(torch.full((5, 4), math.nan))
-        with pytest.raises(rg.anomaly.AnomalyError, match=r"it reached loss") as caught:
+        with pytest.raises(rg.anomaly.AnomalyError, match=r"it reached the loss") as caught:
             step.replay(batches(1)[0] if lag else torch.full((5, 4), math.nan))
         assert weights_are_clean(step.net)
     event = caught.value.event
@@ -193,7 +193,7 @@ def test_an_update_by_hand_in_a_graph_is_told_as_applied() -> None:
             for each in step.net.parameters():
                 each -= 0.1 * each.grad  # type: ignore[operator]
 
-    with rg.anomaly.watch(step.net), pytest.raises(rg.anomaly.AnomalyError, match="it reached loss"):
+    with rg.anomaly.watch(step.net), pytest.raises(rg.anomaly.AnomalyError, match="it reached the loss"):
         step.capture(by_hand)
         step.replay(torch.full((5, 4), math.nan))
     assert not weights_are_clean(step.net)

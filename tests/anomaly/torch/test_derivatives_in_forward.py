@@ -87,7 +87,7 @@ def test_without_a_record_it_is_no_operation_of_the_line_that_computes_the_deriv
     assert f"line {line_of('# the birth in its derivative', energy)}" in event.cause
     assert event.remedy is None
     assert event.rerun == "watch(..., from_step=1)"
-    assert "must not meet" not in format_event(event)
+    assert "must not get" not in format_event(event)
 
 
 def test_what_the_command_records_is_exact() -> None:

@@ -84,7 +84,7 @@ def test_a_weight_that_was_spoilt_by_hand() -> None:
     assert event.rerun == "watch(..., from_step=1)"
     report = format_event(event)
     assert "instead" not in report
-    assert "Fix where it comes from, then run again." in report
+    assert "Fix its source, then run again." in report
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])

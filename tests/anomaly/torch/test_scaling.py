@@ -121,7 +121,7 @@ def test_updates_skipped_again_and_again(steps: bool) -> None:
     event = w.event
     assert (event.op, event.lineno) == ("SqrtBackward0", line_of("# the birth of root_of_zero"))
     assert event.harmed is not None and event.harmed.startswith("the gradient of ")
-    assert f"left out the update {MOST_SKIPS} times in a row; its scale is 256 now" in event.note
+    assert f"skipped the update {MOST_SKIPS} times in a row; its scale is now 256" in event.note
     assert event.surroundings.context["scaled_on"] == "cpu"
     assert scaler.get_scale() == 65536 / 2 ** (MOST_SKIPS + 2)  # the second run has not moved it
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)

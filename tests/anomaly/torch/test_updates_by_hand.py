@@ -244,7 +244,7 @@ def test_a_momentum_that_nobody_can_put_back() -> None:
     assert clean(params)
     assert [(each.op, each.step) for each in w.events] == [("log", 2)] + [("unknown", step) for step in range(3, 9)]
     assert w.events[1].harmed == "the update of param"
-    assert "keeps from one update to the next" in (w.events[1].cause or "")
+    assert "kept between updates" in (w.events[1].cause or "")
 
 
 def test_a_weight_that_the_update_itself_has_spoilt() -> None:

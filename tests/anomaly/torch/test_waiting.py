@@ -47,7 +47,7 @@ def test_the_error_that_the_watch_meets_says_that_it_only_waited(lag: int, fail:
     with pytest.raises(ERROR, match="device-side assert") as caught, rg.anomaly.watch(net, optimizer, lag=lag):
         train(net, optimizer, batches(2), fail)
     (note,) = caught.value.__notes__
-    assert "An earlier operation has failed on the device" in note
+    assert "An earlier operation failed on the device" in note
     assert "CUDA_LAUNCH_BLOCKING=1 " in note
     assert len(note.splitlines()) == 2
     assert rg.anomaly.current() is None

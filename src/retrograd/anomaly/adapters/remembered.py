@@ -91,9 +91,9 @@ class Remembered:
             harmed=f"the update of {found.param}",
             layer_name=found.param.rpartition(".")[0] or None,
             cause=(
-                f"{type(optimizer).__name__} has held {what} since before this update, and it is not finite; the "
-                "update would make the weight so, too. No operation of this run made it: it was loaded or written "
-                "that way. Go back to an earlier checkpoint, or reset the optimizer: call state.clear() on it."
+                f"The {type(optimizer).__name__}'s {what} was not finite before this update, which would carry it into "
+                "the weight. No operation of this run produced it: it was loaded or written that way. Go back to an "
+                "earlier checkpoint, or reset the optimizer: call state.clear() on it."
             ),
             surroundings=Surroundings(
                 library=type(optimizer).__module__.partition(".")[0],

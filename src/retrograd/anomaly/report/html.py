@@ -104,7 +104,7 @@ def _further(story: Story) -> str:
     """The further births of the step, each with what to write instead or the line that it is in."""
     parts = []
     for each in story.also:
-        mended = ": the code above fixes it, too" if each.is_mended and not each.code else ""
+        mended = ": the code above fixes it as well" if each.is_mended and not each.code else ""
         parts.append(_paragraphs([each.birth + mended, each.why]))
         parts.append(_code(each.code) if each.is_mended else _paragraphs([f"`{each.code}`" if each.code else ""]))
     return "".join([*parts, _paragraphs([f"and {story.more} more"]) if story.more else ""])

@@ -109,7 +109,7 @@ class Run:
     @property
     def nothing(self) -> str:
         """What to say where there is no event."""
-        return "No event is whole enough to be read" if self.torn else "No anomaly was recorded"
+        return "No event can be read" if self.torn else "No anomaly was recorded"
 
     @property
     def remarks(self) -> list[str]:
@@ -127,7 +127,7 @@ class Run:
         first = last = None
         for entry in self.entries:
             step = step_of(entry.event)
-            if step is None or not entry.outcome.startswith("update left out"):
+            if step is None or not entry.outcome.startswith("update skipped"):
                 first = last = None
             elif last is None or step - last > 1:
                 first = last = step
@@ -135,7 +135,7 @@ class Run:
                 last = step
         if first is None or last is None or last - first + 1 < MANY:
             return []
-        return [f"every update from step {first:,} to step {last:,} was left out: nothing was learned in them"]
+        return [f"every update from step {first:,} to step {last:,} was skipped: nothing was learned in these steps"]
 
 
 class Recorder:
@@ -214,7 +214,9 @@ class Recorder:
         with self._lock:
             if self.dropped:
                 were = "event was" if self.dropped == 1 else "events were"
-                self.run.notes.append(f"{self.dropped:,} later {were} not kept, only the first {self.max_events:,}")
+                self.run.notes.append(
+                    f"only the first {self.max_events:,} events were kept; {self.dropped:,} later {were} not"
+                )
                 self._append(Note(text=self.run.notes[-1]))
                 self.dropped = 0
             if self._file is not None:
@@ -318,7 +320,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     if not lines:
         raise ReportError(f"{path} is empty: nothing was recorded")
     if not runs:
-        raise ReportError(f"{path} is not a recording of retrograd: no line of it can be read as one")
+        raise ReportError(f"{path} is not a retrograd recording: none of its lines can be read as an event")
     return runs
 
 
@@ -385,5 +387,5 @@ def recordings(directory: str | os.PathLike[str]) -> list[Path]:
     """
     found = sorted(Path(directory).glob("events*.jsonl"), key=lambda path: (len(path.name), path.name))
     if not found:
-        raise ReportError(f"{directory} holds no recording: no events.jsonl in it")
+        raise ReportError(f"{directory} holds no recording: there is no events.jsonl in it")
     return found

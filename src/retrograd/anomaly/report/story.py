@@ -305,32 +305,39 @@ def path(event: NaNEvent) -> tuple[str, ...]:
 
 
 def advice(event: NaNEvent) -> Iterator[str]:
-    """What to do now."""
+    """What to do now, and remarks."""
+    yield from _what_to_do(event)
     if event.note:
         yield event.note
     if event.reproducible is False and not any(each in (event.note or "") for each in (NOT_AGAIN, CARRIED_OVER)):
-        yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
+        yield (
+            "The step was run again and did not reproduce it: something differs between the runs (threads, randomness, "
+            "data)."
+        )
+    if event.born != "NaN" and event.kind in ("divide", "overflow"):
+        yield f"If {event.born} is intended: {_DECLARED}"
+    elif context_of(event).get("asked"):
+        yield f"If the program rejects such points itself, as a sampler does: {_DECLARED}"
+
+
+def _what_to_do(event: NaNEvent) -> Iterator[str]:
     if event.remedy:
         change = _what_to_change(event, event.remedy)
         if event.rerun:  # the command is also on a line above
             change = change.replace("line above", 'line at "instead"')
         yield f"{_with_others(event, change)}, then run again."
     elif _is_state(event):
-        yield "Fix where it comes from, then run again."
+        yield "Fix its source, then run again."
     elif event.lineno is None or context_of(event).get("computed_by"):
         pass  # there is nothing to do at that line
     elif event.kind == "leaf":
         what, package = "it", package_of(event.filename or "")
         if package is not None:
             yield f"Line {event.lineno} belongs to {package}."
-            what = f"what line {event.callers[0]['lineno']} gives it" if event.callers else "what it is given"
+            what = f"what line {event.callers[0]['lineno']} passes to it" if event.callers else "what is passed to it"
         yield f"Fix {what} before line {event.lineno} uses it, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
-        yield f"Look at the operands above: line {event.lineno} must not meet such values."
-    if event.born != "NaN" and event.kind in ("divide", "overflow"):
-        yield f"If {event.born} is meant: {_DECLARED}"
-    elif context_of(event).get("asked"):
-        yield f"If the program leaves such a point by itself, as a sampler does: {_DECLARED}"
+        yield f"Look at the operands above: line {event.lineno} must not get such values."
 
 
 def _with_others(event: NaNEvent, change: str) -> str:
@@ -376,7 +383,7 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
         return _put_before(event, line)
     if event.kind == "leaf":
-        return "Fix where it comes from, or put the line above after the model was made and loaded"
+        return "Fix its source, or put the line above after the model is created and loaded"
     return _change_elsewhere(event, remedy) or _change_line(event, remedy)
 
 
@@ -392,17 +399,17 @@ def _put_before(event: NaNEvent, line: int) -> str:
 def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
     """Where to write a remedy that belongs elsewhere than at the line of the event; None if it belongs there."""
     if event.remedy_lineno is None and _LAYER_MADE.match(remedy):
-        return "Make the layer as above, where it is made"
+        return "Create the layer as above, where it is created now"
     if _OPTION_SET.match(remedy):
-        return "Write the line above after the one that makes the model, for each layer that needs it"
+        return "Put the line above after the one that creates the model, for each layer that needs it"
     if (event.remedy_lineno or event.lineno) is None:
         return "Change the code as above"
     if event.remedy_lineno is None and remedy.startswith("optimizer = "):
-        return "Make the optimizer as above"
+        return "Create the optimizer as above"
     if _RATE_SET.match(remedy):
-        return "Give the optimizer this learning rate, where your program sets it"
+        return "Set this learning rate where your program sets the optimizer's"
     if _RATE_DIVIDED.match(remedy):
-        return "Make the steps of the update smaller, as above"
+        return "Make the update steps smaller, as above"
     return None
 
 
@@ -417,22 +424,22 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     line = f"{lines_of(event.remedy_filename or event.filename, number, _text_at(event, number))}{file}"
     package = package_of(event.remedy_filename or event.filename or "")
     if package is not None:
-        given = f" what line {event.callers[0]['lineno']} gives it" if event.callers else " what it is given"
+        given = f" what line {event.callers[0]['lineno']} passes to it" if event.callers else " what is passed to it"
         return (
             f"Line {number}{file} belongs to {package}. Change{given}, or its options; otherwise change the line as "
-            "above, in a copy"
+            "above, in a copy of the package"
         )
     whole = (event.code_line or "").strip()
     own = whole[:_SAME_LINE]
     if whole and remedy.endswith(f"; {whole}"):
-        return f"Change {line} as above, or what its first part changes where that is made"
+        return f"Change {line} as above, or make the change in its first part where that object is created"
     is_own = bool(own) and (remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy))
     if names := _new_names(event, remedy):
         return f'Give {" and ".join(names)} a value as "why" says, and change {line} as above'
     if file or number != event.lineno or is_own:
         return f"Change {line} as above"
     if _MEMBER_CHANGED.match(remedy):
-        return "Run the line above once, after what has written those numbers"
+        return "Run the line above once, after whatever wrote those numbers"
     return f"{_FORM}{line} computes in the form above, with your own names"
 
 

@@ -205,7 +205,7 @@ def _further(story: Story, style: Style) -> list[str]:
     """The further births of the step, each with what to write instead or the line that it is in."""
     rows: list[str] = []
     for each in story.also:
-        mended = ": the line above fixes it, too" if each.is_mended and not each.code else ""
+        mended = ": the line above fixes it as well" if each.is_mended and not each.code else ""
         rows += _fact("also", each.birth + mended, style)
         rows += _fact("why", each.why, style)
         if each.is_mended:
@@ -297,7 +297,8 @@ def _advice(advice: Sequence[str], style: Style) -> list[str]:
 def _list(groups: Sequence[Group], style: Style, most: int | None = None, where: str = "") -> list[str]:
     """A line for each group, or for the first few, and ``where`` the others are."""
     total = sum(g.count for g in groups)
-    heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}; the earliest first"
+    heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}"
+    heading += ", earliest first" if len(groups) > 1 else ""
     shown = groups if most is None or len(groups) <= most + 1 else groups[:most]
     rows = [style.paint(heading, "strong")]
     digits = max((len(f"{g.count:,}") for g in groups), default=1)

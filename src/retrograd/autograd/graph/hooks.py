@@ -320,5 +320,5 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
         raise ValueError(f"region_activation_memory_budget: must be in [0, 1], got {budget}")
     raise RuntimeError(
         "region_activation_memory_budget can only be used inside a compiled region; it has no effect in eager mode. "
-        "Use retrograd.utils.checkpoint.checkpoint to compute a region again in backward."
+        "Use retrograd.utils.checkpoint.checkpoint to recompute a region in backward."
     )

@@ -102,7 +102,7 @@ class BackwardHooks:
             if self.hooks:
                 warn_user(
                     f"Full backward hook of {type(self.module).__name__}: it is called when the gradients of the "
-                    "outputs are there, with None as those of the inputs, because no input requires grad."
+                    "outputs are computed, with None for the gradients of the inputs, because no input requires grad."
                 )
             nothing = (None,) * self.n_inputs
             for hook in self.hooks:

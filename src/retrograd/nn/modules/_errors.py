@@ -93,16 +93,16 @@ def no_module(given: Any) -> TypeError:
     """The error for something given in place of a module, with what was perhaps meant."""
     hint = ""
     if isinstance(given, type):
-        hint = f": it is a class; make a module of it, {given.__name__}()"
+        hint = f": it is a class; create a module from it, {given.__name__}()"
     elif isinstance(given, (list, tuple)):
-        hint = "; give the modules one by one, as in Sequential(*modules)"
+        hint = "; pass the modules one by one, as in Sequential(*modules)"
     elif isinstance(given, dict):
-        hint = "; names go with an OrderedDict, or with add_module(name, module)"
+        hint = "; to name them, use an OrderedDict or add_module(name, module)"
     elif callable(given):
         hint = "; call a function in forward()"
         module = _module_of_function(getattr(given, "__name__", ""))
         if module is not None:
-            hint += f", or take the module nn.{module}()"
+            hint += f", or use the module nn.{module}()"
     return TypeError(f"{typename(given)} is not a Module subclass{hint}")
 
 

@@ -23,7 +23,7 @@ class _Loss(Module):
         if any(isinstance(option, Tensor) for option in (size_average, reduce, reduction)):
             name = type(self).__name__
             raise TypeError(
-                f"{name} takes options, not tensors: make the loss first, then call it, {name}()(input, target)"
+                f"{name} takes options, not tensors: create the loss first, then call it, {name}()(input, target)"
             )
         self.reduction: str = reduction_of(size_average, reduce, reduction)
 

@@ -30,7 +30,7 @@ def hook_last_node(module: Any, hooks: list[Callable[..., Any]], inputs: tuple[A
     missing = _what_is_missed(inputs, result, node)
     if missing:
         warn_user(
-            f"register_backward_hook of {type(module).__name__}: its hooks are deprecated, and do not see all of "
+            f"register_backward_hook of {type(module).__name__}: its hooks are deprecated, and do not get the complete "
             f"{missing}. Use register_full_backward_hook, whose hooks do.",
             FutureWarning,
         )
@@ -63,10 +63,10 @@ def _what_is_missed(inputs: tuple[Any, ...], result: Any, node: Any) -> str:
     if not isinstance(results, tuple) or not all(isinstance(value, Tensor) for value in results):
         return "grad_output, because the module does not return a tensor or a tuple of tensors"
     if not all(isinstance(value, Tensor) for value in inputs):
-        return "grad_input, because the module is called with something that is no tensor"
+        return "grad_input, because the module is called with something that is not a tensor"
     makers = {value.grad_fn for value in results} - {None}
     if len(makers) > 1:
         return "grad_output, because the outputs are made by several nodes of the graph"
     if {value.grad_fn for value in inputs} - {None} != {edge[0] for edge in node.next_functions}:
-        return "grad_input, because the module's inputs are not what its last node is given"
+        return "grad_input, because the module's inputs are not the inputs of its last node"
     return ""

@@ -64,7 +64,7 @@ def _advice_on_prefix(missing: Sequence[str], unexpected: Sequence[str]) -> Iter
                 if longer is missing:
                     whose, others, renamed = others, whose, f"{prefix!r} + key"
                 yield (
-                    f"The names {whose} begin with {prefix!r}, those {others} do not: give "
+                    f"The names {whose} begin with {prefix!r}, those {others} do not: load "
                     f"{{{renamed}: value for key, value in state_dict.items()}}."
                 )
                 return
@@ -136,7 +136,7 @@ class Stateful:
         ['weight', 'bias']
         """
         if args:  # the parameter name used by overrides in older programs
-            warn_user("state_dict: arguments by position are deprecated; give them by their names", FutureWarning)
+            warn_user("state_dict: positional arguments are deprecated; pass them by keyword", FutureWarning)
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given.get("destination", destination)
             prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)

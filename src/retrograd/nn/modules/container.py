@@ -196,7 +196,7 @@ class ModuleList(_Listed):
     )
     """
 
-    _instead_of_forward = ": it only holds modules, to be called one by one; a Sequential calls one after the other"
+    _instead_of_forward = ": it only holds modules; call them one by one, or use a Sequential, which chains them"
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -267,7 +267,7 @@ class ModuleDict(_Keyed, Module):
         What to begin with: a mapping or an iterable of pairs.
     """
 
-    _instead_of_forward = ": it only holds modules, to be called by name, as in modules['name'](x)"
+    _instead_of_forward = ": it only holds modules; call them by name, as in modules['name'](x)"
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()

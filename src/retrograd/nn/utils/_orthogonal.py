@@ -55,9 +55,7 @@ class _Orthogonal(Module):
         q = self._reflected(tall) if self.orthogonal_map == "householder" else self._rotated(tall)
         if self.use_trivialization:
             if self.base is None:
-                raise RuntimeError(
-                    "orthogonal: the base of the weight is not set yet; it comes with the weight's value"
-                )
+                raise RuntimeError("orthogonal: the base of the weight is not set yet; assign the weight first")
             q = self.base @ q
         return q.mT if wide else q
 

@@ -22,7 +22,7 @@ def _listed(name: str, tensors: Tensors) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         return [tensors]
     if hasattr(tensors, "parameters"):
-        raise TypeError(f"{name}: expected tensors, but got {type(tensors).__name__}; give its parameters()")
+        raise TypeError(f"{name}: expected tensors, but got {type(tensors).__name__}; pass its parameters()")
     found = list(tensors)
     if not found and isinstance(tensors, types.GeneratorType):
         warn_user(f"{name}: `parameters` is an empty generator, no gradient clipping will occur; was it used before?")

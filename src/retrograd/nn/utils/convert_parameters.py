@@ -45,7 +45,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         end = start + parameter.numel()
         if end > vec.numel():
             raise RuntimeError(
-                f"vector_to_parameters: a vector of {vec.numel()} elements is too short for the parameters: "
+                f"vector_to_parameters: a vector of {vec.numel()} elements is too short for the parameters: the one of "
                 f"shape {list(parameter.shape)} begins at element {start}"
             )
         parameter.data = vec[start:end].reshape(parameter.shape).data

@@ -71,7 +71,7 @@ def pad_sequence(
     if any(sequence.ndim == 0 or sequence.shape[1:] != first.shape[1:] for sequence in found):
         shapes = ", ".join(str(list(sequence.shape)) for sequence in found)
         raise RuntimeError(
-            f"pad_sequence: sequences must have a first dimension and be of the same shape but for that, got {shapes}"
+            f"pad_sequence: sequences need at least one dimension, and only the first may differ in size, got {shapes}"
         )
     longest = max(len(sequence) for sequence in found)
     padded = full((len(found), longest, *first.shape[1:]), padding_value, dtype=first.dtype, device=first.device)
@@ -268,7 +268,7 @@ def _counts(lengths: Any) -> np.ndarray:
     counts = lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths)
     if counts.ndim != 1:
         raise RuntimeError(
-            f"'lengths' argument should be a 1D CPU int64 tensor, but got {counts.ndim}D: one length for every sequence"
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {counts.ndim}D; pass one length per sequence"
         )
     return counts.astype(np.int64)
 

@@ -159,7 +159,7 @@ def _ends(*ends: Any) -> tuple[Tensor, ...]:
 def _line(start: Tensor, stop: Tensor, num: int, endpoint: bool) -> Tensor:
     """``(1 - t) * start + t * stop`` for ``num`` values of ``t`` from 0 to 1, along a new first dimension."""
     if num < 0:
-        raise ValueError(f"linspace: num is {num}, but there cannot be fewer than 0 samples")
+        raise ValueError(f"linspace: num must be non-negative, but is {num}")
     t = np.arange(num) / max(num - 1 if endpoint else num, 1)
     t = t.reshape((num,) + (1,) * start.ndim).astype(start._data.dtype)
     return wrap(1 - t) * start + wrap(t) * stop

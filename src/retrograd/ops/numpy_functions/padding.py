@@ -37,9 +37,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> T
         pad_width = [width if np.ndim(width) else (width, width) for width in pad_width]
     widths = _by_side(pad_width, array.ndim)
     if callable(mode):
-        raise TypeError(
-            "numpy.pad: functions that pad are not supported for Tensors; concatenate what they would write"
-        )
+        raise TypeError("numpy.pad: padding functions are not supported for Tensors; concatenate the values instead")
     if mode not in _OPTIONS:
         raise ValueError(f"mode '{mode}' is not supported")
     foreign = set(kwargs) - {_OPTIONS[mode]}

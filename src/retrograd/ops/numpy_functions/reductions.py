@@ -129,10 +129,10 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
         weights = as_operand(weights, as_float(a))
         if weights.shape != a.shape:
             if axis is None:
-                raise TypeError("numpy.average: weights of another shape than a need an axis that they lie along")
+                raise TypeError("numpy.average: weights whose shape differs from that of a need an axis")
             dims = normalize_dims(axis, a.ndim)
             if tuple(weights.shape) != tuple(a.shape[dim] for dim in dims):
-                raise ValueError("numpy.average: the shape of the weights must be that of a along the axis")
+                raise ValueError("numpy.average: the shape of the weights must match that of a along the axis")
             weights = weights.permute(tuple(np.argsort(dims).tolist()))
             weights = weights.reshape([n if dim in dims else 1 for dim, n in enumerate(a.shape)])
         weights = np.broadcast_to(weights, a.shape)

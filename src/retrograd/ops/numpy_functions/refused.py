@@ -16,7 +16,7 @@ refuse(
 )
 refuse("there are no structured tensors; use x.detach().numpy()", "numpy.lib.recfunctions")
 refuse(
-    "several variables are not supported; use numpy.einsum with numpy.vander(x, increasing=True) for each of them",
+    "several variables are not supported; use numpy.einsum with numpy.vander(x, increasing=True) for each variable",
     "numpy.polynomial.polynomial",
 )
 refuse(

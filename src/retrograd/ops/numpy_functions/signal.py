@@ -57,7 +57,7 @@ def _part(full: Any, shorter: int, mode: str) -> Any:
 def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     a, v = tensors((a, v))
     if a.ndim > 1 or v.ndim > 1 or a.numel() == 0 or v.numel() == 0:
-        raise ValueError(f"{name}: two vectors, not empty, are wanted, but the shapes are {a.shape} and {v.shape}")
+        raise ValueError(f"{name}: expected two non-empty vectors, but the shapes are {a.shape} and {v.shape}")
     dtype = np.result_type(a._data, v._data)
     return a.to(dtype).reshape(-1), v.to(dtype).reshape(-1)
 

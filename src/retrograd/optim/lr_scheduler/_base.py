@@ -108,7 +108,7 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{position}] when resuming scheduler with "
-                    "last_epoch >= 0; load the optimizer's state dict first, or leave last_epoch at -1 to begin anew"
+                    "last_epoch >= 0; load the optimizer's state dict first, or leave last_epoch at -1 to start afresh"
                 )
         self.base_lrs = get(optimizer, "initial_lr")
         self.last_epoch = last_epoch

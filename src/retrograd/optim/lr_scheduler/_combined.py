@@ -34,8 +34,8 @@ class _OfSchedulers(LRScheduler):
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
                     f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                    f"{type(scheduler).__name__} at index {number}, whose {type(scheduler.optimizer).__name__} is "
-                    f"another one than the given {type(optimizer).__name__}."
+                    f"{type(scheduler).__name__} at index {number}, whose {type(scheduler.optimizer).__name__} is not "
+                    f"the given {type(optimizer).__name__}."
                 )
         assert optimizer is not None
         return optimizer
@@ -126,7 +126,7 @@ class SequentialLR(_OfSchedulers):
             if isinstance(scheduler, _OfSchedulers):
                 raise ValueError(
                     f"SequentialLR cannot begin a {type(scheduler).__name__} at a milestone, but got one at index "
-                    f"{number}; only the first schedule may be made of schedules"
+                    f"{number}; only the first schedule may be composed of others"
                 )
         self._schedulers = schedulers
         self._milestones = milestones

@@ -248,8 +248,8 @@ class Workers:
 
 # The error for a process that ended before it began to work; its own traceback has been printed.
 _NOT_BEGUN = (
-    "Where workers are started by {!r}, each imports the program first: what begins to work there belongs under "
-    "`if __name__ == '__main__':`, and classes and functions of a notebook into a module; "
+    "Workers started by {!r} import the program first: put its top-level work under `if __name__ == '__main__':`, and "
+    "classes and functions from a notebook in a module; "
 )
 
 
@@ -263,8 +263,8 @@ def _cannot_be_sent(plan: Plan, init: Init | None, method: str) -> str:
             wanting = name
     fork = "; or give multiprocessing_context='fork'" if "fork" in multiprocessing.get_all_start_methods() else ""
     return (
-        f"The loader's {wanting} cannot be sent to its workers, which are started by {method!r}: its classes and "
-        f"functions must be defined at the top of a module, and not within a function or as a lambda{fork}"
+        f"The loader's {wanting} cannot be sent to its workers, which are started by {method!r}: define its classes "
+        f"and functions at the top level of a module, not inside a function or as a lambda{fork}"
     )
 
 

@@ -16,8 +16,8 @@ from retrograd.ops.joining import stack
 __all__ = ["default_collate", "default_convert"]
 
 _EXPECTED = (
-    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; "
-    "give the DataLoader a collate_fn of your own for these"
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; pass the DataLoader "
+    "your own collate_fn for these"
 )
 
 

@@ -147,7 +147,7 @@ class DataLoader(Generic[T_co]):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and "_workers" in self.__dict__:  # this attribute is set last
             raise ValueError(
-                f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one"
+                f"{name} attribute should not be set after {type(self).__name__} is initialized; create a new one"
             )
         super().__setattr__(name, value)
 
@@ -211,8 +211,8 @@ class DataLoader(Generic[T_co]):
             if error.name not in ("_multiprocessing", "_posixsubprocess", "_posixshmem"):
                 raise
             raise RuntimeError(
-                f"DataLoader: this platform has no processes for num_workers={self.num_workers} (no module "
-                f"{error.name}); give num_workers=0"
+                f"DataLoader: this platform cannot start processes for num_workers={self.num_workers} (no module "
+                f"{error.name}); use num_workers=0"
             ) from None
 
     def _plan(self) -> Plan:
@@ -251,7 +251,7 @@ class _Epoch(Iterator[Any]):
         return len(self._order)
 
     def _tell_of_more(self) -> None:
-        advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
+        advice = "; every worker has its own copy, and should use get_worker_info() to yield only its share"
         warn_user(
             f"Length of IterableDataset {self._dataset} was reported to be {self._promised} (when accessing "
             f"len(dataloader)), but there are more batches{advice if self._num_workers > 1 else ''}"
@@ -318,7 +318,7 @@ def _no_dataset(given: Any) -> TypeError:
         "; to take samples as they come, define an IterableDataset whose __iter__ yields them" if can_iterate else ""
     )
     return TypeError(
-        f"DataLoader(): dataset must have samples by number, as a Dataset or a list has, but got {given!r}{advice}"
+        f"DataLoader(): dataset must be indexable by sample number, like a Dataset or a list, but got {given!r}{advice}"
     )
 
 

@@ -90,8 +90,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         for number, tensor in enumerate(tensors):
             if not hasattr(tensor, "shape"):
                 raise TypeError(
-                    f"TensorDataset takes tensors, but argument {number} is a {type(tensor).__name__}: make a tensor "
-                    "of it, or put data sets of any kind side by side with StackDataset"
+                    f"TensorDataset takes tensors, but argument {number} is a {type(tensor).__name__}: convert it to a "
+                    "tensor, or combine data sets of any kind with StackDataset"
                 )
         sizes = [len(tensor) for tensor in tensors]
         if len(set(sizes)) > 1:

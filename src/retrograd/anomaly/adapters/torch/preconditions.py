@@ -22,6 +22,6 @@ def check_watchable(model: Any, optimizer: Any) -> None:
         own = {id(each) for each in parameters}
         if not any(id(each) in own for group in optimizer.param_groups for each in group["params"]):
             raise ValueError(
-                f"this {type(optimizer).__name__} updates none of the model's parameters; was it made for another "
+                f"this {type(optimizer).__name__} updates none of the model's parameters; was it created for another "
                 "model, or before the parameters were replaced?"
             )

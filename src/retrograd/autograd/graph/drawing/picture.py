@@ -67,7 +67,7 @@ class Picture:
         form = forms.get(os.path.splitext(name)[1].lower())
         if form is None:
             raise ValueError(
-                f"save(): the name must end in one of {', '.join(forms)}, but is {os.path.basename(name)!r}"
+                f"save(): the file name must end in one of {', '.join(forms)}, but is {os.path.basename(name)!r}"
             )
         with open(name, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(getattr(self, form))
@@ -140,13 +140,13 @@ def draw(tensors: Any, *, names: Any = None, show_saved: bool = True, max_nodes:
         if edge is None:
             raise RuntimeError(
                 f"draw(): a tensor of shape {list(tensor.shape)} does not require grad: it was computed from nothing "
-                "that requires grad, under no_grad, or detached, so that there is no graph to draw"
+                "that requires grad, under no_grad, or detached, so there is no graph to draw"
             )
         roots.append(edge)
         if name is not None:
             given.setdefault(edge, name)
     if not roots:
-        raise TypeError("draw(): expected a tensor or several, but got none")
+        raise TypeError("draw(): expected at least one tensor, but got none")
     diagram = read(roots, given, show_saved)
     return Picture(diagram if len(diagram.boxes) <= max_nodes else group(diagram, max(max_nodes // 3, 4)))
 
@@ -158,8 +158,7 @@ def _named(names: Any) -> Iterator[tuple[Edge, str]]:
         names = dict(names.named_parameters())
     if not isinstance(names, Mapping):
         raise TypeError(
-            "draw(): names must be a mapping from names to tensors, or have named_parameters(), but is "
-            f"{type(names).__name__}"
+            f"draw(): names must map names to tensors, or have named_parameters(), but is {type(names).__name__}"
         )
     for name, tensor in names.items():
         edge = _edge_of(tensor)

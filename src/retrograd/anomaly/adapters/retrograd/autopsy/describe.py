@@ -53,10 +53,10 @@ from retrograd.core.op import Op
 from retrograd.core.views import replay
 
 _NAN_IN_PRODUCT = (
-    "No flag was raised. Either an input already held a NaN, which a later mask hid from the loss but not from the "
-    "gradient (zero times NaN is NaN), so look at the data first; or it was born within the BLAS library. "
+    "No flag was raised. Either an input already held a NaN, hidden from the loss by a later mask but not from the "
+    "gradient (zero times NaN is NaN), so check the data first; or the NaN was born inside the BLAS library. "
 )
-MEANT = "It was declared as meant, but it did harm."
+MEANT = "It was declared as expected, but it did harm."
 
 
 def _beginning_with(birth: Birth, node: Node | None, path: Sequence[Node]) -> tuple[str, ...]:
@@ -282,7 +282,7 @@ class Describer:
 
     def _in_hook(self, birth: Birth, node: Node, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
         """The event of a birth in an operation that a hook called during backward."""
-        note = f"It happened in a hook, when backward was at {node.name()}."
+        note = f"It happened in a hook, while backward was at {node.name()}."
         event = self.forward(birth, None, path, is_backward=True, **fields)
         if event is None or event.surroundings is None:
             return event
@@ -332,8 +332,8 @@ class Describer:
             is_backward=True,
             index=first_not_finite(data) if delivered else None,
             path=tuple(each.name() for each in way),
-            note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born within the BLAS library. ")
-            + "This is the matrix product that all bad gradients came through.",
+            note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born inside the BLAS library. ")
+            + "All bad gradients came through this matrix product.",
             surroundings=replace(
                 self.surroundings(self.operations.of_node(node), self.operations.before(node)),
                 context={**self.context, "unkept": True},

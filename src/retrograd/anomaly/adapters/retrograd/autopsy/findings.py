@@ -172,7 +172,7 @@ class Inquest:
                 event = self.describer.forward(birth, None, path, harmed="loss")
                 if event is not None:
                     name = self.names.array(data) or nameless(data)
-                    note = f"It was written to {name} when that was updated by hand."
+                    note = f"It was written to {name} by an update by hand."
                     return replace(with_context(event, spoilt=name), note=note)
         return None
 
@@ -489,7 +489,7 @@ class Inquest:
             index=first_not_finite(data),
             harmed=harmed,
             path=tuple(node.name() for node in last[:1]),
-            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born.",
+            note=f"{self._trouble}{hint}No flag was raised, and the graph does not show where it was born.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
             **(self.graph.place_of(last[0]) if last else {}),
             **statistics(data),
@@ -500,20 +500,22 @@ _IN_SILENCE = (
     "Dividing by the root of an infinity gives 0 for any input, and no gradient flows back through it: training "
     "stalls without a NaN."
 )
-_UNKEPT = "{} was given {} that was not kept: if that is data, look there first. "
+_UNKEPT = "{} got {}, which was not kept: if that is data, check it first. "
 _ONLY_LOST = (
-    "That {} was not finite is inferred: it was not kept, and nothing else is unknown where the first such number "
+    "That {} was not finite is an inference: it was not kept, and it is the only unknown where the first such number "
     "appears."
 )
 _AMONG_VARIABLES = (
-    "The operands of this operation were not kept; this is the only variable with such numbers that fits there."
+    "The operands of this operation were not kept; this is the only variable with such numbers that fits."
 )
 _WITHOUT_GRADIENT = (
-    "It was computed without a gradient, so the path from there is not known: this is the first NaN that was born "
-    "in this step, before a NaN entered what the loss is computed from. "
+    "It was computed without a gradient, so its path is unknown: it is the first NaN born in this step before a NaN "
+    "entered the computation of the loss. "
 )
-_AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
-_WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "
+_AFTER_ANOTHER = (
+    "An infinity was born earlier, without a gradient, in {} at {}:{}; it may be the one that came in here."
+)
+_WITH_NAN = "NaN in {}: check that first, because a later mask does not keep a NaN out of the gradient. "
 
 
 def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:

@@ -70,7 +70,7 @@ def told_of_hooks(graph: Graph) -> str:
             line = "" if code is None else f" (line {code.co_firstlineno})"
             found.append(f"{getattr(hook, '__name__', type(hook).__name__)}{line}")
     names = " and ".join([*dict.fromkeys(found)][:3])
-    return f"What hooks returned was not checked: look first at {names}. " if names else ""
+    return f"The results of hooks were not checked: look at {names} first. " if names else ""
 
 
 def _operation(graph: Graph, node: Node) -> tuple[Op, list[Any]] | None:

@@ -38,13 +38,13 @@ class Maker(NamedTuple):
 
 
 _MADE = (
-    "It was computed without a gradient, so nothing recorded how; this is the first such number that came up in the "
+    "It was computed without a gradient, so its history was not recorded; this is the first such number born in the "
     "lines that made {}. "
 )
-_WRITTEN = "It was written to {}, which is called where the number was made that came in here. "
+_WRITTEN = "It was written to {}, which is called in the lines that made the number that came in here. "
 _MADE_BEFORE = (
-    "It was computed without a gradient in an earlier step, so nothing recorded how; this is the last such number that "
-    "came up in the lines that made {}. "
+    "It was computed without a gradient in an earlier step, so its history was not recorded; this is the last such "
+    "number born in the lines that made {}. "
 )
 
 

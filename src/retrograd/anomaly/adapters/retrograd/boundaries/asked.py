@@ -118,6 +118,6 @@ def _by_scipy() -> bool:
 
 
 _LEFT = (
-    "SciPy is given this value and goes on with it. Most of its optimizers do not recover from such a point, so "
-    "make the function finite there, or give bounds. This warning is given once."
+    "SciPy gets this value and goes on with it. Most of its optimizers do not recover from such a point: make the "
+    "function finite there, or set bounds. This warning is shown once."
 )

@@ -225,8 +225,8 @@ class Update:
         """The event of a gradient that came in non-finite although no flag was raised."""
         event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
-            "It was seen only now because no flag was raised: a gradient like that was born within the BLAS "
-            "library, or written by hand."
+            "It was found only now because no flag was raised: such a gradient was born inside the BLAS library, or "
+            "written by hand."
         )
         return replace(with_context(event, unseen=True), note=note, **place_of(self.frame))
 
@@ -372,12 +372,12 @@ class Updates:
                 update.undo(harms)
 
 
-_AS_BEFORE = "It happened in the optimizer's step, which was undone: weights and averages are as before it."
+_AS_BEFORE = "It happened in the optimizer's step, which was undone: weights and averages are as they were before it."
 _IN_PART = (
-    "It happened in the optimizer's step. The parameters that would have become bad are unchanged, and the "
-    "optimizer's state for them starts anew; all others have been updated."
+    "It happened in the optimizer's step. Parameters that would have become bad are unchanged, and their optimizer "
+    "state is reset; all others were updated."
 )
-_CLIPPED = " Weights that overflowed as they were written hold the largest number of their type."
+_CLIPPED = " Weights that overflowed hold the largest number of their dtype."
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:

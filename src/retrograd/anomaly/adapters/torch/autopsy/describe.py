@@ -340,7 +340,7 @@ class Describer:
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":
-            return {"note": "It happened in a hook, which backward called."}
+            return {"note": "It happened in a hook called by backward."}
         inside = sites.site(call.inside.code, call.inside.at)
         return {"note": f"It happened inside its backward, at {inside.filename}:{inside.lineno}."}
 

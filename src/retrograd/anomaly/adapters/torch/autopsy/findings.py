@@ -35,22 +35,22 @@ from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of, site
 
-GONE = "What this step computed is gone."
+GONE = "The values that this step computed are gone."
 GRAPHED = "The step was replayed as a CUDA graph, whose operations cannot be observed."
 SAME_BATCH = "Its batch is still in the graph's inputs: run it once more, without the graph and under the watch."
 NEXT_BATCH = (
     "Weights or inputs have changed by now: run the program without the graph, or with `skip_step` and `lag=0`."
 )
 BY_HAND = (
-    "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
-    "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
+    "The gradient is finite, but the value written to the weight is not: it was born in the update, or in something "
+    "kept between updates, such as a momentum that took in an earlier non-finite gradient."
 )
-NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
+NOT_SURE = "An operand of this operation was not kept, so the birth may be in the operation that made it."
 
 _LONGEST = 160  # characters of an error message that are reported
 _ONE_OF_SEVERAL = (
-    "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took "
-    "another one, it happened at line {}."
+    "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took another "
+    "branch, it happened at line {}."
 )
 
 
@@ -418,9 +418,9 @@ class Findings:
             return None
         place = place_of(self.names.frame)
         return (
-            "The line of this operation was not recorded. That happens in threads other than the watch's, in "
-            "compiled programs, and in a step whose operations differ from those of the steps before; the step was "
-            f"at {place['filename']}:{place['lineno']}, in {place['function']}.{self._between(call)}"
+            "The line of this operation was not recorded. That happens in threads other than the watch's, in compiled "
+            "programs, and in a step whose operations differ from those of earlier steps. The step was at "
+            f"{place['filename']}:{place['lineno']}, in {place['function']}.{self._between(call)}"
         )
 
     def _between(self, call: Call) -> str:
@@ -436,7 +436,7 @@ class Findings:
         if len(places) < len(sure):
             return ""
         before, after = (f"{each.filename}:{each.lineno}" for each in places)
-        return f" It was called between an operation of {before} and one of {after}."
+        return f" It was called between the operations at {before} and {after}."
 
     def _where_else(self, call: Call) -> str | None:
         """The other possible lines, if the line of the operation was taken from another step."""
@@ -466,16 +466,16 @@ class Findings:
             return "The loss is not finite, and there is no record of how it was computed."
         if self._calls.outputs_got_bad_gradients:
             return (
-                "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
-                "backward of what is computed from the output, that is, of the loss function."
+                "The loss is finite, but the gradient of the model's output is not: it was born in the backward of the "
+                "loss function."
             )
         if not self._went_back:
             return (
                 "This gradient is not finite, and there has been no backward pass since the last update: it was "
-                "computed otherwise (func.grad, autograd.grad, by hand), or is left over from before."
+                "computed another way (func.grad, autograd.grad, by hand), or is left over from an earlier step."
             )
         return (
-            "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "
+            "The loss is finite, but this gradient is not: it was born in backward, or in a later change to it "
             f"(clipping, scaling by hand).{_hooks_of(leaves)}"
         )
 
@@ -511,4 +511,4 @@ def _hooks_of(leaves: Sequence[Tensor]) -> str:
     hooks = [hook for leaf in leaves for hook in (leaf._backward_hooks or {}).values()]
     codes = dict.fromkeys(code for hook in hooks if (code := getattr(hook, "__code__", None)) is not None)
     places = [f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" for code in codes]
-    return f" Hooks change it, too: {', '.join(places[:3])}." if places else ""
+    return f" Hooks also change it: {', '.join(places[:3])}." if places else ""

@@ -20,8 +20,8 @@ from retrograd.anomaly.event import NaNEvent, context_of, with_note
 from retrograd.anomaly.monitor import Watch
 
 STAYS = (
-    "{} NaN now, from what this step has written there. Call `reset_running_stats()` of normalisations, which begins "
-    "their averages anew, or load a checkpoint: otherwise the model evaluates to NaN."
+    "{} NaN now, written by this step. Call `reset_running_stats()` on normalisation layers, or load a checkpoint: "
+    "otherwise the model evaluates to NaN."
 )
 _SHOWN = 3
 _MOST_UNCOUNTED = 1 << 13  # elements

@@ -411,8 +411,8 @@ class _Asking:
 
 
 _NEVER_BACK = (
-    "Because of this, the last {} gradients were asked for at points that are not finite: nothing is learnt from "
-    "them. If that is meant, as in a sampler that goes back, say so: `with expect_nonfinite('reason'):`."
+    "Because of this, the last {} gradients were computed at non-finite points: nothing is learned from them. If that "
+    "is intended, as in a sampler that rejects such points, say so: `with expect_nonfinite('reason'):`."
 )
 
 

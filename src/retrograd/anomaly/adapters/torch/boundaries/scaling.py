@@ -109,7 +109,7 @@ class Scaling:
             times = "once" if self._skips == 1 else f"{self._skips} times in a row"
             self._on_bad(
                 self._optimizer,
-                f"The gradient scaler has left out the update {times}; its scale is {self.history[-1]:g} now.",
+                f"The gradient scaler has skipped the update {times}; its scale is now {self.history[-1]:g}.",
             )
         if skipped:
             self._on_skip()

@@ -18,10 +18,10 @@ from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_not
 from retrograd.anomaly.libraries import depth_of_user
 
 _PATIENCE = timedelta(minutes=3)  # for processes that do not answer: a hang would be worse than an unknown name
-UNSHARED = "Only this process saw it, and the gradients are finite: the update was made here as in the others."
+UNSHARED = "Only this process saw it, and the gradients are finite: the update was applied, as in the others."
 _SILENT = (
-    "The watches of {} processes cannot tell each other what they find ({}): use the policy 'raise', as one may leave "
-    "out a step that the others take."
+    "The watches of {} processes cannot exchange their findings ({}): use the policy 'raise', because under the others "
+    "one process may skip a step that the rest take."
 )
 
 

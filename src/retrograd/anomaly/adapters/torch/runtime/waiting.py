@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
 _WAITED = (
-    "An earlier operation has failed on the device; the watch was only the first to wait for it. To find out which\n"
-    "one, run: {}"
+    "An earlier operation failed on the device; the watch was only the first to wait for it. To find that\n"
+    "operation, run: {}"
 )
 
 
