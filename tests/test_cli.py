@@ -527,7 +527,7 @@ def test_option_of_retrograd_after_the_script_name_is_explained(tmp_path: Path, 
     done = retrograd("run", "--seed", "3", "script.py", *given, "--epochs", "2", cwd=tmp_path)
     assert done.returncode == 2
     [line] = said(done)
-    command = shlex.split(line.partition("go before the script: ")[2])
+    command = shlex.split(line.partition("before the script: ")[2])
     assert command[-6 - len(given) :] == ["run", "--seed", "3", *given, "script.py", "--epochs", "2"]
     ends = subprocess.run(command, cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE)}, check=False)
     assert ends.returncode == 0
