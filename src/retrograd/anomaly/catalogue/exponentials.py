@@ -249,7 +249,9 @@ def exponential(scene: Scene) -> Finding | None:
     if _is_in_library(scene):
         return Finding(
             f"{happened}. The exponential is inside of what the line calls: keep the numbers small that this is given, "
-            "by scaling what they are made of, or bound them before the call."
+            "by scaling what they are made of, or bound them before the call.",
+            None,
+            f"x = {scene.spelling().clamp('x', None, str(limit))}",
         )
     everywhere = None if scene.complex else bounded_everywhere(scene, limit)
     return Finding(
