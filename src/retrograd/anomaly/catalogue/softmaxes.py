@@ -299,7 +299,9 @@ def _masked_logits(scene: Scene) -> Finding | None:
         return _masked_row_by_hand(scene, scene.birth)
     line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
     given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
-    edits = {} if line is None else {each: _unmasked(line.text(each), "-1", spelling) for each in given}
+    edits: dict[ast.AST, str] = {}
+    if line is not None:
+        edits = {each: _unmasked(line.text(each), "-1", spelling) for each in given}
     return Finding(
         "All logits of this row are -inf: a mask has left nothing to choose from, and the logits less their logsumexp "
         "are -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
