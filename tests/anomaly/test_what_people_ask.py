@@ -272,7 +272,7 @@ def test_an_exponential_inside_of_a_loss(library: str) -> None:
     )
     event = found(library, program)
     assert event.op == "exp"
-    assert event.remedy is None
+    assert (event.remedy_lineno, (event.remedy or "")[:4]) == (None, "x = ")
     assert "inside of what the line calls" in (event.cause or "")
 
 
@@ -448,3 +448,27 @@ def test_the_jacobian_of_a_tanh_that_is_scaled(library: str, eps: str) -> None:
     event = found(library, program)
     assert "for the tanh itself only" in (event.cause or "")
     assert "tanh(x) ** 2" in (event.remedy or "")
+
+
+@libraries
+@runs
+def test_the_range_of_a_blank_image_is_no_target(library: str, steps: bool) -> None:
+    program = (
+        "x = torch.ones(3, requires_grad=True)\nimage = torch.full((3,), 0.25)\n"
+        "rows = image.reshape(1, 3)\nrows = (rows - rows.min()) / (rows.max() - rows.min())\n"
+        "loss = (x * rows).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, program, steps))
+    assert event.op == "div"
+    assert "error relative" not in (event.cause or "")
+    assert values(library, mended(program, event)) == [0.0] * 4
+
+
+@libraries
+def test_one_of_several_parameters_that_updates_have_made_negative(library: str) -> None:
+    program = (
+        "sigma = torch.tensor([0.1, 1.0], requires_grad=True)\noptimizer = torch.optim.SGD([sigma], lr=0.1)\n"
+        "for _ in range(2):\n    loss = sigma[0].log() + sigma.sum()  # born here\n    loss.backward()\n"
+        "    optimizer.step()"
+    )
+    assert "nothing keeps it positive" in (found(library, program).cause or "")

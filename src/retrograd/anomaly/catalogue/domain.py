@@ -21,6 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain, the cause is rounding
@@ -393,6 +394,8 @@ def _scaled_tanh(operand: Operand) -> Operation | None:
 def _learned(scene: Scene) -> str | None:
     """The name of the parameter whose logarithm is taken, if updates have changed it."""
     x = first(scene.birth)
+    while x.producer is not None and x.producer.op in TRANSPARENT and x.producer.args:
+        x = first(x.producer)
     is_leaf = x.requires_grad and x.producer is None and x.leaf_name is not None
     return x.leaf_name if is_leaf and (scene.context.get("updates") or 0) > 0 else None
 

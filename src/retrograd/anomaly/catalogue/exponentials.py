@@ -243,10 +243,12 @@ def exponential(scene: Scene) -> Finding | None:
         lower = f"; {limit:g} leaves room for what follows"
     else:
         lower = ""
-    if scene.site(scene.birth) is None and scene.birth.code_line is not None:
+    if _is_in_library(scene):
         return Finding(
             f"{happened}. The exponential is inside of what the line calls: keep the numbers small that this is given, "
-            "by scaling what they are made of, or bound them before the call."
+            "by scaling what they are made of, or bound them before the call.",
+            None,
+            f"x = {scene.spelling().clamp('x', None, str(limit))}",
         )
     everywhere = None if scene.complex else bounded_everywhere(scene, limit)
     return Finding(
@@ -255,6 +257,13 @@ def exponential(scene: Scene) -> Finding | None:
         clamped(scene, None, str(limit)) if everywhere is None else everywhere[0],
         general(scene, None, str(limit)),
     )
+
+
+def _is_in_library(scene: Scene) -> bool:
+    """Whether the line has called what computed an exponential and more, such as a loss."""
+    line, following = scene.birth.code_line, scene.chain[1:2]
+    both = (scene.birth, *following)
+    return line is not None and len(both) > 1 and all(each.code_line == line and not scene.site(each) for each in both)
 
 
 _EVERYWHERE = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
@@ -46,7 +46,8 @@ def relative_error(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div" or scene.backward:
         return None
-    data = next((each for each in _made_of(zero) if _is_error(first(scene.birth), each)), None)
+    within = list(_made_of(zero))
+    data = next((each for each in within if _is_error(first(scene.birth), each, within)), None)
     if data is None:
         return None
     site = scene.site(scene.birth)
@@ -72,18 +73,25 @@ def _made_of(operand: Operand, depth: int = 5) -> Iterator[Operand]:
         yield from _made_of(each, depth - 1)
 
 
-def _is_error(operand: Operand, data: Operand, depth: int = 5) -> bool:
-    """Whether an operand is made from the difference between data and a prediction that does not use them."""
+def _is_error(operand: Operand, data: Operand, within: Sequence[Operand], depth: int = 5) -> bool:
+    """Whether an operand is made from the difference between data and a prediction that does not use them.
+
+    A prediction is not ``within`` what is divided by, as the ends of an interval are.
+    """
     made = operand.producer
     if made is None or not depth:
         return False
     pairs = (made.args[:2], made.args[1::-1]) if made.op == "sub" and len(made.args) > 1 else ()
     if any(
-        same(one, data) and not is_number(other) and not any(same(each, data) for each in _made_of(other))
+        same(one, data) and not is_number(other) and not _occurs(data, _made_of(other)) and not _occurs(other, within)
         for one, other in pairs
     ):
         return True
-    return any(_is_error(each, data, depth - 1) for each in made.args[:1])
+    return any(_is_error(each, data, within, depth - 1) for each in made.args[:1])
+
+
+def _occurs(operand: Operand, among: Iterable[Operand]) -> bool:
+    return any(same(each, operand) for each in among)
 
 
 @cause(15, "cosine with a zero vector")

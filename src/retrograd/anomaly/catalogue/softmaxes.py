@@ -298,8 +298,10 @@ def _masked_logits(scene: Scene) -> Finding | None:
     if scene.site(scene.birth) is not None:
         return _masked_row_by_hand(scene, scene.birth)
     line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
-    given: list[ast.AST] = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
-    edits = {} if line is None else {each: _unmasked(line.text(each), "-1", spelling) for each in given}
+    given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
+    edits: dict[ast.AST, str] = {}
+    if line is not None:
+        edits = {each: _unmasked(line.text(each), "-1", spelling) for each in given}
     return Finding(
         "All logits of this row are -inf: a mask has left nothing to choose from, and subtracting their logsumexp "
         "gives -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
