@@ -81,7 +81,7 @@ class TestDtype:
         a, b = ours(name), np.dtype(name)
         assert a.numpy is a.dtype is a.__numpy_dtype__
         assert a.numpy == b == torch.empty(0, dtype=theirs(name)).numpy().dtype
-        assert (a.itemsize, a.kind, a.char) == (b.itemsize, b.kind, b.char)
+        assert (a.itemsize, a.kind, a.char, a.type) == (b.itemsize, b.kind, b.char, b.type)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_to_complex(self, name):

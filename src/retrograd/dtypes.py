@@ -104,6 +104,12 @@ class dtype:  # noqa: N801 (torch's name)
     def __numpy_dtype__(self) -> _NumpyDType:
         return self.numpy
 
+    # SciPy's optimizers (since 1.18) convert the value of the user's function with its `dtype.type`.
+    @property
+    def type(self) -> builtins.type[np.generic]:
+        """The class of NumPy's numbers of the same name."""
+        return self.numpy.type
+
     def to_real(self) -> _DType:
         """Return the type of the real part; a type that is not complex is returned as it is."""
         return _BY_NUMPY[_real_of(self.numpy)]
