@@ -136,6 +136,10 @@ def test_wrong_arguments_found_by_random_calls(lib: Any) -> Any:
         lambda x: x.rot90(True),
         lambda x: x.cumsum(True),
         lambda x: x.topk(True, largest=False),
+        lambda x: x.sum(True),
+        lambda x: x.mean(True),
+        lambda x: x.amax(True),
+        lambda x: x.logsumexp(True),
     ],
 )
 @pytest.mark.parametrize("inference", [False, True], ids=["short path", "general path"])

@@ -62,6 +62,7 @@ _INTEGERS = {
     for kind in ("int", "int | Sequence[int]")
     for none, absent in (("", ()), (" | None", (type(None),)))
 }
+_INTEGERS["Dims"] = _INTEGERS["int | Sequence[int] | None"]
 
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
 _NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
