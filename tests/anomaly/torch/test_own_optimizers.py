@@ -132,6 +132,36 @@ def test_with_a_record_it_is_the_line_of_the_step(from_step: int) -> None:
     assert all(each.isfinite().all() for state in optimizer.state.values() for each in state.values())
 
 
+class Scaled(Normalised):
+    """Reads the length of each step as a number, as LAMB does."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for param in group["params"]:
+                direction = param.grad / param.grad.abs().sqrt()  # the birth in scaled
+                param.add_(torch.sign(param.grad), alpha=-group["lr"] * float(direction.norm()))
+                param.add_(direction, alpha=-group["lr"])
+
+
+def test_what_a_number_handed_on_is_no_birth_of_its_own() -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Scaled(net.parameters())
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        loss_of(net, torch.randn(5, 3) * torch.tensor([1.0, 0.0, 1.0])).backward()
+        optimizer.step()
+    assert w.event.lineno == line_of("# the birth in scaled", Scaled.step)
+    assert not w.event.also
+
+
+def test_a_factor_that_is_not_finite_is_shown() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        torch.add(weight, weight, alpha=float("inf")).sum().backward()
+    assert w.event.operands["alpha"] == float("inf")
+
+
 def test_a_record_changes_nothing_else() -> None:
     _, net, optimizer = train(None, steps=BAD - 1)
     w, same, other = train(1, steps=BAD - 1)

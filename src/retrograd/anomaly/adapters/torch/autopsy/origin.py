@@ -160,11 +160,14 @@ class _Search:
         return _is_like_a_mask(made)
 
     def others(self, first: Origin) -> Iterator[Origin]:
-        """The certain births besides the first one, in order; only the first one per operation in the program."""
+        """The certain births besides the first one, in order; only the first one per operation in the program.
+
+        One from a Python number that is not finite is left out: that may have been read from the result of another.
+        """
         seen = {(first.call.code, first.call.at)}
         for birth in sorted(self.births, key=lambda each: each.call.order):
             call = birth.call
-            if self.is_absorbed(birth):
+            if self.is_absorbed(birth) or any(each.is_bad_number for each in call.args):
                 continue
             if call.code is not None and (call.code, call.at) not in seen:
                 seen.add((call.code, call.at))
