@@ -211,7 +211,8 @@ class NaNEvent(_Event):
             return f"{self.born} came in with {came_in_with(self)}{place}{element}{values}"
         what = f"the {self.op} of a derivative" if is_derived(self) else self.op
         what = f"the tangent of {what}" if is_tangent(self) else what
-        return f"{self.born} {'to come' if is_to_come(self) else 'born'} in {what}{place}{element}{values}"
+        what = f"{'to come' if is_to_come(self) else 'born'} in {what}{or_before(self)}"
+        return f"{self.born} {what}{place}{element}{values}"
 
 
 def context_of(event: NaNEvent) -> Mapping[str, Any]:
@@ -249,6 +250,11 @@ def is_certain(event: NaNEvent) -> bool:
     """Whether the operation of the birth is known for certain."""
     context = context_of(event)
     return is_birth(event) and not (context.get("unkept") or context.get("inferred") or is_derived(event))
+
+
+def or_before(event: NaNEvent) -> str:
+    """What the name of the operation is followed by if an unknown operand of it may already have been bad."""
+    return " or before it" if context_of(event).get("unkept") else ""
 
 
 def was_given_bad(event: NaNEvent) -> bool:

@@ -32,6 +32,7 @@ from retrograd.anomaly.messages import (
 from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, operations_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
+from retrograd.anomaly.skipped import Skipped
 from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,7 +147,7 @@ class Watch:
         self._own_time = self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # finding of a step that was left before its second run
-        self._let_through, self.left_out = LetThrough(), LeftOut()
+        self._let_through, self.left_out, self._skipped = LetThrough(), LeftOut(), Skipped()
         self._checked: tuple[str, NaNEvent] | None = None  # of a loss that may end the program's loop
         self._lock = threading.RLock()
         self._warned = Warned()
@@ -171,7 +172,7 @@ class Watch:
                 adapter.start()
             self._started, self._own_time = time.perf_counter(), 0.0
             self.step, self.derives = 0, False
-            self._let_through, self.left_out = LetThrough(), LeftOut()
+            self._let_through, self.left_out, self._skipped = LetThrough(), LeftOut(), Skipped()
             self.loss_history.clear()
             self.grad_norm_history.clear()
             _stack.append(self)
@@ -580,6 +581,10 @@ class Watch:
         self._record(kind, event, told_as or action, twice)
         if isinstance(event, NaNEvent) and kind in ("nan", "inf") and action in ("warn", "record") and not twice:
             self._let_through.note(event.step, is_birth(event))
+        if isinstance(event, NaNEvent) and kind in ("nan", "inf") and action == "skip_step":
+            remark = self._skipped.note(event)
+            if remark is not None:
+                warnings.warn(f"{event}\n{remark}", AnomalyWarning, stacklevel=depth_of_user())
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":

@@ -163,3 +163,28 @@ def test_what_a_derivative_calls_is_no_part_of_the_program(transform: Any) -> No
     assert (event.op, event.lineno) == ("log", line_of("# the birth in what is differentiated", likelihood))
     assert "variance" not in (event.cause or "")
     assert "log(0)" in (event.cause or "")
+
+
+def task_loss(weight: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return ((weight * x - y) ** 2).mean() / y.std()  # the quotient in a task
+
+
+def adapted(weight: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    (slope,) = torch.autograd.grad(task_loss(weight, x, y), weight, create_graph=True)  # the inner derivative
+    return ((weight - 0.1 * slope) * x - y).pow(2).mean()
+
+
+@pytest.mark.parametrize("from_step", [None, 2])
+def test_a_number_that_the_derivative_made_is_not_taken_for_data(from_step: int | None) -> None:
+    weight = torch.nn.Parameter(torch.tensor([0.5]))
+    x = torch.linspace(-1, 1, 10)
+    with rg.anomaly.watch(policy="record", from_step=from_step) as w:
+        for y in (torch.sin(x), torch.zeros(10)):
+            adapted(weight, x, y).backward()
+    event = w.event
+    if from_step is None:
+        assert (event.kind, event.op) != ("leaf", "leaf")
+        assert "loaded" not in (event.cause or "")
+        assert event.rerun == "watch(..., from_step=2)"
+    else:
+        assert event.lineno == line_of("# the quotient in a task", task_loss)

@@ -56,11 +56,11 @@ def batch(step: int) -> Tensor:
     return torch.randn(5, 3) * (step != BAD)
 
 
-def train(from_step: int | None, policy: str = "skip_step", steps: int = 6) -> tuple[Any, nn.Module, Any]:
+def train(from_step: int | None, policy: str = "skip_step", steps: int = 6, lag: int = 0) -> tuple[Any, nn.Module, Any]:
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
     optimizer = Normalised(net.parameters())
-    with rg.anomaly.watch(policy=policy, from_step=from_step) as w:
+    with rg.anomaly.watch(policy=policy, from_step=from_step, lag=lag) as w:
         for step in range(1, steps + 1):
             optimizer.zero_grad()
             loss_of(net, batch(step)).backward()
@@ -69,10 +69,55 @@ def train(from_step: int | None, policy: str = "skip_step", steps: int = 6) -> t
 
 
 def test_without_a_record_the_event_says_how_to_find_the_line() -> None:
-    w, _, _ = train(None)
+    w, net, _ = train(None)
+    (event,) = w.events
+    assert (event.op, event.step, event.harmed) == ("Normalised.step", BAD, "the update of weight")
+    assert event.rerun == f"watch(..., from_step={BAD})"
+    assert "Normalised, your own optimizer" in event.cause
+    assert event.remedy is None
+    assert net.weight.isfinite().all()  # type: ignore[operator]
+
+
+def test_under_raise_the_weights_stay_as_they_were() -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Normalised(net.parameters())
+    before = net.weight.detach().clone()
+    with pytest.raises(rg.anomaly.AnomalyError), rg.anomaly.watch():
+        loss_of(net, torch.zeros(5, 3)).backward()
+        optimizer.step()
+    assert torch.equal(net.weight, before)
+
+
+@pytest.mark.parametrize("reason", ["lag", "policy", "size"])
+def test_where_nothing_is_copied_the_weight_is_found_in_the_next_step(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reason == "size":
+        monkeypatch.setattr("retrograd.anomaly.adapters.torch.boundaries.updates._MOST_BYTES", 0)
+    policy, lag = "record" if reason == "policy" else "skip_step", 1 if reason == "lag" else 0
+    w, _, _ = train(None, policy, steps=BAD + 1, lag=lag)
     event = w.events[0]
     assert (event.kind, event.step) == ("leaf", BAD + 1)
     assert event.rerun == f"watch(..., from_step={BAD})"
+
+
+def test_state_that_is_infinite_on_purpose_is_left_alone() -> None:
+    class Patient(Normalised):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            for group in self.param_groups:
+                for param in group["params"]:
+                    self.state[param].setdefault("best", torch.zeros(1)).fill_(float("inf"))
+            super().step(closure)
+
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Patient(net.parameters())
+    with rg.anomaly.watch():
+        for step in range(1, BAD):
+            optimizer.zero_grad()
+            loss_of(net, batch(step)).backward()
+            optimizer.step()
 
 
 @pytest.mark.parametrize("from_step", [1, BAD - 1, BAD])
@@ -85,6 +130,36 @@ def test_with_a_record_it_is_the_line_of_the_step(from_step: int) -> None:
     assert event.rerun is None
     assert net.weight.isfinite().all()  # type: ignore[operator]
     assert all(each.isfinite().all() for state in optimizer.state.values() for each in state.values())
+
+
+class Scaled(Normalised):
+    """Reads the length of each step as a number, as LAMB does."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for param in group["params"]:
+                direction = param.grad / param.grad.abs().sqrt()  # the birth in scaled
+                param.add_(torch.sign(param.grad), alpha=-group["lr"] * float(direction.norm()))
+                param.add_(direction, alpha=-group["lr"])
+
+
+def test_what_a_number_handed_on_is_no_birth_of_its_own() -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Scaled(net.parameters())
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        loss_of(net, torch.randn(5, 3) * torch.tensor([1.0, 0.0, 1.0])).backward()
+        optimizer.step()
+    assert w.event.lineno == line_of("# the birth in scaled", Scaled.step)
+    assert not w.event.also
+
+
+def test_a_factor_that_is_not_finite_is_shown() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        torch.add(weight, weight, alpha=float("inf")).sum().backward()
+    assert w.event.operands["alpha"] == float("inf")
 
 
 def test_a_record_changes_nothing_else() -> None:

@@ -260,3 +260,20 @@ def test_a_function_of_torchs_own_has_no_line_of_its_own() -> None:
     assert event.filename in (None, __file__)
     assert "user's own" not in (event.note or "")
     assert event.rerun is not None
+
+
+@pytest.mark.parametrize("terms", [4, 20])
+def test_a_birth_far_from_the_end_of_a_long_loss(terms: int) -> None:
+    """A loss of many terms: the one with the fault lies furthest from the end."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", budget=1e9) as w:
+        out = net(batches(1)[0])
+        loss = rmse(out)
+        for _ in range(terms):
+            loss = loss + out.pow(2).mean()
+        loss.backward()
+        optimizer.step()
+    (event,) = w.events
+    assert (event.op, event.is_backward) == ("SqrtBackward0", True)
+    assert event.lineno == line_of("# rmse", rmse)

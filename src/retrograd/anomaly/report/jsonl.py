@@ -65,9 +65,42 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A remark about the recording itself."""
+    """A remark about the recording itself.
+
+    Attributes
+    ----------
+    text : str
+        What a reader should know.
+    stalled : tuple of int, optional
+        The first and the last of the updates with which the recording ends and that were all skipped, including those
+        whose events were not kept.
+    """
 
     text: str
+    stalled: tuple[int, ...] | None = None
+
+
+class Stall:
+    """Updates skipped in a row, up to now.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        The first and the last; empty if the latest event was about something else.
+    """
+
+    def __init__(self) -> None:
+        self.steps: tuple[int, ...] = ()
+
+    def note(self, event: NaNEvent | GradEvent, outcome: str) -> None:
+        """Take account of the next event."""
+        step = step_of(event)
+        if step is None or not outcome.startswith("update skipped"):
+            self.steps = ()
+        elif not self.steps or step - self.steps[1] > 1:
+            self.steps = step, step
+        else:
+            self.steps = self.steps[0], step
 
 
 _RECORDS = {**RECORDS, **{record.__name__: record for record in (Start, Entry, Note, SourceLine)}}
@@ -87,12 +120,15 @@ class Run:
         Remarks about the recording.
     torn : int
         How many lines of it cannot be read.
+    stalled : tuple of int, optional
+        See :class:`Note`; None if all events were kept.
     """
 
     start: Start | None = None
     entries: list[Entry] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     torn: int = 0
+    stalled: tuple[int, ...] | None = None
 
     @property
     def events(self) -> list[NaNEvent | GradEvent]:
@@ -124,17 +160,13 @@ class Run:
 
     def _stalled(self) -> list[str]:
         """The remark that training stalled, if many updates in a row were skipped and the recording ends with them."""
-        first = last = None
+        stall = Stall()
         for entry in self.entries:
-            step = step_of(entry.event)
-            if step is None or not entry.outcome.startswith("update skipped"):
-                first = last = None
-            elif last is None or step - last > 1:
-                first = last = step
-            else:
-                last = step
-        if first is None or last is None or last - first + 1 < MANY:
+            stall.note(entry.event, entry.outcome)
+        steps = stall.steps if self.stalled is None else self.stalled
+        if len(steps) != 2 or steps[1] - steps[0] + 1 < MANY:
             return []
+        first, last = steps
         return [f"every update from step {first:,} to step {last:,} was skipped: nothing was learned in these steps"]
 
 
@@ -182,6 +214,7 @@ class Recorder:
         self.max_events = max_events
         self.dropped = 0
         self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=rank_of(rank)))
+        self._stall = Stall()
         self._lock = threading.RLock()
         self._has_failed = False
         self._is_torn = False  # whether the next write follows a possibly incomplete line
@@ -200,6 +233,7 @@ class Recorder:
             The last steps, oldest first: ``{"step": 7, "loss": 0.3, "grad_norm": 1.2}``.
         """
         with self._lock:
+            self._stall.note(event, outcome)
             if len(self.run.entries) >= self.max_events:
                 self.dropped += 1
                 return
@@ -217,7 +251,8 @@ class Recorder:
                 self.run.notes.append(
                     f"only the first {self.max_events:,} events were kept; {self.dropped:,} later {were} not"
                 )
-                self._append(Note(text=self.run.notes[-1]))
+                self.run.stalled = self._stall.steps
+                self._append(Note(text=self.run.notes[-1], stalled=self.run.stalled))
                 self.dropped = 0
             if self._file is not None:
                 os.close(self._file)
@@ -315,6 +350,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             run.entries.append(record)
         elif isinstance(record, Note):
             run.notes.append(record.text)
+            run.stalled = record.stalled
         else:
             run.torn += 1
     if not lines:
@@ -364,7 +400,7 @@ def _is_whole(record: Any) -> bool:
         )
     if isinstance(record, Start):
         return isinstance(record.command, tuple) and all(isinstance(word, str) for word in record.command)
-    return isinstance(record, Note)
+    return isinstance(record, Note) and isinstance(record.stalled, tuple | None)
 
 
 def rank_of(rank: int | None) -> str | None:

@@ -21,6 +21,7 @@ from retrograd.anomaly.event import (
     is_derived,
     is_tangent,
     is_to_come,
+    or_before,
     refused_by,
 )
 from retrograd.anomaly.libraries import package_of
@@ -182,7 +183,7 @@ def birth(event: NaNEvent) -> str:
         what = f"the tangent of {canonical(event.op)}"
     elif is_derived(event):
         what = f"{what} of a derivative" if event.is_backward else f"the {what} of a derivative"
-    return f"{event.born} {'to come' if is_to_come(event) else 'born'} in {what}"
+    return f"{event.born} {'to come' if is_to_come(event) else 'born'} in {what}{or_before(event)}"
 
 
 def place(event: NaNEvent) -> str:

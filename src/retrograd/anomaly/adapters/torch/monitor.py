@@ -425,8 +425,7 @@ class TorchMonitor:
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
         withheld = withheld or not (capturing() or self._remembered.passes(optimizer))
         self.now.checked = self.now.clipping = self.now.norm = None
-        self.now.waiting = []
-        self.now.loss_is_told, self.now.told = False, {}
+        self.now.waiting, self.now.loss_is_told, self.now.told = [], False, {}
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
             self._updated = self._updated[1], self.watch.step
         self.recordings.attempted = self.recordings.rehearsing
@@ -435,6 +434,7 @@ class TorchMonitor:
         else:
             self.updates += 1
             self._buffers.update()
+            self._formulas.begins(optimizer, before)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.now.busy or not self.now.steps.end():

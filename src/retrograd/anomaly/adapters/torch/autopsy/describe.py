@@ -483,9 +483,13 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, complex, str)) else None
 
 
+_NUMBERS = ("input", "other", "exponent", "value", "min", "max")
+
+
 def _is_operand(argument: Argument) -> bool:
-    """Whether an argument is a number used in the computation, not an option."""
-    return isinstance(argument.value, Tensor) or argument.name in ("input", "other", "exponent", "value", "min", "max")
+    """Whether an argument is a number used in the computation, not an option, nor a factor that is 1 nearly always."""
+    is_factor = argument.name in ("alpha", "beta") and argument.is_bad_number
+    return isinstance(argument.value, Tensor) or argument.name in _NUMBERS or is_factor
 
 
 def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:

@@ -48,6 +48,11 @@ BY_HAND = (
 NOT_SURE = "An operand of this operation was not kept, so the birth may be in the operation that made it."
 
 _LONGEST = 160  # characters of an error message that are reported
+_IN_DERIVATIVE = (
+    "No variable holds this number. It was made without a gradient, while the derivative was computed that this line "
+    "asks for or in the function that is differentiated, and nothing is recorded of it. Look in that function for a "
+    "division by 0, such as by a standard deviation of equal numbers, or a log or root of 0."
+)
 _ONE_OF_SEVERAL = (
     "This line was recorded in an earlier step with the same operations. It is in a branch: if this step took another "
     "branch, it happened at line {}."
@@ -310,6 +315,10 @@ class Findings:
         """Whether a derivative called the operation: then its line does not contain it, but computes the derivative."""
         return origin.leaf is None and self._is_called_by_derivative(origin.call.forward or origin.call)
 
+    def _is_made_by_derivative(self, origin: Origin) -> bool:
+        """Whether the origin is data that no variable holds and that a derivative took: it has made them itself."""
+        return self._is_nameless_data(origin) and self._is_called_by_derivative(origin.call.forward or origin.call)
+
     def _is_called_by_derivative(self, call: Call) -> bool:
         return self._recorder is None and self._sites.is_derived(call)
 
@@ -367,6 +376,9 @@ class Findings:
         if spoilt is not None and (origin.leaf is None or origin.leaf.leaf is not spoilt[1]):
             context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)
+        if self._is_made_by_derivative(origin):
+            kind = "invalid" if event.nan_count else "overflow"
+            event = replace(event, op="unknown", kind=kind, operands={}, path=event.path[1:], cause=_IN_DERIVATIVE)
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event, call.forward or call) or self._where_else(call.forward or call)
         return with_note(event, doubt, where, self._note)

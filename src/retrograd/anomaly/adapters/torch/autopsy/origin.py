@@ -83,14 +83,22 @@ def origin_of(
     search.run()
     certain = [each for each in search.leaves + search.births if not search.is_absorbed(each)]
     certain = certain or search.births
-    lost, masks = ([], []) if certain else search.lost(lost_data)
-    passed_on = all(canonical(each.call.name) in _PASSING_ON for each in search.vague)
-    alone = search.only_lacking() if passed_on else []
-    doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
-    turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
-    mixed = [each for each in search.placed if search.is_mixed(each.call)]
-    opaque = search.opaque() if passed_on else []
-    for found in (certain, lost, search.by_zero, turns, doubtful, alone, mixed, opaque, search.vague, search.placed):
+    came_in, masks = ([], []) if certain else search.lost(lost_data)
+    # Each list says what is known of its operations, and what may be claimed of the earliest one. The order is that
+    # of what has to be assumed for the claim, from nothing on.
+    candidates = (
+        certain,  # all operands are known: it was born here; or one was bad: it came in here
+        came_in,  # an operand was not kept, but a variable still holds it, and it is bad: it came in here
+        search.forced,  # an operand was not kept, but the divisor is 0: it was born here, whatever was divided
+        search.turned(masks),  # infinities that may be masks became NaN: here, unless an unknown operand was NaN
+        search.last_known(masks),  # an operand was not kept: it was born here or before
+        search.only_lacking(),  # the same, the only such operand: all others pass on what they are given
+        search.misplaced(),  # infinities that may be masks went into sums of products: they are the cause
+        search.opaque(),  # a Function's results are unknown: it was born in there
+        search.vague,  # neither an operand nor what made it was kept: it was born here or before
+        search.placed,  # there are only infinities that may be masks: they are the cause
+    )
+    for found in candidates:
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -109,11 +117,11 @@ class _Search:
         self._ticket = itertools.count()
         self.leaves: list[Origin] = []
         self.births: list[Origin] = []
-        self.turns: list[Origin] = []
-        self.by_zero: list[Origin] = []  # divisions by 0 of numbers that were not kept
-        self.doubtful: list[Origin] = []  # an argument was not kept
-        self.vague: list[Origin] = []  # nor was what made it
-        self.placed: list[Origin] = []
+        self.forced: list[Origin] = []  # one operand alone makes the result bad; another was not kept
+        self.vague: list[Origin] = []  # neither an operand was kept nor what made it
+        self.placed: list[Origin] = []  # infinities that may be masks
+        self._turns: list[Origin] = []  # NaN made of infinities
+        self._doubtful: list[Origin] = []  # an operand was not kept
         self._lacking: list[tuple[Call, Argument]] = []
         self._without_masks: set[Call] = set()  # whose results went, as they are or rearranged, into a normalisation
 
@@ -152,24 +160,29 @@ class _Search:
         return _is_like_a_mask(made)
 
     def others(self, first: Origin) -> Iterator[Origin]:
-        """The certain births besides the first one, in order; only the first one per operation in the program."""
+        """The certain births besides the first one, in order; only the first one per operation in the program.
+
+        One from a Python number that is not finite is left out: that may have been read from the result of another.
+        """
         seen = {(first.call.code, first.call.at)}
         for birth in sorted(self.births, key=lambda each: each.call.order):
             call = birth.call
-            if self.is_absorbed(birth):
+            if self.is_absorbed(birth) or any(each.is_bad_number for each in call.args):
                 continue
             if call.code is not None and (call.code, call.at) not in seen:
                 seen.add((call.code, call.at))
                 birth.path = self.way(call)
                 yield birth
 
-    def is_mixed(self, call: Call) -> bool:
+    def _is_mixed(self, call: Call) -> bool:
         """Whether the result of an operation went straight into sums of products, where no mask belongs."""
         names = (canonical(each.name) for each in self.way(call)[1:])
         return next((each for each in names if each not in _HARMLESS and each not in TRANSPARENT), None) in _MIXING
 
     def opaque(self) -> list[Origin]:
         """The operations with finite arguments whose results cannot be computed again: those of Functions."""
+        if not self._is_passed_on():
+            return []
         unknown = [each for each in self.placed if each.leaf is None and each.call.outputs[each.output] is None]
         found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
         return [replace(each, sure=each.sure and len(found) == 1) for each in found]
@@ -184,19 +197,35 @@ class _Search:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks
 
-    def may_be_born_before(self, masks: list[Origin]) -> bool:
+    def turned(self, masks: list[Origin]) -> list[Origin]:
+        """The operations that made NaN of infinities that were placed on purpose."""
+        return [replace(turn, sure=not self._may_be_born_before(masks)) for turn in self._turns]
+
+    def last_known(self, masks: list[Origin]) -> list[Origin]:
+        """The operations with a bad result and an operand that was not kept; or the mask that this operand was."""
+        return [next((each for each in masks if each.call is doubt.call), doubt) for doubt in self._doubtful]
+
+    def misplaced(self) -> list[Origin]:
+        """The infinities that may be masks but went straight into sums of products."""
+        return [each for each in self.placed if self._is_mixed(each.call)]
+
+    def _may_be_born_before(self, masks: list[Origin]) -> bool:
         """Whether an infinity came out of an operation with an argument that nothing has kept and that is no mask."""
         known = {each.call for each in masks}
         unsure = [
-            each for each in (*self.doubtful, *self.placed) if not each.sure or each.call.outputs[each.output] is None
+            each for each in (*self._doubtful, *self.placed) if not each.sure or each.call.outputs[each.output] is None
         ]
         return any(each.call not in known and canonical(each.call.name) not in _MASKS for each in unsure)
 
     def only_lacking(self) -> list[Origin]:
         """The operation with the only argument that nothing has kept, if there is just one and it is no mask."""
-        if len(self._lacking) != 1 or canonical(self._lacking[0][0].name) in _MASKS:
+        if not self._is_passed_on() or len(self._lacking) != 1 or canonical(self._lacking[0][0].name) in _MASKS:
             return []
         return [Origin(self._lacking[0][0], sure=False)]
+
+    def _is_passed_on(self) -> bool:
+        """Whether all operations of which too little is known can only pass bad numbers on."""
+        return all(canonical(each.call.name) in _PASSING_ON for each in self.vague)
 
     def _explain(self, call: Call, output: int, reached: Tensor | None) -> None:
         """Go on to the arguments of a call, some elements of one of whose results were reached."""
@@ -234,11 +263,11 @@ class _Search:
             self._born(call, output, left, sure=True)
         elif not explained:
             zeros = _divided_by_zero(call, reached)
-            if zeros is not None and bool(zeros.any()):
-                self.by_zero.append(Origin(call, output, zeros))
+            if zeros is not None and bool(zeros.any()) and not self._is_meant(call):
+                self.forced.append(Origin(call, output, zeros))
             self._not_explained(call, output, mask, unknown, reached)
         elif has_nan(call.outputs[output]) and not any(has_nan(each.value) for each in call.tensors()):
-            self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
+            self._turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
 
     def _not_explained(
         self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument], reached: Tensor | None
@@ -262,7 +291,7 @@ class _Search:
             return
         made = call.outputs[output]
         placed = (made is None or call.places_infinity() or (not sure and _is_like_a_mask(made))) and not has_nan(made)
-        found = self.placed if placed else self.births if sure else self.doubtful
+        found = self.placed if placed else self.births if sure else self._doubtful
         found.append(Origin(call, output, where, sure=sure))
 
     def _follow(self, call: Call, argument: Argument, wrong: Tensor | None) -> None:
@@ -329,10 +358,14 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
     return wrong & mask if broadcasts(mask.shape, wrong.shape) else wrong
 
 
+_DIVISORS = {"addcdiv": "tensor2", "div": "other", "fmod": "other", "remainder": "other"}
+
+
 def _divided_by_zero(call: Call, reached: Tensor | None) -> Tensor | None:
     """The elements of a quotient that cannot be finite, whatever was divided, as they were divided by 0."""
-    divisor = next((each.tensor for each in call.args if each.name == "other"), None)
-    if call.is_backward or canonical(call.name) != "div" or divisor is None or reached is None:
+    name = None if call.is_backward else _DIVISORS.get(canonical(call.name))
+    divisor = next((each.tensor for each in call.args if each.name == name), None)
+    if name is None or divisor is None or reached is None:
         return None
     return (divisor == 0).expand(reached.shape) & reached if broadcasts(divisor.shape, reached.shape) else None
 

@@ -52,6 +52,41 @@ class BeforeUpdate:
             raise
 
 
+class WeightsBefore:
+    """The weights of an optimizer alone, which takes less time; its memory stays as the step leaves it.
+
+    Attributes
+    ----------
+    weights
+        Each parameter, with a copy of its earlier value.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        self._copies = Copies(params)
+        self.weights = list(zip(params, self._copies.kept, strict=True))
+
+    @torch.no_grad()
+    def renew(self, optimizer: Any) -> bool:
+        """Copy the present values to the same memory, which is faster; return whether the parameters are the same."""
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        if len(params) != len(self.weights) or any(a is not b for a, (b, _) in zip(params, self.weights, strict=True)):
+            return False
+        if any(param.shape != kept.shape or param.dtype != kept.dtype for param, kept in self.weights):
+            return False
+        torch._foreach_copy_(self._copies.kept, params)
+        return True
+
+    def before(self, tensor: Tensor) -> Tensor | None:
+        """The earlier value of a tensor in the optimizer's memory, which is not known."""
+        return None
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Called after the step."""
+        self._copies.restore()
+
+
 class Withheld:
     """An update that changes nothing, because its gradients are taken away while it runs.
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,11 +24,12 @@ from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statisti
 from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
 from retrograd.anomaly.adapters.torch.autopsy.names import Names
 from retrograd.anomaly.adapters.torch.boundaries.remembered import remembered_of
-from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate
+from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, WeightsBefore
 from retrograd.anomaly.adapters.torch.looks.gradients import gradients_of, kind_of
-from retrograd.anomaly.adapters.torch.records.calls import is_bad
+from retrograd.anomaly.adapters.torch.looks.norms import are_at_hand, norms
+from retrograd.anomaly.adapters.torch.records.calls import bytes_of, is_bad
 from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
-from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step
+from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, has_step_of_program
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies
@@ -50,11 +51,20 @@ class _Harm:
     before: Tensor | None  # the parameter as it was
 
 
+class _Kept(NamedTuple):
+    """What was copied before an update: also the gradients, which a step may overwrite."""
+
+    before: BeforeUpdate | WeightsBefore
+    gradients: Copies
+    only_weights: bool = False  # whether the state may become what it likes
+
+
 class Updates:
     """Checks weights and state after such an update, and puts them back if the policy asks for that.
 
     Both are copied before it, which costs far more than other checks. So it is done before each step only with an
-    ``eps`` of zero; for the user's own steps while every operation is recorded; and when gradients are large.
+    ``eps`` of zero; for the user's own steps while every operation is recorded; and when gradients are large. Of a step
+    that the program itself has written, the weights alone are copied and checked each time, unless they are many.
 
     Parameters
     ----------
@@ -81,14 +91,16 @@ class Updates:
         self._findings = findings
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
-        self._kept: dict[int, tuple[BeforeUpdate, Copies]] = {}  # with the gradients, which a step may overwrite
+        self._kept: dict[int, _Kept] = {}
+        self._weights: weakref.WeakKeyDictionary[Any, WeightsBefore] = weakref.WeakKeyDictionary()
 
     def see(self, optimizer: Any) -> None:
         """Called with the optimizer that steps, if it differs from the one before."""
         if optimizer in self._seen:
             return
         self._seen.add(optimizer)
-        if _may_divide_by_zero(optimizer) or (self._watch.from_step is not None and has_own_step(optimizer)):
+        is_recorded = self._watch.from_step is not None and has_own_step(optimizer)
+        if _may_divide_by_zero(optimizer) or is_recorded:
             self._handles.append(optimizer.register_step_pre_hook(self._before))
             self._handles.append(optimizer.register_step_post_hook(self.after))
 
@@ -102,11 +114,32 @@ class Updates:
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for kept, _ in self._kept.values():  # of an update that was interrupted
-            if self._watch.must_not_pass and any(_is_harmed(*each) for each in kept.weights):
-                kept.restore()
+        for kept in self._kept.values():  # of an update that was interrupted
+            if self._watch.must_not_pass and any(_is_harmed(*each) for each in kept.before.weights):
+                kept.before.restore()
         self._handles, self._kept = [], {}
+        self._weights.clear()
         self._seen.clear()
+
+    def begins(self, optimizer: Any, before: BeforeUpdate | None) -> None:
+        """Called before each update that is not withheld, with a copy of everything if there is one.
+
+        Nobody but the program knows what a step of its own computes, or what its state means: only its weights are
+        checked. Not under ``lag=1``, as reading them would wait for the device.
+        """
+        must_be_clean = self._watch.must_not_pass and self._watch.lag == 0 and not capturing()
+        if not must_be_clean or not has_step_of_program(optimizer):
+            return
+        weights = [param for group in optimizer.param_groups for param in group["params"]]
+        if all(map(are_at_hand, weights)) and (before is not None or sum(map(bytes_of, weights)) <= _MOST_BYTES):
+            with unseen():
+                self._kept[id(optimizer)] = _Kept(before or self._weights_of(optimizer), Copies(()), only_weights=True)
+
+    def _weights_of(self, optimizer: Any) -> WeightsBefore:
+        known = self._weights.get(optimizer)
+        if known is None or not known.renew(optimizer):
+            known = self._weights[optimizer] = WeightsBefore(optimizer)
+        return known
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if (self._recordings.for_good or _may_divide_by_zero(optimizer)) and not capturing():
@@ -115,16 +148,16 @@ class Updates:
     def _keep(self, optimizer: Any) -> None:
         with unseen():
             gradients = Copies(gradient for _, gradient in gradients_of(optimizer))
-            self._kept[id(optimizer)] = BeforeUpdate(optimizer), gradients
+            self._kept[id(optimizer)] = _Kept(BeforeUpdate(optimizer), gradients)
 
     def after(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
         """Called after each update."""
         kept = self._kept.get(id(optimizer))
         if kept is not None:
             with torch.no_grad(), unseen():
-                self._look(optimizer, *kept)
+                self._look(optimizer, kept)
 
-    def _look(self, optimizer: Any, kept: BeforeUpdate, gradients: Copies) -> None:
+    def _look(self, optimizer: Any, kept: _Kept) -> None:
         withheld = True  # also if an error, even an interrupt, ends it
         try:
             harm = next(_harms(optimizer, kept), None)
@@ -132,14 +165,14 @@ class Updates:
                 withheld = False
                 return
             found = self._findings().in_update(harm.param) if harm.key is None else None
-            event = found or self._of_formula(optimizer, harm, kept, gradients)
+            event = found or self._of_formula(optimizer, harm, kept)
             withheld = self._watch.found(kind_of([harm.values]), event, exact=True) == "withhold"
         finally:
             if withheld:
-                kept.restore()
+                kept.before.restore()
             self._kept.pop(id(optimizer), None)
 
-    def _of_formula(self, optimizer: Any, harm: _Harm, kept: BeforeUpdate, gradients: Copies) -> NaNEvent:
+    def _of_formula(self, optimizer: Any, harm: _Harm, kept: _Kept) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
         names = Names(self._watch.model, frame)
         param = harm.param
@@ -147,8 +180,9 @@ class Updates:
         group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
         place = place_of(frame)
         index = first_of(harm.values)
-        known = {"param": harm.before, "grad": gradients.of(param.grad)}
-        known |= {key: kept.before(each) for key, each in remembered_of(optimizer, param) if each.shape == param.shape}
+        known = {"param": harm.before, "grad": kept.gradients.of(param.grad)}
+        remembered = remembered_of(optimizer, param)
+        known |= {key: kept.before.before(each) for key, each in remembered if each.shape == param.shape}
         known |= {"lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
         operands = {key: value for key, value in numbers.items() if value is not None}
@@ -166,6 +200,7 @@ class Updates:
             index=index,
             operands=operands,
             harmed=f"the update of {name}" if harm.key is None else f"{harm.key} of {name}",
+            cause=_OWN.format(name, type(optimizer).__name__) if kept.only_weights else None,
             layer_name=name.rpartition(".")[0] or None,
             surroundings=Surroundings(
                 operation=operation,
@@ -173,6 +208,7 @@ class Updates:
                 context={
                     **self._context(),
                     "model": names.model_name(),
+                    **({"unseen": True} if kept.only_weights else {}),
                     **optimizer_context(optimizer, frame, group, updating=True),
                 },
             ),
@@ -181,16 +217,25 @@ class Updates:
         )
 
 
-def _harms(optimizer: Any, kept: BeforeUpdate) -> Iterator[_Harm]:
+def _harms(optimizer: Any, kept: _Kept) -> Iterator[_Harm]:
     """The harms of an update: weights first."""
-    for param, before in kept.weights:
+    if kept.only_weights and all(map(math.isfinite, norms([param for param, _ in kept.before.weights]))):
+        return  # read at once, as it is done in each step
+    for param, before in kept.before.weights:
         if _is_harmed(param, before):
             yield _Harm(param, None, param, before)
-    for param, before in kept.weights:
+    for param, before in () if kept.only_weights else kept.before.weights:
         for key, values in remembered_of(optimizer, param):
-            known = kept.before(values)
+            known = kept.before.before(values)
             if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
                 yield _Harm(param, key, values, before)
+
+
+_MOST_BYTES = 64 << 20  # of weights that are copied in each step
+_OWN = (
+    "The gradient is finite, and {0} was finite before this step: it was spoilt in the step of {1}, your own "
+    "optimizer, of which nothing is recorded. Look there for a division by a norm, or by a root, that can be 0."
+)
 
 
 def _is_harmed(param: Tensor, before: Tensor) -> bool:

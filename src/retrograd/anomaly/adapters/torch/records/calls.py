@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -50,6 +51,11 @@ class Argument:
     @property
     def tensor(self) -> Tensor | None:
         return self.value if isinstance(self.value, Tensor) else None
+
+    @property
+    def is_bad_number(self) -> bool:
+        """Whether it is a Python number that is not finite."""
+        return isinstance(self.value, (float, complex)) and not cmath.isfinite(self.value)
 
     @property
     def itself(self) -> Tensor | None:

@@ -6,6 +6,7 @@ compared to the model's activations, so that references to them cost little.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -29,7 +30,8 @@ from retrograd.anomaly.libraries import is_between
 # Returns, for some nodes, a lookup from the sequence numbers of nodes behind them to the places of the calls.
 SitesBehind = Callable[[Sequence[Any]], SiteOf]
 
-_MOST_NODES = 16
+_MOST_NODES = 64
+_MOST_IN_MODEL = 16  # if it is not known where the model ends
 _MOST_BYTES = 64 << 20  # of tensors that are kept for a tail
 
 
@@ -60,9 +62,10 @@ class Tail:
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, in the order of execution
         self._bytes = 0
         self._handles: list[Any] = []
-        queue = [root.grad_fn for root in roots if root.grad_fn is not None]
-        while queue and len(self._saved) < _MOST_NODES:
-            node = queue.pop(0)
+        most = _MOST_NODES if until else _MOST_IN_MODEL
+        queue = deque(root.grad_fn for root in roots if root.grad_fn is not None)
+        while queue and len(self._saved) < most:
+            node = queue.popleft()
             if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
                 continue
             saved = tensors_saved_by(node, unpacked=False)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from retrograd.anomaly.libraries import frames_between, is_between, outwards, user_frame
+from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
 
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
@@ -34,9 +34,19 @@ def _is_of_function(code: CodeType) -> bool:
 
 
 def has_own_step(optimizer: Any) -> bool:
-    """Whether an optimizer's step is the user's own code."""
-    step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
+    """Whether an optimizer's step is not torch's, but the user's own code or an installed package's."""
+    step = _step_of(optimizer)
     return step is not None and not is_between(step)
+
+
+def has_step_of_program(optimizer: Any) -> bool:
+    """Whether an optimizer's step is the program's own code, and no package's."""
+    step = _step_of(optimizer)
+    return step is not None and is_own(step)
+
+
+def _step_of(optimizer: Any) -> CodeType | None:
+    return getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
 
 
 def within_backward() -> bool:
