@@ -38,7 +38,7 @@ def train(module: ModuleType, factors: list[float], spoilt: int | None = None, r
 def test_a_weight_that_is_not_finite_is_told_once(module: ModuleType) -> None:
     (said,), _ = train(module, [1.0] * 20, spoilt=3)
     assert "The parameter weight has not been finite since step 4" in said
-    assert "Load a checkpoint" in said
+    assert "Load an earlier checkpoint" in said
 
 
 @LIBRARIES
