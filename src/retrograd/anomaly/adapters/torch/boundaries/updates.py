@@ -233,8 +233,8 @@ def _harms(optimizer: Any, kept: _Kept) -> Iterator[_Harm]:
 
 _MOST_BYTES = 64 << 20  # of weights that are copied in each step
 _OWN = (
-    "The gradient is finite, and {0} was finite before this step: it was spoilt in the step of {1}, your own "
-    "optimizer, of which nothing is recorded. Look there for a division by a norm, or by a root, that can be 0."
+    "The gradient is finite, and so was {0} before this step: the step of {1}, your own optimizer, made it "
+    "non-finite. Its operations were not recorded. Look there for a division by a norm or a root that can be 0."
 )
 
 
