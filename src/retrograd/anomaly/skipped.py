@@ -12,7 +12,7 @@ _FOR_EVER = (
     "train. Load a checkpoint from before. This warning is given once."
 )
 _IN_VAIN = (
-    "All of the last {} updates were left out, from step {:,} on. As long as that goes on, nothing is trained. This "
+    "All of the last {} steps were left out, from step {:,} on. As long as that goes on, nothing is trained. This "
     "warning is given once."
 )
 
@@ -21,13 +21,13 @@ class Skipped:
     """Counts updates left out in a row, and those of them for which a weight or buffer is to blame."""
 
     def __init__(self) -> None:
-        self._first = self._last = 0
+        self._first, self._last = 0, -1
         self._with_bad_weight = 0
         self._is_told = False
 
     def note(self, event: NaNEvent) -> str | None:
         """Count the step of an event, once; return what the user has to know now, if anything."""
-        step = event.step or self._last + 1
+        step = self._last + 1 if event.step is None else event.step
         if step == self._last:
             return None
         if step != self._last + 1:
