@@ -12,7 +12,7 @@ _FOR_EVER = (
     "train the model. Load an earlier checkpoint. This warning is given once."
 )
 _IN_VAIN = (
-    "The last {} updates were all skipped, from step {:,} on. While that continues, nothing is learned. This warning "
+    "The last {} steps were all skipped, from step {:,} on. While that continues, nothing is learned. This warning "
     "is given once."
 )
 
@@ -21,13 +21,13 @@ class Skipped:
     """Counts updates skipped in a row, and how many of them because of a weight or buffer that is not finite."""
 
     def __init__(self) -> None:
-        self._first = self._last = 0
+        self._first, self._last = 0, -1
         self._with_bad_weight = 0
         self._is_told = False
 
     def note(self, event: NaNEvent) -> str | None:
         """Count the step of an event, once; return what the user has to know now, if anything."""
-        step = event.step or self._last + 1
+        step = self._last + 1 if event.step is None else event.step
         if step == self._last:
             return None
         if step != self._last + 1:
