@@ -41,9 +41,16 @@ def division_by_zero(scene: Scene) -> Finding | None:
         otherwise = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
     else:
         remedy, low = _stand_in(scene, below)
-        rewritten = scene.guarded(site, lambda text, _: _guarded(scene, below, text, low, spelling))
+        together = remedy is _ZERO_TOGETHER  # the others in the line may have another numerator
+        rewritten = scene.guarded(site, lambda text, _: _guarded(scene, below, text, low, spelling), alone=together)
         otherwise = f"y = a / {atom(_guarded(scene, below, name, low, spelling))}"
-        if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
+        is_finite = scene.backward or (scene.kind == "divide" and scene.event.harmed != "loss")
+        bounded = scene.bounded_by if known == 0 and is_finite else None
+        if bounded is not None:
+            remedy, eps = _FINITE_LATER.format(bounded), _small(scene)
+            rewritten = scene.guarded(site, lambda text, _: f"{atom(text)} + {eps}")
+            otherwise = f"y = a / ({name} + {eps})"
+        elif known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
             (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
         elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
             (rewritten, place), remedy = inside, _AT_ITS_EDGE
@@ -118,17 +125,25 @@ def _only_zeros(scene: Scene) -> bool:
     )
 
 
+def _small(scene: Scene) -> str:
+    """A number to add to a denominator so that the quotient is very large, and its derivative's square in range."""
+    power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
+    return f"1e-{max(math.floor((3 if scene.half else 12) / max(power, 1.0)), 1)}"
+
+
 def _of_like_size(scene: Scene) -> str | None:
     """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
 
-    None if its logarithm is taken, which hardly depends on the size: there the quotient should exceed all others.
+    None if its logarithm is taken, which hardly depends on the size: there the quotient should exceed all others. None
+    if something later is divided by it, or is finite for an infinity in another way: there it should be as large as
+    possible.
     """
     power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
     above = value(first(scene.birth)) if scene.op == "div" else 1.0
     stats = scene.event.output_stats or {}
     ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
     most = max(ends, default=0.0)
-    if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above:
+    if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above or scene.bounded_by:
         return None
     if not 0 < most < math.inf or (scene.later and scene.later[0] in LOGS):
         return None
@@ -186,6 +201,10 @@ _FIRST_RANK = (
 _COUNTED = (
     "The denominator counts the entries of each index, and this index has none. Make it at least 1: the sum of nothing "
     "then stays 0, and no other quotient changes."
+)
+_FINITE_LATER = (
+    "A later operation ({}) turns the infinity into a finite number; only the derivative is lost. A small number added "
+    "to the denominator keeps that value and makes the derivative finite. (A larger one would change the value.)"
 )
 _CHOSEN_AT_ZERO = (
     "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0."
