@@ -74,3 +74,52 @@ def test_what_is_finite_all_the_same_keeps_its_limit(name: str, library: str, st
         text = program(code, healthy)
         for one, other in zip(computed(mended(text, event), library), computed(text, library), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+DISTANCES = """
+c = torch.tensor([[0.0, 1.0], [2.0, 0.5], [1.0, 1.5]])
+pos = c * x.detach() + 0.1 * x
+d = pos[None] - pos[:, None]
+r = torch.sqrt((d ** 2).sum(-1))
+inv = 1.0 / r ** 3 * (1 - torch.eye(3))
+y = d * inv[..., None]
+"""
+
+
+@runs
+@libraries
+def test_a_power_of_a_distance_is_mended_under_the_root(library: str, steps: bool) -> None:
+    """A number in the place of the power would leave the root its infinite derivative."""
+    text = program(DISTANCES, "[1.0, 2.0]")
+    event = event_of(text, library, steps)
+    assert event.remedy_lineno == 7
+    value, gradient = computed(mended(text, event), library)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+    off = computed(mended(text, event).replace("y.sum()", "y[0, 1].sum()"), library)[1]
+    alone = text.replace("(1 - torch.eye(3))", "1").replace(".sum(-1))", ".sum(-1) + torch.eye(3))")
+    np.testing.assert_allclose(off, computed(alone.replace("y.sum()", "y[0, 1].sum()"), library)[1], rtol=1e-4)
+
+
+LARGE = {
+    "pseudo-Huber": ("y = torch.sqrt(1 + x ** 2) - 1", "[1e20, 0.5]", [1e20, np.hypot(1, 0.5) - 1]),
+    "root with a number": ("y = (x * x + 3).sqrt()", "[1e20, 1.0]", [1e20, 2.0]),
+    "norm of a high order": ("y = (x ** 30).sum() ** (1 / 30)", "[20.0, 50.0]", 50.0),
+    "norm of the third order": ("y = 2 * (x.abs() ** 3).sum() ** (1 / 3)", "[-3e13, 4e13]", 2 * 91 ** (1 / 3) * 1e13),
+}
+
+
+@runs
+@libraries
+@pytest.mark.parametrize("name", LARGE)
+def test_a_root_in_range_is_computed_without_leaving_it(name: str, library: str, steps: bool) -> None:
+    code, numbers, value = LARGE[name]
+    text = program(code, numbers)
+    event = event_of(text, library, steps)
+    found = computed(mended(text, event), library)
+    np.testing.assert_allclose(found[0], value, rtol=1e-5)
+    assert np.isfinite(found[1]).all()
+    for healthy in ("[1.0, -2.0]", "[2.0, 2.0]", "[0.0, 0.5]"):
+        text = program(code, healthy)
+        for one, other in zip(computed(mended(text, event), library), computed(text, library), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

@@ -280,6 +280,8 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     if pole is None:
         return None
     below = denominator(pole) or first(pole)
+    if denominator(pole) is not None and _is_of_earlier_root(below, pole):
+        return None  # which has an infinite derivative of its own
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in (*LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
@@ -319,6 +321,13 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         pole.place,
         birth=pole if rewritten is None and pole.op in _ROOTS else None,
     )
+
+
+def _is_of_earlier_root(below: Operand, pole: Operation) -> bool:
+    """Whether a denominator is a root, or a power of one, that another line takes."""
+    power = maker(below, "pow")
+    root = maker(below if power is None else first(power), "sqrt")
+    return root is not None and root.place != pole.place
 
 
 def _is_pole_of_zero(pole: Operation, below: Operand) -> bool:
