@@ -31,7 +31,7 @@ def leaf(name: str, values: str) -> str:
     return f"{name} = torch.tensor({values}, dtype=torch.float64, requires_grad=True)"
 
 
-P, D, Q, R = leaf("p", "[0.5, 0.0]"), leaf("d", "[4.0, -1.0]"), leaf("q", "[4.0, 0.0]"), leaf("r", "[0.5, 1.0]")
+P, D, Q, R = leaf("p", "[0.5, 0.0]"), leaf("d", "[4.0, -0.0001]"), leaf("q", "[4.0, 0.0]"), leaf("r", "[0.5, 1.0]")
 
 PROGRAMS = [
     Program(
@@ -104,7 +104,7 @@ loss = a + b + c
     ),
     Program(
         "different elements of one line",
-        f"{P}\n{leaf('s', '[-1.0, 4.0]')}",
+        f"{P}\n{leaf('s', '[-0.0001, 4.0]')}",
         """
 loss = (torch.sqrt(s) - torch.log(p)).sum()
 """,
@@ -120,7 +120,7 @@ loss = (torch.log(p).sum() + torch.sqrt(d).sum()) * 0.5
     ),
     Program(
         "layers one after the other, in other rows",
-        leaf("x", "[[1.0, 0.0], [2.0, 4.0], [0.5, 0.25]]"),
+        leaf("x", "[[1.0, 0.0], [2.0, 4.0], [0.5, 0.3678]]"),
         """
 h = torch.log(x)
 y = torch.sqrt(h + 1)
@@ -130,7 +130,7 @@ loss = y.sum()
     ),
     Program(
         "modules",
-        leaf("x", "[[1.0, 0.0], [-2.0, 4.0]]"),
+        leaf("x", "[[1.0, 0.0], [-0.0001, 4.0]]"),
         """
 class Log(nn.Module):
     def forward(self, x):
@@ -200,7 +200,7 @@ loss = sum(terms)
     ),
     Program(
         "a power and a logarithm of a negative number",
-        f"{D}\n{leaf('e', '[-0.5, 0.5]')}",
+        f"{D}\n{leaf('e', '[-0.0001, 0.5]')}",
         """
 a = (d ** 1.5).sum()
 b = torch.log(e).sum()
@@ -231,7 +231,7 @@ loss = a - b
     ),
     Program(
         "five faults",
-        f"{P}\n{D}\n{Q}\n{leaf('u', '[1.0, 0.0]')}\n{leaf('e', '[-0.5, 0.5]')}",
+        f"{P}\n{D}\n{Q}\n{leaf('u', '[1.0, 0.0]')}\n{leaf('e', '[-0.0001, 0.5]')}",
         """
 a = torch.log(p).sum()
 b = torch.sqrt(d).sum()

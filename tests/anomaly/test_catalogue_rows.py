@@ -290,7 +290,7 @@ def test_attention_with_a_row_masked_completely() -> None:
     [
         (1, "log", "divide", {"input": 0.0}, False),
         (1, "log", "divide", {}, False),
-        (2, "log", "invalid", {"input": -1.0}, False),
+        (2, "log", "invalid", {"input": -1e-4}, False),
         (2, "log", "invalid", {}, False),
         (10, "SqrtBackward0", "divide", {"input": 0.0}, True),
         (21, "PowBackward0", "divide", {"input": 0.0, "exponent": 0.5}, True),
@@ -518,6 +518,31 @@ def test_a_root_of_a_negative_number_is_a_question_of_domain() -> None:
     assert found.number is None
     assert found.title == "argument outside the function's domain"
     assert "-1" in found.cause
+    assert found.remedy is None  # a clamp would only hide it
+
+
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        (leaf("[3.0, -2.0]"), "y = torch.log(x)"),
+        (leaf("[3.0, -2.0]"), "y = torch.log1p(x)"),
+        (leaf("[3.0, 0.3]"), "y = torch.sqrt(x**2 - 1)"),
+        (leaf("[0.5, 1.5]"), "y = torch.acos(x)"),
+        (leaf("[0.5, 1.2]"), "y = torch.logit(x)"),
+    ],
+)
+def test_what_is_more_than_rounding_is_not_clamped(setup: str, code: str) -> None:
+    found = diagnose(run(code, setup))
+    assert "more than rounding" in found.cause
+    assert found.remedy is None
+
+
+@pytest.mark.parametrize("code", ["y = torch.sqrt((x**2).mean() - 1e12)", "y = torch.log((x - 0.02) - 1e6)"])
+def test_a_difference_of_large_numbers_is_clamped(code: str) -> None:
+    """Rounding is as large as the numbers are."""
+    found = diagnose(run(code, leaf("[999999.9, 999999.9]")))
+    assert found.remedy is not None, found.cause
+    assert "clamp" in found.remedy
 
 
 def test_an_unknown_cause_says_so() -> None:

@@ -17,6 +17,9 @@ _DEPTH = 8
 DIVISIONS = ("div", "remainder", "fmod", "floor_divide")
 LOGS = ("log", "log2", "log10")
 EXPONENTIALS = ("exp", "exp2", "expm1", "sinh", "cosh")
+_CUT = frozenset(
+    ("detach", "eq", "ne", "lt", "le", "gt", "ge", "sign", "round", "floor", "ceil", "heaviside", "one_hot")
+)
 
 
 def normal(operation: Operation, depth: int = 0) -> Operation:
@@ -83,6 +86,14 @@ def ancestors(operation: Operation, depth: int) -> Iterator[Operation]:
     for operand in operation.args if depth else ():
         if operand.producer is not None:
             yield from ancestors(operand.producer, depth - 1)
+
+
+def has_gradient(operand: Operand) -> bool:
+    """Whether a gradient flows to an operand or to what it was computed from, as far as is known."""
+    made = operand.producer
+    if operand.requires_grad or made is None or made.op in _CUT or "float" not in (operand.dtype or "float"):
+        return operand.requires_grad
+    return any(has_gradient(each) for each in made.args)
 
 
 def number(value: Any) -> float | None:

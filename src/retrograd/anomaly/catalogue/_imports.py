@@ -25,6 +25,29 @@ _STATEMENTS = {
     **{name: f"import {name}" for name in ("torch", "retrograd", "numpy", "math")},
 }
 
+UNRESOLVED = "?"
+"""What :func:`module_called` says of a variable that holds a module."""
+
+# What no tensor has: a variable with one of these is a module, such as the ``xp`` of ``xp = get_namespace(x)``.
+_OF_MODULES = frozenset(
+    [
+        "special",
+        "linalg",
+        "fft",
+        "float16",
+        "float32",
+        "float64",
+        "int64",
+        "asarray",
+        "tensor",
+        "zeros",
+        "ones",
+        "arange",
+        "linspace",
+        "no_grad",
+    ]
+)
+
 Imports = Mapping[str, str]
 _NONE: Imports = MappingProxyType({})
 _imports: ContextVar[Imports] = ContextVar("imports", default=_NONE)
@@ -104,6 +127,10 @@ def _read(text: str) -> Imports:
                 found[each.asname or name] = name
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names if _is_part(each)}
+    for node in ast.walk(tree):
+        held = node.value if isinstance(node, ast.Attribute) and node.attr in _OF_MODULES else None
+        if isinstance(held, ast.Name) and held.id not in MODULES:
+            found.setdefault(held.id, UNRESOLVED)
     return MappingProxyType(found)
 
 

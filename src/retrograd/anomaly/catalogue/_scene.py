@@ -11,7 +11,18 @@ from typing import Any
 
 from retrograd.anomaly.catalogue._alike import alike, decisive
 from retrograd.anomaly.catalogue._code import Line, Site, is_name
-from retrograd.anomaly.catalogue._expression import DIVISIONS, first, maker, normal, number, root, same, shown, value
+from retrograd.anomaly.catalogue._expression import (
+    DIVISIONS,
+    first,
+    maker,
+    normal,
+    number,
+    root,
+    same,
+    second,
+    shown,
+    value,
+)
 from retrograd.anomaly.catalogue._growth import allowed
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._scopes import may_stand_at
@@ -21,6 +32,14 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place, Surroundings
+
+# Operations that map an infinity to a finite number with derivative 0; and those that keep it and drop nothing.
+_BOUNDED = frozenset(("reciprocal", "rsqrt", "exp", "exp2", "expm1", "sigmoid", "softplus", "tanh", "atan", "erf"))
+_GROWING = frozenset(("exp", "exp2", "expm1", "softplus"))
+_STILL_INFINITE = frozenset(
+    ("mul", "add", "sub", "neg", "div", "sqrt", "pow", "square", "abs", "log", "sum", "mean", "matmul", "dot", "to")
+)
+_INFINITIES = (math.inf, -math.inf)
 
 # Elementwise operations: a guard on the input also guards the output at the same position.
 _NOT_ELEMENTWISE = frozenset(
@@ -166,6 +185,35 @@ class Scene:
             yield operation
 
     @cached_property
+    def bounded_by(self) -> str | None:
+        """The operation that turns the infinity into a finite number later; None if none is known to do so.
+
+        The infinity may still reach the loss on another way.
+        """
+        event, quotient, made = self.event, None, self.birth
+        counts = (event.neginf_count or 0, event.posinf_count or 0)
+        is_negative = bool(counts[0]) and not counts[1]
+        if not any(counts) and self.op == "div":
+            is_negative = (value(first(self.birth)) or 0.0) < 0
+        for operation in self.chain[1:]:
+            exponent = value(second(operation)) if operation.op == "pow" else None
+            divides = operation.op == "div" and maker(second(operation), made.op) == made
+            divides |= operation.op == "div" and value(second(operation)) in _INFINITIES
+            grows = operation.op in _GROWING and not (is_negative or self.backward)
+            if (operation.op in _BOUNDED and not grows) or divides or (exponent or 0.0) < 0:
+                return operation.op
+            if operation.op not in _STILL_INFINITE:
+                return None
+            if operation.op == "div" and value(second(operation)) is None:
+                quotient = "div"
+            if operation.op == "neg" or (operation.op == "sub" and maker(second(operation), made.op) == made):
+                is_negative = not is_negative
+            if operation.op in ("square", "abs") or exponent in (2, 4):
+                is_negative = False
+            made = operation
+        return quotient if self.backward else None  # as nothing else can have made the loss finite
+
+    @cached_property
     def dtype(self) -> str:
         """The type in which the value was born: ``"float16"``."""
         types = [self.event.dtype, *(operand.dtype for operand in self.birth.args)]
@@ -298,17 +346,18 @@ class Scene:
         *names: str,
         complements: bool = False,
         within: Site | None = None,
+        alone: bool = False,
     ) -> str | None:
         """The user's line with one argument of an operation changed, and all that have the same fault there.
 
         With ``complements``, in logarithms of ``p`` and ``1 - p`` both; those ``within`` another operation only, if one
-        is given that stands in the same line.
+        is given that stands in the same line. With ``alone``, no other operation is changed.
         """
         node = site.written.argument(position, *names) if site is not None and site.node is site.written.node else None
         if site is None or node is None:
             return None
         nodes = [node]
-        if decisive(site.written) is node:
+        if decisive(site.written) is node and not alone:
             others = alike(site.line, site.written, complements=complements)
             outer = within.node if within is not None and within.line is site.line else None
             nodes += [each for each in others if outer is None or site.line.inside(each, outer)]
@@ -337,20 +386,25 @@ class Scene:
         return None if site is None or text is None else site.replaced(change(text))
 
     def guarded(
-        self, site: Site | None, change: Callable[[str, Spelling], str], within: Site | None = None
+        self,
+        site: Site | None,
+        change: Callable[[str, Spelling], str],
+        within: Site | None = None,
+        *,
+        alone: bool = False,
     ) -> str | None:
         """The user's line with the argument changed that decides: a quotient's denominator, else the first.
 
         Of a denominator that is a root, what the root is taken of: its derivative at 0 is infinite as well.
         """
         if site is None or site.written.op not in DIVISIONS:
-            return self.replaced(site, 0, change, "input", within=within)
+            return self.replaced(site, 0, change, "input", within=within, alone=alone)
         below = site.written.argument(1, "other", "divisor", "x2")
         root = site.line.operation_at(below) if site.node is site.written.node else None
         inner = root.argument(0, "input") if root is not None and root.op == "sqrt" else None
         if inner is not None:
             return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
-        return self.replaced(site, 1, change, "other", "divisor", "x2", within=within)
+        return self.replaced(site, 1, change, "other", "divisor", "x2", within=within, alone=alone)
 
 
 def _linked(operation: Operation, previous: Operation) -> Operation:

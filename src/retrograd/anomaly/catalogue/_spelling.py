@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
-from retrograd.anomaly.catalogue._imports import imported, is_module, module_called, name_of
+from retrograd.anomaly.catalogue._imports import UNRESOLVED, imported, is_module, module_called, name_of
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")
@@ -38,7 +38,7 @@ class Spelling:
             module = next(iter(imported("numpy")), own) if for_arrays else own
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
-            if root and (not is_module(root) or module_called(root) in _ROOTS):
+            if root and (not is_module(root) or module_called(root) in (*_ROOTS, UNRESOLVED)):
                 module = root
         tensors = module
         if module_called(module) in _NUMPY:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import math
 
-from retrograd.anomaly.catalogue._code import Site, atom, dotted, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -14,12 +15,13 @@ from retrograd.anomaly.catalogue._expression import (
     is_number,
     maker,
     named,
-    number,
     second,
     shown,
     value,
 )
+from retrograd.anomaly.catalogue._like_size import of_like_size
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._scopes import assignments_to
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.parsing import expression_of
@@ -41,10 +43,19 @@ def division_by_zero(scene: Scene) -> Finding | None:
         otherwise = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
     else:
         remedy, low = _stand_in(scene, below)
-        rewritten = scene.guarded(site, lambda text, _: _guarded(scene, below, text, low, spelling))
+        together = remedy is _ZERO_TOGETHER  # the others in the line may have another numerator
+        rewritten = scene.guarded(site, lambda text, _: _guarded(scene, below, text, low, spelling), alone=together)
         otherwise = f"y = a / {atom(_guarded(scene, below, name, low, spelling))}"
-        if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
+        is_finite = scene.backward or (scene.kind == "divide" and scene.event.harmed != "loss")
+        bounded = scene.bounded_by if known == 0 and is_finite else None
+        if bounded is not None:
+            remedy, eps = _FINITE_LATER.format(bounded), _small(scene)
+            rewritten = scene.guarded(site, lambda text, _: f"{atom(text)} + {eps}")
+            otherwise = f"y = a / ({name} + {eps})"
+        elif known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
             (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
+        elif known == 0 and (rooted := _root_of_power(scene, below, low)) is not None:
+            (rewritten, place), remedy = rooted, _UNDER_THE_POWER
         elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
             (rewritten, place), remedy = inside, _AT_ITS_EDGE
         if (log := _log_of_one(below)) is not None:
@@ -60,8 +71,8 @@ def _stand_in(scene: Scene, below: Operand) -> tuple[str, str | None]:
         return _COUNTED, None
     if known == 0 and _only_zeros(scene):
         return _ZERO_TOGETHER, "1.0"
-    if known == 0 and (scaled := _of_like_size(scene)) is not None:
-        return _AS_LARGE_AS_OTHERS, scaled
+    if known == 0 and (scaled := of_like_size(scene)) is not None:
+        return _AS_LARGE_AS_OTHERS if scene.event.size != 1 else _ABOUT_ONE, scaled
     return _CHOSEN_AT_ZERO, scene.eps
 
 
@@ -75,6 +86,35 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
         return tighter
     test = f"{atom(text)} == 0" if value(below) in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
     return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
+
+
+def _root_of_power(scene: Scene, below: Operand, low: str | None) -> tuple[str | None, Place | None] | None:
+    """The line of the root whose power is divided by, with a number for the 0 under it, and its place."""
+    made = maker(below, "pow")
+    power = value(second(made)) if made is not None else None
+    found = _root_made(scene, first(made)) if made is not None and power is not None and power > 1 else None
+    node = None if found is None else found.written.argument(0, "input")
+    if found is None or node is None or power is None:
+        return None
+    decades = math.floor(2 / power * math.log10(float(low or scene.eps)))
+    small = f"1e{decades}" if decades else "1.0"
+    text, spelling = found.line.text(node), scene.spelling(found)
+    return found.line.replaced({node: spelling.where(f"{atom(text)} == 0", small, text)}), found.place
+
+
+def _root_made(scene: Scene, operand: Operand) -> Site | None:
+    """Where the square root stands that made an operand, also if only the program's text shows it."""
+    outer = maker(operand, "sqrt")
+    if outer is not None:
+        return scene.site(outer)
+    place, name = scene.birth.place, scene.called(operand, "")
+    statements = assignments_to(name, place) if name else []
+    line = Line.parse(linecache.getline(place.filename or "", statements[0].lineno)) if place and statements else None
+    if place is None or line is None or len(statements) != 1 or line.assignment is None or line.assignment[0] != name:
+        return None
+    written = line.operation_at(line.assignment[1])
+    where = place._replace(lineno=statements[0].lineno)
+    return None if written is None or written.op != "sqrt" else Site(line, written.node, written, where)
 
 
 def _what_happened(scene: Scene, below: Operand) -> str:
@@ -118,22 +158,10 @@ def _only_zeros(scene: Scene) -> bool:
     )
 
 
-def _of_like_size(scene: Scene) -> str | None:
-    """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
-
-    None if its logarithm is taken, which hardly depends on the size: there the quotient should exceed all others.
-    """
+def _small(scene: Scene) -> str:
+    """A number to add to a denominator so that the quotient is very large, and its derivative's square in range."""
     power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
-    above = value(first(scene.birth)) if scene.op == "div" else 1.0
-    stats = scene.event.output_stats or {}
-    ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
-    most = max(ends, default=0.0)
-    if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above:
-        return None
-    if not 0 < most < math.inf or (scene.later and scene.later[0] in LOGS):
-        return None
-    low = max(math.ceil((math.log10(abs(above) / most) - 1) / power), -3 if scene.half else -12)
-    return f"1e{low}" if low else "1.0"
+    return f"1e-{max(math.floor((3 if scene.half else 12) / max(power, 1.0)), 1)}"
 
 
 def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
@@ -155,6 +183,10 @@ def _guarded_already(text: str, spelling: Spelling, eps: str) -> str | None:
 _AS_LARGE_AS_OTHERS = (
     "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0. The "
     "number below makes it about as large as the largest of the other quotients, so that it does not outweigh them all."
+)
+_ABOUT_ONE = (
+    "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0. The "
+    "number below makes it about 1; a tiny one would give it a huge value and a huge derivative."
 )
 _ZERO_TOGETHER = (
     "Numerator and denominator are both 0 here, and the numerator is 0 wherever the denominator is. Divide by 1 there: "
@@ -187,12 +219,21 @@ _COUNTED = (
     "The denominator counts the entries of each index, and this index has none. Make it at least 1: the sum of nothing "
     "then stays 0, and no other quotient changes."
 )
+_FINITE_LATER = (
+    "A later operation ({}) turns the infinity into a finite number; only the derivative is lost. A small number added "
+    "to the denominator keeps that value and makes the derivative finite. (A larger one would change the value.)"
+)
 _CHOSEN_AT_ZERO = (
     "If the denominator cannot be negative, add a small eps; otherwise decide what the quotient should be at 0."
 )
 _UNDER_THE_ROOT = (
     "The denominator is a root, whose derivative at 0 is infinite as well: a small number under the root keeps both "
     "finite."
+)
+
+_UNDER_THE_POWER = (
+    "The denominator is a power of a root, whose derivative at 0 is infinite as well: another number in place of the 0 "
+    "under the root keeps both finite."
 )
 
 

@@ -16,6 +16,7 @@ from retrograd.anomaly.catalogue._expression import (
     one_minus,
     second,
     shown,
+    size_of,
     squared,
     unscaled,
     value,
@@ -44,6 +45,16 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
 def least_of_root(scene: Scene) -> str:
     """A bound for the argument of a root that is too small to affect any value."""
     return scene.floor if scene.half else "1e-30"
+
+
+def _by_rounding(scene: Scene, beyond: float) -> bool:
+    """Whether rounding may have taken the argument of the birth this far outside a domain, as far as is known."""
+    made, eps = first(scene.birth).producer, float(_near_one(scene))
+    terms = (
+        [] if made is None else [*made.args, *(each for arg in made.args if arg.producer for each in arg.producer.args)]
+    )
+    size = max((size for each in terms if (size := size_of(each)) is not None), default=0.0)
+    return beyond <= max(_EDGE, 10 * eps * size)
 
 
 def _near_one(scene: Scene) -> str:
@@ -372,10 +383,18 @@ def negative_logarithm(scene: Scene) -> Finding | None:
             f"y = {spelling.call('log', f'1 - {squared_tanh} + 1e-6')}",
         )
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
-    return Finding(
+    happened = (
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. Its "
-        "gradient 1/x is finite, so only the loss shows it. Find out why the argument is negative; if it should be "
-        "positive, make it so (softplus, exp) or clamp it.",
+        "gradient 1/x is finite, so only the loss shows it."
+    )
+    if known is not None and not _by_rounding(scene, edge - known):
+        below = "below -1" if edge else "negative"
+        return Finding(
+            f"{happened} That is more than rounding. Find out why the argument is {below}; "
+            "if it should be positive, make it so where it is computed (softplus, exp)."
+        )
+    return Finding(
+        f"{happened} If it is negative only by rounding, clamp it; otherwise find out why.",
         clamped(scene, low),
         general(scene, low),
     )
@@ -409,10 +428,16 @@ def outside_domain(scene: Scene) -> Finding | None:
     low, high = _bounds(scene, scene.op)
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
         return None
+    beyond = None if known is None else max(lowest - known, known - highest)
     interval = f"of at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
+    happened = f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}."
+    if beyond is not None and not _by_rounding(scene, beyond):
+        return Finding(
+            f"{happened} That is more than rounding: the formula or its inputs are wrong, and a clamp would only hide "
+            "it. Find out why."
+        )
     return Finding(
-        f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. If that is "
-        "only rounding, clamp it; otherwise find out why.",
+        f"{happened} If that is only rounding, clamp it; otherwise find out why.",
         clamped(scene, low, high),
         general(scene, low, high),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from retrograd.anomaly.catalogue._calls import calls_of_own
 from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
@@ -15,6 +16,7 @@ from retrograd.anomaly.catalogue._expression import (
     least,
     made_from,
     maker,
+    number,
     one_minus,
     plus_one,
     same,
@@ -23,6 +25,7 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._like_size import of_like_size
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, summand
@@ -358,7 +361,8 @@ def divergence(scene: Scene) -> Finding | None:
 
 @cause(35, "Gaussian likelihood with a variance of zero")
 def gaussian_likelihood(scene: Scene) -> Finding | None:
-    variance = unscaled(denominator(scene.birth)) if scene.op != "log" else first(scene.birth)
+    whole = denominator(scene.birth) if scene.op != "log" else first(scene.birth)
+    variance = unscaled(whole)
     if variance is None or not (scene.zero(variance) or abs(value(variance) or 1.0) < 1e-12):
         return None
     partner = ("div", "reciprocal", "pow") if scene.op == "log" else ("log",)
@@ -374,7 +378,7 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     else:
         return None
     name, happened = scene.called(variance, "var"), f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf "
-    happened += "and the squared error divided by var is infinite or NaN. "
+    happened += "and the error divided by it is infinite or NaN. "
     if (relu := relu_behind(variance)) is not None:
         rewritten, place = softplus_instead(scene, relu)
         return Finding(
@@ -388,20 +392,56 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     floor = "1e-3" if scene.half else "1e-6"
     rewritten, place = None, log.place
-    node = site.written.argument(0, "input") if site is not None else None
+    low = _usual_spread(scene, log) if value(whole) == 0 else None
+
+    def mended(text: str) -> str:
+        return spelling.clamp(text, floor) if low is None else spelling.where(f"{atom(text)} == 0", low, text)
+
+    node = None if site is None else _unscaled(site.line, site.written.argument(0, "input"))
     if site is not None and node is not None:
         everywhere = site.line.same(node)
         if len(everywhere) > 1:
-            rewritten = site.line.replaced({each: spelling.clamp(site.line.text(node), floor) for each in everywhere})
+            rewritten = site.line.replaced({each: mended(site.line.text(node)) for each in everywhere})
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
-            rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
+            rewritten, place = _mended_spread(variance, site.line.text(node), mended) or (None, place)
+    instead = "Give the variance a floor, or predict the log-variance (or use softplus plus a floor)."
+    if low is not None:
+        instead = (
+            "The number below stands in for the 0, and this element then counts about as much as the others; a tiny "
+            "floor would let it outweigh them all. To keep a learned variance away from 0, use softplus plus a floor, "
+            "or predict the log-variance."
+        )
     return Finding(
-        f"{happened}A network drives the variance towards 0 wherever it fits well. Give the variance a floor, or "
-        "predict the log-variance (or use softplus plus a floor).",
+        f"{happened}A network drives the variance towards 0 wherever it fits well, and constant data have none. "
+        f"{instead}",
         rewritten,
-        f"{name} = {spelling.clamp(name, floor)}",
+        f"{name} = {mended(name)}",
         place,
     )
+
+
+def _usual_spread(scene: Scene, log: Operation) -> str | None:
+    """A variance for which a likelihood is about as large as at the other elements; None if these are not known.
+
+    Of the variances whose logarithms are known the smallest, else one for which the quotient is as the largest other.
+    """
+    if log is not scene.birth:
+        return of_like_size(scene)
+    smallest = number((scene.event.output_stats or {}).get("min"))
+    if scene.backward or smallest is None or not -25 < smallest < 25:
+        return None
+    decades = math.floor(smallest / math.log(10))
+    return f"1e{decades}" if decades else "1.0"
+
+
+def _unscaled(line: Line, node: ast.expr | None) -> ast.expr | None:
+    """An expression without plain factors: ``var`` for ``2 * var``."""
+    product = line.operation_at(node)
+    if product is not None and product.op in ("mul", "div") and len(product.arguments) == 2:
+        tensors = [each for each in product.arguments if number_written(each) is None]
+        if len(tensors) == 1 and (product.op == "mul" or tensors[0] is product.arguments[0]):
+            return _unscaled(line, tensors[0])
+    return node
 
 
 def _is_spread(one: Operand | None, other: Operand) -> bool:
@@ -411,17 +451,19 @@ def _is_spread(one: Operand | None, other: Operand) -> bool:
 
 def _below(operation: Operation) -> Operand | None:
     """What an operation takes the logarithm of or divides by."""
-    return first(operation) if operation.op == "log" else unscaled(denominator(operation))
+    return unscaled(first(operation) if operation.op == "log" else denominator(operation))
 
 
-def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str | None, Place | None] | None:
-    """The line that makes the variance, with a floor."""
+def _mended_spread(
+    variance: Operand, name: str, mended: Callable[[str], str]
+) -> tuple[str | None, Place | None] | None:
+    """The line that makes the variance, with that mended."""
     made = variance.producer
     earlier = Line.parse(made.code_line) if made else None
     if made is None or earlier is None or earlier.assignment is None or earlier.assignment[0] != name:
         return None
     expression = earlier.assignment[1]
-    return earlier.replaced({expression: spelling.clamp(earlier.text(expression), floor)}), made.place
+    return earlier.replaced({expression: mended(earlier.text(expression))}), made.place
 
 
 @cause(3, "x * log(x) at zero")

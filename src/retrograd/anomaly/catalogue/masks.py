@@ -14,6 +14,7 @@ from retrograd.anomaly.catalogue._expression import (
     LOGS,
     denominator,
     first,
+    has_gradient,
     maker,
     named,
     number,
@@ -279,6 +280,8 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     if pole is None:
         return None
     below = denominator(pole) or first(pole)
+    if denominator(pole) is not None and _is_of_earlier_root(below, pole):
+        return None  # which has an infinite derivative of its own
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in (*LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
@@ -300,11 +303,11 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
         floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
         rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
-    elif text is not None and _may_stand_at(scene, site, text, mask, pole):
+    elif text is not None and not has_gradient(mask) and _may_stand_at(scene, site, text, mask, pole):
         condition = f"{atom(text)} != 0"
         within = scene.site(product)
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
-    elif value(below) == 0 and pole.op not in _ROOTS:  # its own zeros tell where it is to be made safe
+    elif _is_pole_of_zero(pole, below):  # its own zeros tell where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     does, times = ("gives NaN", "NaN") if nan else ("gives an infinity", "inf")
@@ -320,11 +323,26 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     )
 
 
+def _is_of_earlier_root(below: Operand, pole: Operation) -> bool:
+    """Whether a denominator is a root, or a power of one, that another line takes."""
+    power = maker(below, "pow")
+    root = maker(below if power is None else first(power), "sqrt")
+    return root is not None and root.place != pole.place
+
+
+def _is_pole_of_zero(pole: Operation, below: Operand) -> bool:
+    """Whether an operation is infinite because its argument is 0."""
+    if denominator(pole) is not None:
+        return value(below) in (0, None)
+    return value(below) == 0 and pole.op not in _ROOTS
+
+
 def _multiplied_pole(scene: Scene) -> tuple[Operation | None, list[Operation]]:
     """The operation that made an infinity, and the products that it enters; the birth is among these."""
     if scene.op == "mul":
-        found = (maker(operand, *_POLES) for operand in scene.birth.args[:2])
-        return next(filter(None, found), None), [scene.birth]
+        found = (maker(operand, *_POLES, "pow") for operand in scene.birth.args[:2])
+        poles = (each for each in found if each is not None and (each.op != "pow" or denominator(each) is not None))
+        return next(poles, None), [scene.birth]
     if scene.op in _GUARDED:
         return scene.birth, [operation for operation in _still_it(scene) if operation.op == "mul"]
     return None, []
@@ -361,7 +379,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
-    if scene.backward and (bounded := _bounded(scene)) is not None:
+    if scene.backward and (bounded := scene.bounded_by) is not None:
         return Finding(
             f"0 times an infinity is NaN: {infinite} is {factors[1].value}, and {bounded} turns it into a finite "
             f"number later, so its gradient is 0. Find where {infinite} became infinite, for example by an overflow. "
@@ -394,6 +412,8 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         sides = site.written.arguments if site is not None else ()
         place = next((side for side in sides if site and site.line.text(side) == factors[1].text), None)
     happened = f"{finite} is 0 at this element and {infinite} is {factors[1].value}"
+    if is_zero and has_gradient(factors[0]) and not _is_entropy(*factors):  # healthy numbers may be 0 as well
+        return Finding(f"0 times an infinity is NaN: {happened}. {why}", birth=pole)
     if scene.backward:
         happened = (
             f"a later operation discards this element, so its gradient is 0, and {infinite} is {factors[1].value}"
@@ -404,26 +424,6 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         general,
         birth=pole,
     )
-
-
-def _bounded(scene: Scene) -> str | None:
-    """The operation that made an infinity a finite number in the loss; None if it was left out of the loss instead."""
-    quotient = None
-    for operation in scene.chain[1:]:
-        if operation.op in _BOUNDED or (operation.op == "div" and value(second(operation)) in _INFINITIES):
-            return operation.op
-        if operation.op not in _STILL_INFINITE:
-            return None
-        if operation.op == "div" and value(second(operation)) is None:
-            quotient = "div"
-    return quotient  # as nothing else can have made the loss finite
-
-
-# Operations that map an infinity to a finite number with derivative 0; and those that keep it and drop nothing.
-_BOUNDED = frozenset(("reciprocal", "rsqrt", "exp", "exp2", "expm1", "sigmoid", "softplus", "tanh", "atan", "erf"))
-_STILL_INFINITE = frozenset(
-    ("mul", "add", "sub", "neg", "div", "sqrt", "pow", "square", "abs", "log", "sum", "mean", "matmul", "dot", "to")
-)
 
 
 def _is_entropy(probability: Operand, logarithm: Operand) -> bool:

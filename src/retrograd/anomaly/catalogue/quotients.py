@@ -424,9 +424,9 @@ def empty_mean(scene: Scene) -> Finding | None:
     if is_weighted and total is not None and not is_chosen(first(total), first(total).text, total):
         spelling, weights = scene.spelling(site), scene.called(first(total), "weights")
         return Finding(
-            f"Every element of {weights} is 0, and a mean with a total weight of 0 is 0/0, which is NaN. Divide by 1 "
-            "in that case: the mean is then 0. (Clamping the total to at least 1 would change the mean wherever the "
-            "weights add up to less than 1.)",
+            f"Every element of {weights}{_of_the_total(total)} is 0, and a mean with a total weight of 0 is 0/0, which "
+            "is NaN. Divide by 1 in that case: the mean is then 0. (Clamping the total to at least 1 would change the "
+            "mean wherever the weights add up to less than 1.)",
             scene.guarded(site, lambda text, spelling: spelling.where(f"{atom(text)} == 0", "1.0", text)),
             f"y = (x * {weights}).sum() / {spelling.where('total == 0', '1.0', 'total')}",
         )
@@ -436,6 +436,14 @@ def empty_mean(scene: Scene) -> Finding | None:
         else _clamped(scene, site, "1")
     )
     return Finding(_EMPTY, rewritten, f"y = x.sum() / {scene.spelling(site).clamp('count', '1')}")
+
+
+def _of_the_total(total: Operation) -> str:
+    """Which elements a sum adds up, in words, if it adds up along some dimensions only."""
+    dim, shape = named(total, "dim", "axis"), first(total).shape
+    if (shape is not None and len(shape) < 2) or dim is None or dim.value is None:
+        return ""
+    return f" that this sum over dim {dim.value} adds up" if isinstance(dim.value, int) else " that this sum adds up"
 
 
 _MEAN_LOSSES = (

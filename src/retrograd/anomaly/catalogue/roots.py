@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     addends,
     first,
+    is_number,
     least_size,
     maker,
     root,
     same,
     second,
+    shown,
     size_of,
     squared,
     summed_square,
@@ -87,7 +90,11 @@ def overflowing_norm(scene: Scene) -> Finding | None:
         if found := summed_square(inside):
             return _long_vector(scene, outer, found[1])
         site = scene.site(outer)
+        if (factored := _without_the_largest(scene, outer, inside)) is not None:
+            return factored
         pair = addends(inside)
+        if pair is not None and (beside := _beside_a_number(scene, outer, pair)) is not None:
+            return beside
         if pair is None or None in (sides := [squared(side) for side in pair]):
             continue
         a, b = sides
@@ -101,6 +108,64 @@ def overflowing_norm(scene: Scene) -> Finding | None:
             outer.place,
         )
     return None
+
+
+def _beside_a_number(scene: Scene, outer: Operation, pair: tuple[Operand, Operand]) -> Finding | None:
+    """The finding for the root of a square and a number: ``sqrt(1 + x ** 2)``."""
+    for number, other in (pair, pair[::-1]):
+        x, known = squared(other), value(number)
+        if not is_number(number) or x is None or known is None or known < 0 or outer.op != "sqrt":
+            continue
+        site = scene.site(outer)
+        spelling = scene.spelling(site)
+        side = shown(math.sqrt(known) + 0.0) if math.sqrt(known).is_integer() else f"{shown(known)} ** 0.5"
+        side = side if spelling.numpy else spelling.tensor_call("tensor", side if "*" in side else f"{float(side)}")
+        total = maker(root(outer), "add")
+        inner = scene.site(total, site) if site is not None and total is not None else None
+        text = None
+        if inner is not None and inner.can_be_moved:
+            squares = map(inner.written.line.operation_at, inner.written.arguments[:2])
+            found = [each for each in squares if each is not None and each.op in _SQUARES]
+            text = found[0].text(0) if len(found) == 1 else None
+        return Finding(
+            f"The square of {scene.at(x, 'x')} overflows {scene.dtype}, although the root of the sum would be in "
+            "range. hypot rescales before it squares.",
+            site.replaced(spelling.call("hypot", text, side)) if site is not None and text else None,
+            f"y = {spelling.call('hypot', scene.called(x, 'x'), side)}",
+            outer.place,
+        )
+    return None
+
+
+def _without_the_largest(scene: Scene, outer: Operation, inside: Operand) -> Finding | None:
+    """The finding for a norm of any order that is written out: ``(x ** p).sum() ** (1 / p)``."""
+    total = maker(inside, "sum")
+    power = maker(first(total), "pow") if total is not None else None
+    order, inverse = (value(second(each)) if each is not None else None for each in (power, outer))
+    if power is None or order is None or inverse is None or abs(order * inverse - 1) > 1e-3:
+        return None
+    site = scene.site(outer)
+    spelling = scene.spelling(site)
+    inner = scene.site(power, site) if site is not None else None
+    node = None if inner is None else inner.written.argument(0, "input")
+    summed = scene.site(total, site) if site is not None and total is not None else None
+    whole = summed is not None and len(summed.written.parts()) == 1
+    rewritten = None
+    if site is not None and node is not None and inner is not None and inner.line is site.line and whole:
+        text = site.line.text(node)
+        low = "1e-4" if scene.half else "1e-30"
+        largest = f"(largest := {atom(text)}.detach().abs().max().clamp(min={low}))"
+        rest = site.line.text(site.node, {node: f"({atom(text)} / largest)"})
+        free = site.node is site.written.node and not spelling.numpy and "largest" not in text
+        rewritten = site.replaced(f"{largest} * {rest}") if free else None
+    name = scene.called(first(power), "x")
+    return Finding(
+        f"{scene.at(first(power), 'x')} to the power {shown(order)} overflows {scene.dtype}, although the root of the "
+        "sum would be in range. Divide by the largest element first and multiply by it at the end.",
+        rewritten,
+        f"y = largest * (({name} / largest) ** {shown(order)}).sum() ** {shown(inverse)}",
+        outer.place,
+    )
 
 
 @cause(None, "powers that overflow inside a reduction")
