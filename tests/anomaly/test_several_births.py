@@ -173,7 +173,7 @@ def test_a_report_has_a_row_for_each_and_fits_a_screen() -> None:
     ],
 )
 def test_a_line_for_which_only_a_form_is_told_is_named_as_well(first: str, second: str, said: str) -> None:
-    text = f"""scores, d = torch.tensor([[200.0, -10.0]], requires_grad=True), torch.tensor([-0.0001], requires_grad=True)
+    text = f"""scores, d = torch.tensor([[200.0, -10.0]], requires_grad=True), torch.tensor([-1e-4], requires_grad=True)
 class Policy(nn.Module):
     def forward(self, scores):
         return torch.softmax(scores, dim=-1)
