@@ -41,7 +41,7 @@ def test_rows_that_are_masked_and_ignored(library: str, steps: bool) -> None:
     """The dimension of the classes is no argument of a cross entropy."""
     event = found(library, MASKED_CLASSES, steps)
     assert event.op in ("log_softmax", "CrossEntropyBackward0")
-    assert "all are -inf" in (event.cause or "") or "row is -inf" in (event.cause or "")
+    assert "all of them are -inf" in (event.cause or "") or "row is -inf" in (event.cause or "")
     assert ".all(-1, keepdim=True)" in (event.remedy or "")
     assert values(library, mended(MASKED_CLASSES, event))[1:3] == pytest.approx([-0.5, 0.5])
 
@@ -344,7 +344,7 @@ def test_a_mask_made_by_multiplying(library: str, steps: bool, infinity: str) ->
     )
     event = found(library, program, steps)
     assert event.op == "mul"
-    assert "An infinity cannot be switched off by multiplying" in (event.cause or "")
+    assert "Multiplying by 0 does not switch an infinity off" in (event.cause or "")
     assert values(library, mended(program, event))[0] == pytest.approx(3.0)
 
 
@@ -446,7 +446,7 @@ def test_the_jacobian_of_a_tanh_that_is_scaled(library: str, eps: str) -> None:
         f"loss = -torch.log(1 - action.pow(2){eps}).sum()  # born here\nloss.backward()"
     )
     event = found(library, program)
-    assert "for the tanh itself only" in (event.cause or "")
+    assert "only for the tanh itself" in (event.cause or "")
     assert "tanh(x) ** 2" in (event.remedy or "")
 
 
