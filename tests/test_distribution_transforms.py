@@ -242,7 +242,7 @@ def test_cat_and_stack_with_mismatched_parts_raise() -> None:
         (lambda: t.CatTransform([3]), "must be a list of transforms"),
         (lambda: t.CatTransform(two, lengths=[2]), r"lengths \(1\) must match transforms \(2\)"),
         (lambda: t.CatTransform(two, lengths=[2, 3])(rg.ones(4)), "size 4 of dim 0 must equal 5"),
-        (lambda: t.StackTransform(two)(rg.ones(3)), "size 3 of dim 0 must equal 2, that of its 2 transforms"),
+        (lambda: t.StackTransform(two)(rg.ones(3)), "size 3 of dim 0 must equal 2, the total size of its 2 transforms"),
         (lambda: t.StackTransform(two, dim=4)(rg.ones(2)), "dim 4 out of range"),
         (lambda: c.cat([c.real, c.real], lengths=[2]), r"lengths \(1\) must match constraints \(2\)"),
         (lambda: c.cat([c.real, c.real]).check(rg.ones(3)), "3 elements along dim 0, but the lengths sum to 2"),

@@ -263,7 +263,7 @@ def test_inconsistent_safetensors_headers_raise(tmp_path: Path, header: bytes) -
 
 
 def test_misuse_of_save_and_load_raises(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"x\.npy: files are \.npz, \.safetensors or"):
+    with pytest.raises(ValueError, match=r"x\.npy: \.npy is not supported; use \.npz, \.safetensors, or"):
         rg.save({}, tmp_path / "x.npy")
     with pytest.raises(TypeError, match=r"save: a\.1 is of type range"):
         rg.save({"a": [rg.ones(1), range(3)]}, tmp_path / "x.npz")

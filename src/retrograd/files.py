@@ -361,6 +361,6 @@ def _format_of(path: str) -> _Format | None:
     ending = os.path.splitext(path)[1]
     if ending in (".npy", ".h5", ".csv", ".json"):
         raise ValueError(
-            f"{path}: the extension must be one of {', '.join(_FORMATS)}, or another, such as .pt, for torch's format"
+            f"{path}: {ending} is not supported; use {', '.join(_FORMATS)}, or for torch's format another, such as .pt"
         )
     return _FORMATS.get(ending)

@@ -54,7 +54,7 @@ def test_the_best_loss_so_far_is_no_suspect() -> None:
     )
     event = only_event(run("retrograd", text, function=True))
     assert (event.op, event.operands["other"]) == ("add", float("inf"))
-    assert "That data was not finite is inferred" in (event.note or "")
+    assert "That data was not finite is an inference" in (event.note or "")
 
 
 def test_a_variable_that_is_only_likely_is_called_so() -> None:

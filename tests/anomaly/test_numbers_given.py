@@ -121,7 +121,7 @@ def test_a_number_that_is_gone_is_told_as_an_inference(function: bool) -> None:
     event = only_event(run("retrograd", text, function=function))
     assert (event.op, event.lineno) == ("add", line(text))
     assert "(weight)" in (event.cause or "")
-    assert "That weight was not finite is inferred" in (event.note or "")
+    assert "That weight was not finite is an inference" in (event.note or "")
 
 
 def test_pytorch_names_what_it_has_not_kept() -> None:

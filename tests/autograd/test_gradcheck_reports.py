@@ -123,9 +123,7 @@ def test_report_mentions_low_precision() -> None:
 def test_fast_mode_report_shows_the_whole_jacobian() -> None:
     text = gradcheck_report(lambda x: x.detach() * x, real(2.0, 3.0), fast_mode=True)
     assert text.startswith(gradcheck_report(lambda x: x.detach() * x, real(2.0, 3.0)))
-    assert re.search(
-        r"Fast mode noticed this: a random projection of this Jacobian gave numerical .*, analytical", text
-    )
+    assert re.search(r"a random projection of this Jacobian gave numerical .*, analytical", text)
 
 
 def test_fast_mode_report_says_if_slow_mode_would_pass() -> None:

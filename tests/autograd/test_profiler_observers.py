@@ -136,7 +136,7 @@ def test_first_observer_may_leave_first(pages: list[str]) -> None:
     rg.ones(3).exp()
     assert pages == ["B: exp(1)", "B: Tensor from exp(1)"]
     assert (local.observer, local.mode) == (None, RECORD)
-    with pytest.raises(RuntimeError, match="Diary does not observe this thread: it was left twice"):
+    with pytest.raises(RuntimeError, match="Diary does not observe this thread: it was exited twice"):
         pop(first)
 
 

@@ -141,7 +141,7 @@ def test_a_scale_below_one() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="record") as w:
         train_scaled(net, batches(1), torch.amp.GradScaler("cpu", init_scale=1.0))
-    assert "its scale is 0.5 now" in w.event.note
+    assert "its scale is now 0.5" in w.event.note
 
 
 class Half(nn.Module):

@@ -59,9 +59,9 @@ def format_event(
     operands  input = 0.0 at [3]
     result    (8,) float32, 1 -Inf of 8
     path      log -> mean -> neg -> loss
-    next      Look at the operands above: line 41 must not meet
+    next      Look at the operands above: line 41 must not get
               such values.
-              If -Inf is meant: `with
+              If -Inf is intended: `with
               retrograd.anomaly.expect_nonfinite("why"):`
     ------------------------------------------------------------
     """
