@@ -39,7 +39,7 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("cat of lists", lambda m: m.cat([[1.0], [2.0]]), ("cat", "tuple of Tensors, not of lists", "as_tensor")),
     ("meshgrid", lambda m: m.meshgrid(3, indexing="ij"), ("meshgrid(): argument 1 must be Tensor, not int",)),
     ("vstack without a list", lambda m: m.vstack(m.ones(2, 3)), ("vstack([a, b])",)),
-    ("dimension of text", lambda m: m.ones(3).sum(dim="x"), ("sum", "'x'")),
+    ("dimension of text", lambda m: m.ones(3).sum(dim="x"), ("sum", "must be int, not str")),
     ("repeats of text", lambda m: m.ones(3).repeat("x"), ("repeat", "'x'")),
     ("block_diag", lambda m: m.block_diag(3), ("block_diag", "int")),
     ("save", lambda m: m.save({}, "no_such_directory/file.pt"), ("no_such_directory",)),

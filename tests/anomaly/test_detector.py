@@ -55,8 +55,8 @@ def test_the_layer_that_makes_a_nan_is_named_with_its_operation_and_line() -> No
     assert (event.input_has_nan, event.output_has_nan, event.output_has_inf) == (False, True, False)
     assert (event.output_shape, event.output_stats, event.is_backward) == ((2, 3), None, False)
     assert event.harmed == "the output of encoder.second"
-    assert event.cause
-    assert event.remedy
+    assert "more than rounding" in (event.cause or "")
+    assert event.remedy is None
 
 
 def test_a_value_born_between_layers_is_not_blamed_on_the_layer_that_takes_it() -> None:

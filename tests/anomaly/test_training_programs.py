@@ -109,7 +109,7 @@ loss = (p * (p / q).log()).sum()  # born here
 loss.backward()
 """),
     "probability above one": Fault("log", (0,), 2, "clamp(1 - p, min=1e-12)", """
-p = torch.tensor([1.5, 0.5], requires_grad=True)
+p = torch.tensor([1.0001, 0.5], requires_grad=True)
 y = torch.tensor([1.0, 0.0])
 loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()  # born here
 loss.backward()

@@ -23,7 +23,7 @@ def test_each_place_is_told_in_full_once(library: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with rg.anomaly.watch(model, optimizer, policy={"nan": "warn"}) as w:
-            for number in (1, 2, 3, -4, -5, -6):
+            for number in (1, 2, 3, -4e-4, -5e-4, -6e-4):
                 optimizer.zero_grad()
                 library.log(weight * number).sum().backward()
                 weight.grad = None  # no step has a bad gradient

@@ -48,8 +48,8 @@ def test_the_layer_that_makes_a_nan_is_named_with_its_operation_and_line(mode: A
     assert (event.input_has_nan, event.output_has_nan, event.output_has_inf) == (False, True, False)
     assert (event.nan_count, event.size, event.output_shape, event.output_stats) == (6, 6, (2, 3), None)
     assert (event.harmed, event.is_backward, event.reproducible) == ("the output of encoder.second", False, True)
-    assert event.cause
-    assert event.remedy
+    assert "more than rounding" in (event.cause or "")
+    assert event.remedy is None
 
 
 class Between(nn.Module):

@@ -54,7 +54,11 @@ def test_the_operation_that_made_data(made: str) -> None:
     assert (event.lineno, event.code_line, event.harmed) == (4, made, "loss")
     assert made[event.col : event.end_col] in made[6:]
     assert event.rerun is None
-    assert not run("torch", mended(text_of(made), event)).events
+    if min(operands.values()) < 0:
+        assert "more than rounding" in (event.cause or "")
+        assert event.remedy is None
+    else:
+        assert not run("torch", mended(text_of(made), event)).events
 
 
 def test_of_several_lines_the_first_that_was_bad() -> None:
