@@ -141,9 +141,7 @@ def _huber_loss(input, target, reduction: str, delta: float):
     check_kind("huber_loss", "f", input)
     size = np.abs(input - target)
     limited = size.clip(0, delta)
-    size -= 0.5 * limited
-    size *= limited
-    return reduced(size, reduction)
+    return reduced(limited * (size - 0.5 * limited), reduction)
 
 
 @composite(method=False, reported=False)
@@ -194,11 +192,8 @@ def _smooth(g: Any, first: Any, second: Any, reduction: str, beta: float) -> Any
 def _smooth_l1_loss(input, target, reduction: str, beta: float):
     check_kind("smooth_l1_loss", "f", input)
     size = np.abs(input - target)
-    limited = size.clip(0, beta)
-    limited /= beta
-    size -= 0.5 * beta * limited
-    size *= limited
-    return reduced(size, reduction)
+    limited = size.clip(0, beta) / beta
+    return reduced(limited * (size - 0.5 * beta * limited), reduction)
 
 
 @composite(method=False, reported=False)
