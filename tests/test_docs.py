@@ -42,7 +42,7 @@ def documented() -> dict[str, str]:
     for info in pkgutil.walk_packages(rg.__path__, "retrograd."):
         if info.name.endswith("__main__"):
             continue
-        if not HAS_TORCH and re.match(r"retrograd\.anomaly\.adapters\.(?!retrograd|rates)", info.name):
+        if not HAS_TORCH and re.match(r"retrograd\.anomaly\.adapters\.(?!retrograd|learning_rates)", info.name):
             continue  # the adapters to torch and to libraries built on it
         library = info.name.removeprefix("retrograd.anomaly.adapters.")
         if library in ("accelerate", "lightning", "transformers") and find_spec(library) is None:

@@ -14,7 +14,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from tests.anomaly import tracing
 from tests.anomaly.disguises import DISGUISES, in_modules, marked, marked_line, plain, watched
 from tests.anomaly.programs import PROGRAMS, Program

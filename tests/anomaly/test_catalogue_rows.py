@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import retrograd as rg
 from retrograd.anomaly.catalogue import CAUSES, Diagnosis, diagnose, explain
 from retrograd.anomaly.event import KINDS, NaNEvent
-from retrograd.anomaly.names import KNOWN
+from retrograd.anomaly.operation_names import KNOWN
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from tests.anomaly.programs import PROGRAMS, ZERO, leaf
 from tests.anomaly.tracing import run

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from retrograd.anomaly import NaNDetector, NaNEvent, detector, train_with_nan_guard
-from retrograd.anomaly.layers import Handle, Look, ModelAdapter
+from retrograd.anomaly import NaNDetector, NaNEvent, train_with_nan_guard
+from retrograd.anomaly.layer_detector import detector
+from retrograd.anomaly.layer_detector.forward_pass import Handle, Look, ModelAdapter
 
 
 class TorchLayers:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from retrograd import anomaly
 from retrograd.anomaly.event import GradEvent, NaNEvent, event_from_json
-from retrograd.anomaly.names import canonical
-from retrograd.anomaly.report.story import path
+from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.report.contents import path
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 

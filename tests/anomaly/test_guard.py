@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, GradientGuard, watch
-from retrograd.anomaly.guard import ALL, RunningThreshold, _median
+from retrograd.anomaly.gradient_guard import ALL, RunningThreshold, _median
 from retrograd.demo import load_digits
 
 nn = rg.nn
@@ -142,7 +142,7 @@ def test_numbers_of_another_thread_come_in_between(monkeypatch: pytest.MonkeyPat
         usual._logs.append(0.0)
         yield from numbers
 
-    monkeypatch.setattr("retrograd.anomaly.guard._median", median)
+    monkeypatch.setattr("retrograd.anomaly.gradient_guard._median", median)
     assert not any(usual.exceeded_by(number) for number in (1.0, 1.2, 0.9, 1.1, 0.8))
 
 

@@ -15,8 +15,8 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, NaNEvent, diagnose, watch
-from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
+from retrograd.anomaly.stack_frames import is_own, package_of
 from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 from tests.anomaly.disguises import HERE
 

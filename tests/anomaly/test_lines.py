@@ -10,7 +10,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import watch
-from retrograd.anomaly.adapters.program.place import _is_code
+from retrograd.anomaly.adapters.program.source_location import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, line, mended, only_event, run

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.program import syntax
-from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
+from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 
 STEPS = 400
 FEW = 20  # searches of the whole graph, or of a function's text

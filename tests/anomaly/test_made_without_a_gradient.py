@@ -8,7 +8,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from tests.anomaly.both import libraries, line, only_event, run, runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")

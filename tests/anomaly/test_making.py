@@ -7,7 +7,7 @@ from types import CodeType
 
 import pytest
 
-from retrograd.anomaly.adapters.program.making import made, statement_at, unpacked_with
+from retrograd.anomaly.adapters.program.assignments import made, statement_at, unpacked_with
 from retrograd.core.sites import line_of
 
 # Every line that gives a variable its value ends with a mark.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrograd.anomaly import AnomalyError, NaNEvent
-from retrograd.anomaly.catalogue._rates import first_rise
+from retrograd.anomaly.catalogue._learning_rates import first_rise
 from tests.anomaly.both import libraries, mended, run
 
 SGD = "torch.optim.SGD(net.parameters(), lr={})"

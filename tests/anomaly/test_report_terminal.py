@@ -26,9 +26,9 @@ from retrograd.anomaly.report import (
     print_events,
     print_run,
 )
-from retrograd.anomaly.report.growth import sparkline
 from retrograd.anomaly.report.source import display_width
 from retrograd.anomaly.report.style import style_of
+from retrograd.anomaly.report.training_history import sparkline
 from retrograd.anomaly.shell import command_line
 from retrograd.anomaly.surroundings import Surroundings
 from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event

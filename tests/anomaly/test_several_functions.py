@@ -13,10 +13,10 @@ from types import ModuleType
 import pytest
 
 from retrograd.anomaly import NaNEvent, watch
-from retrograd.anomaly.adapters import optimizers
+from retrograd.anomaly.adapters import optimizer_context
 from retrograd.anomaly.report import Entry, Run, format_event
+from retrograd.anomaly.report.contents import tell
 from retrograd.anomaly.report.html import format_html
-from retrograd.anomaly.report.story import tell
 from tests.anomaly.both import libraries, mended, only_event, run
 from tests.anomaly.disguises import HERE
 
@@ -254,7 +254,7 @@ def test_a_schedule_does_not_have_the_program_read_in_every_step(
 ) -> None:
     """Where the policy lets a training go on, there may be an event in each."""
     asked: list[float] = []
-    monkeypatch.setattr(optimizers, "rate_given", lambda frame, rate: asked.append(rate) or {})
+    monkeypatch.setattr(optimizer_context, "rate_given", lambda frame, rate: asked.append(rate) or {})
     text = RUNAWAY.format(prefix="f", construction=BY_ITS_NAME).replace("range(4)", "range(40)")
     text = text.replace("self.optimizer.step()", "self.optimizer.step(); self.optimizer.param_groups[0]['lr'] *= 0.9")
     with watch(policy="record") as w:

@@ -8,7 +8,7 @@ import retrograd as rg
 from retrograd.anomaly import AnomalyError, Watch, scalars, watch
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
-from retrograd.anomaly.report.growth import remembered
+from retrograd.anomaly.report.training_history import remembered
 
 BAD = (1, 4)  # which steps go wrong, counted from 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrograd.anomaly.adapters.retrograd import suspects
+from retrograd.anomaly.adapters.retrograd import recent_births
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
-from retrograd.anomaly.adapters.retrograd.suspects import Suspects
+from retrograd.anomaly.adapters.retrograd.recent_births import Suspects
 
 LARGE = np.full(100, np.nan)
 
@@ -18,7 +18,7 @@ def birth(result: np.ndarray | None = None) -> Birth:
 
 @pytest.mark.parametrize("later", [False, True], ids=["known at once", "completed later"])
 def test_the_last_births_are_kept_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
-    monkeypatch.setattr(suspects, "MOST_BYTES", 3 * size_of(birth(LARGE)))
+    monkeypatch.setattr(recent_births, "MOST_BYTES", 3 * size_of(birth(LARGE)))
     found = Suspects()
     for _ in range(10):
         if later:

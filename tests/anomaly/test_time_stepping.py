@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly.adapters.retrograd.autopsy import further, rules
+from retrograd.anomaly.adapters.retrograd.postmortem import further_births, rules
 from tests.anomaly.both import line, only_event, run, runs
 
 EXPLICIT = """
@@ -86,7 +86,7 @@ def test_the_search_for_further_births_does_not_grow_with_their_number(monkeypat
         ran["reaches"] += 1
         return original(*args)
 
-    monkeypatch.setattr(further, "reaches", counting)
+    monkeypatch.setattr(further_births, "reaches", counting)
     u = rg.tensor([1.0, -3.0, 2.0, 5.0, -1.0], dtype=rg.float64, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         v = u

@@ -24,7 +24,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, environment, expect_nonfinite
-from retrograd.anomaly.adapters.retrograd import looks
+from retrograd.anomaly.adapters.retrograd import gradient_checks
 from retrograd.core import state
 from retrograd.core.registry import composites, operations
 from retrograd.core.tensor import Tensor
@@ -1198,7 +1198,7 @@ def test_it_is_found_out_whether_products_tell_flags(monkeypatch: pytest.MonkeyP
     def silent(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a * b
 
-    ask = looks.products_raise_flags.__wrapped__  # what this computer's library does is remembered
+    ask = gradient_checks.products_raise_flags.__wrapped__  # what this computer's library does is remembered
     for product, tells in ((np.multiply, True), (silent, False)):
         monkeypatch.setattr(np, "matmul", product)
         assert ask() is tells

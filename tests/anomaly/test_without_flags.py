@@ -14,7 +14,7 @@ from numpy._core import _ufunc_config
 import retrograd as rg
 from retrograd import nn
 from retrograd.anomaly import AnomalyWarning, NaNDetector
-from retrograd.anomaly.adapters.retrograd.looks import products_raise_flags
+from retrograd.anomaly.adapters.retrograd.gradient_checks import products_raise_flags
 from retrograd.processor import keeps_flags
 
 Program = Callable[[], Any]

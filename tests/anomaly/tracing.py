@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 PROGRAM = "program.py"

@@ -8,13 +8,13 @@
 """
 
 from retrograd.anomaly.catalogue import diagnose
-from retrograd.anomaly.detector import NaNDetector, watch_for_nans
 from retrograd.anomaly.event import GradEvent, NaNEvent, event_from_json
 from retrograd.anomaly.expected import expect_nonfinite
-from retrograd.anomaly.guard import GradientGuard
+from retrograd.anomaly.gradient_guard import GradientGuard
+from retrograd.anomaly.layer_detector.detector import NaNDetector, watch_for_nans
 from retrograd.anomaly.monitor import AnomalyError, AnomalyWarning, Watch, current
 from retrograd.anomaly.tracking import scalars
-from retrograd.anomaly.training import train_with_nan_guard
+from retrograd.anomaly.training_loop import train_with_nan_guard
 from retrograd.anomaly.watching import watch
 
 __all__ = [

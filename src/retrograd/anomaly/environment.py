@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from retrograd.anomaly.from_step import Again
 from retrograd.anomaly.policies import ACTIONS
-from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import with_environment
 from retrograd.anomaly.watching import watch
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from retrograd.anomaly._json import default_of, dumps, loads
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 KINDS = ("invalid", "divide", "overflow", "underflow", "leaf", "error")

@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.decorated import DecoratedCalls
+from retrograd.anomaly.decorated_calls import DecoratedCalls
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.guard import Growth
-from retrograd.anomaly.left_out import IN_VAIN, Checked, LeftOut
-from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
+from retrograd.anomaly.from_step import Again, could_tell_more, first_step_of, in_the_program
+from retrograd.anomaly.gradient_guard import Growth
 from retrograd.anomaly.messages import (
     ONCE,
     Warned,
@@ -30,9 +29,10 @@ from retrograd.anomaly.messages import (
     outcome_of,
 )
 from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, operations_allowed, policies_of
-from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
-from retrograd.anomaly.skipped import Skipped
+from retrograd.anomaly.skipped_batches import IN_VAIN, Checked, LeftOut
+from retrograd.anomaly.skipped_updates import Skipped
+from retrograd.anomaly.stack_frames import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.names import KNOWN, canonical, names_like
+from retrograd.anomaly.operation_names import KNOWN, canonical, names_like
+from retrograd.anomaly.stack_frames import depth_of_user
 
 KINDS = ("nan", "inf", "overflow", "underflow", "spike")
 ACTIONS = ("ignore", "record", "warn", "raise", "skip_step")
@@ -48,7 +48,7 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
     ValueError
         If neither library has such an operation.
     """
-    from retrograd.anomaly.adapters.operations import functions_known, is_operation
+    from retrograd.anomaly.adapters.known_operations import functions_known, is_operation
 
     given = names_allowed("allow", names)
     for name in sorted(given, key=str):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from retrograd.anomaly.adapter import Adapter
-from retrograd.anomaly.enumerated import count_again
+from retrograd.anomaly.enumerate_counters import count_again
 from retrograd.anomaly.event import NaNEvent, context_of, is_birth, is_certain, was_given_bad
 from retrograd.anomaly.messages import CARRIED_OVER, GATHERED, NOT_AGAIN
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from retrograd.anomaly.detector import NaNDetector
+from retrograd.anomaly.layer_detector.detector import NaNDetector
 from retrograd.anomaly.monitor import Watch
 
 

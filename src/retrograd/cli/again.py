@@ -17,7 +17,7 @@ import numpy as np
 
 import retrograd
 from retrograd.anomaly.adapters.import_hook import ImportHook
-from retrograd.anomaly.recorded import Again
+from retrograd.anomaly.from_step import Again
 from retrograd.anomaly.shell import command_line
 
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy accepts

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 from retrograd.anomaly import AnomalyError, Watch
-from retrograd.anomaly.adapters.frameworks import steps_run_again
+from retrograd.anomaly.adapters.framework_loops import steps_run_again
 from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
-from retrograd.anomaly.left_out import LeftOut
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.anomaly.report.summary import birthplace, step_of
+from retrograd.anomaly.skipped_batches import LeftOut
 
 ON_OTHER_RANK = "retrograd: {}; it happened on rank {}, whose report says more"
 HEAD_START = 2.0  # seconds for that report: torchrun ends all processes once one has failed

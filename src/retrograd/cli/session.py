@@ -10,8 +10,8 @@ from itertools import groupby
 from types import FrameType, TracebackType
 
 from retrograd.anomaly import AnomalyError, watch
-from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import Report
+from retrograd.anomaly.stack_frames import is_own, package_of
 from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.observing import found_on_other_rank, observed, say
 from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames

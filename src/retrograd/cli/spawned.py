@@ -17,9 +17,9 @@ from typing import Any, Self
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.adapters.patches import replaced
-from retrograd.anomaly.libraries import is_own
 from retrograd.anomaly.monitor import current
 from retrograd.anomaly.report import Report
+from retrograd.anomaly.stack_frames import is_own
 from retrograd.cli.again import Command
 from retrograd.cli.observing import found_on_other_rank, observed
 from retrograd.cli.program import show_only_own_frames

@@ -72,7 +72,7 @@ _SEVERAL = -1
 def is_internal(code: CodeType) -> bool:
     """Whether it is code of this package, or code of Python's own that calls functions for others.
 
-    Reports skip more than that, see :func:`retrograd.anomaly.libraries.is_between`.
+    Reports skip more than that, see :func:`retrograd.anomaly.stack_frames.is_between`.
     """
     filename = code.co_filename
     known = _internal.get(filename)

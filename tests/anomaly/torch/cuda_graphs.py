@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from retrograd.anomaly.adapters.torch.boundaries import graphed
+from retrograd.anomaly.adapters.torch.boundaries import cuda_graphs
 
 _READING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "item")
 _READ_BY = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__")
@@ -112,7 +112,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(graphed, "_DEVICE", "cpu")
+    monkeypatch.setattr(cuda_graphs, "_DEVICE", "cpu")
     for name in _READ_BY:
         monkeypatch.setattr(Tensor, name, _refusing(getattr(Tensor, name)), raising=False)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly import watch
-from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
+from retrograd.anomaly.adapters.torch.source_locations.instruction_events import InstructionNotes
 from tests.anomaly.torch.training import line_of
 
 Births = Callable[[Tensor], Tensor]

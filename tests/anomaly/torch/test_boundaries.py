@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.looks.gradients import finite_norm
+from retrograd.anomaly.adapters.torch.gradient_checks.gradients import finite_norm
 from tests.anomaly.torch.training import (
     Net,
     batches,
@@ -352,7 +352,7 @@ def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: py
     def fail(*args: Any) -> Any:
         raise ZeroDivisionError("in the search")
 
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.autopsy.findings.origin_of", fail)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.postmortem.investigation.origin_of", fail)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     data = [batches(1)[0], torch.full((5, 4), math.nan), batches(1)[0]]

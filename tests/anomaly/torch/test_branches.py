@@ -7,7 +7,7 @@ import torch
 
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.program.branches import same_in_other_branches
-from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
+from retrograd.anomaly.adapters.torch.source_locations.instruction_events import InstructionNotes
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:

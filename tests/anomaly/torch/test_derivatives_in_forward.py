@@ -10,7 +10,7 @@ from torch import Tensor
 
 import retrograd as rg
 from retrograd.anomaly.report import format_event
-from retrograd.anomaly.report.story import verdict
+from retrograd.anomaly.report.contents import verdict
 from tests.anomaly.torch.training import Root, line_of
 
 

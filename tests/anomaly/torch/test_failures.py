@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import retrograd as rg
 from retrograd.anomaly.report import format_event
-from retrograd.anomaly.report.growth import remembered
+from retrograd.anomaly.report.training_history import remembered
 from tests.anomaly.torch.training import Net
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import retrograd as rg
-from retrograd.anomaly.report.story import verdict
+from retrograd.anomaly.report.contents import verdict
 from tests.anomaly.torch.training import line_of
 
 

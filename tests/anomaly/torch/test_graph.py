@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.torch.records.graph import calls_of, nodes_behind, saved_by
-from retrograd.anomaly.adapters.torch.records.tail import Tail
+from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
 from tests.anomaly.torch.training import Root
 
 RECOMPUTED: dict[str, Callable[[Tensor], Tensor]] = {

@@ -16,7 +16,7 @@ from torch.optim import SGD, Adadelta, Adagrad, Adam, AdamW, NAdam, RAdam, RMSpr
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.looks.verdict import Verdict
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Verdict
 from tests.anomaly.torch.training import (
     Net,
     batches,

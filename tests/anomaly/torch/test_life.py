@@ -23,7 +23,7 @@ from retrograd.anomaly.adapters import adapters_for
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
-from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
 from retrograd.core import observer
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 from tests.test_cli import forked

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import retrograd as rg
-from retrograd.anomaly.adapters.frameworks import steps_run_again
+from retrograd.anomaly.adapters.framework_loops import steps_run_again
 from tests.anomaly.torch.pages import example
 from tests.anomaly.torch.training import Net, batches, line_of, log_of_zero, root_of_zero, state, weights_are_clean
 

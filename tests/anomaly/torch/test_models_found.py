@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch.models import Models, adds_copies
-from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls
 from tests.anomaly.torch.training import line_of, state
 
 

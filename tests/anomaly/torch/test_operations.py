@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch import monitor
-from retrograd.anomaly.adapters.torch.looks import gradients
+from retrograd.anomaly.adapters.torch.gradient_checks import gradients
 
 STEPS = 5
 _HERE_ONLY = ("aten::detach", "aten::view", "aten::view.dtype", "aten::empty_like")  # nothing happens on a device

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from retrograd.anomaly.catalogue import diagnose
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from tests.anomaly.programs import PROGRAMS, Program
 from tests.anomaly.torch.running import DISGUISES, OFFSET, watched
 from tests.anomaly.tracing import run

@@ -283,7 +283,7 @@ def test_inputs_are_those_before_hooks_of_the_users_changed_them() -> None:
 
 def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the loss function is too long to be remembered."""
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.tail._MOST_NODES", 0)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.loss_tail._MOST_NODES", 0)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "record") as w:

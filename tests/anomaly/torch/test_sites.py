@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import retrograd as rg
-from retrograd.anomaly.adapters.program.place import place_fields
-from retrograd.anomaly.adapters.torch.places import sites
-from retrograd.anomaly.adapters.torch.places.tracing import InstructionNotes
+from retrograd.anomaly.adapters.program.source_location import place_fields
 from retrograd.anomaly.adapters.torch.records.graph import nodes_behind
+from retrograd.anomaly.adapters.torch.source_locations import sites
+from retrograd.anomaly.adapters.torch.source_locations.instruction_events import InstructionNotes
 from tests.anomaly.torch.training import Net, batches, line_of, train
 
 NEW = sys.version_info >= (3, 12)

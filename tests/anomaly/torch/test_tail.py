@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 import retrograd as rg
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.records import packed
+from retrograd.anomaly.adapters.torch.records import saved_tensor_hooks
 from tests.anomaly.torch.training import Net, Root, batches, line_of, train
 
 
@@ -97,7 +97,7 @@ def test_a_bad_loss_of_which_the_graph_is_gone() -> None:
 
 
 def test_an_operand_that_is_not_known_is_not_taken_for_finite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.tail._MOST_NODES", 2)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.loss_tail._MOST_NODES", 2)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(None, optimizer, "skip_step", lag=1, budget=1e9) as w:
@@ -140,8 +140,8 @@ def hooks_told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Whether torch tells of a saved tensor by which hooks it was packed, as 2.9 does not."""
     patches = Patches()
     if not request.param:
-        monkeypatch.setattr(packed, "_TOLD", False)
-        packed.note_hooks(patches)
+        monkeypatch.setattr(saved_tensor_hooks, "_TOLD", False)
+        saved_tensor_hooks.note_hooks(patches)
     yield
     patches.undo()
 
@@ -205,7 +205,7 @@ def test_nothing_is_kept_after_the_step() -> None:
 
 
 def test_large_tensors_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.tail._MOST_BYTES", 100)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.loss_tail._MOST_BYTES", 100)
     x = torch.ones(100, requires_grad=True)
     kept = []
     with rg.anomaly.watch(None, torch.optim.SGD([x], 0.1)):

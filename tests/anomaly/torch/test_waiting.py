@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.optim import SGD
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.looks import gradients, verdict
-from retrograd.anomaly.adapters.torch.looks.verdict import Verdict
-from retrograd.anomaly.adapters.torch.runtime.waiting import waits
+from retrograd.anomaly.adapters.torch.gradient_checks import device_check, gradients
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Verdict
+from retrograd.anomaly.adapters.torch.runtime.synchronization import waits
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command
 from retrograd.cli.session import run_watched
@@ -138,7 +138,7 @@ def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], N
     del look
     gc.collect()
     assert memory() is not None
-    assert all(each.here is not memory() for kept in verdict._free.values() for each in kept), (
+    assert all(each.here is not memory() for kept in device_check._free.values() for each in kept), (
         "the copy may be under way"
     )
 

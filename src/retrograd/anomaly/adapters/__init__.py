@@ -7,7 +7,7 @@ from typing import Any
 
 def adapters_for(watch: Any) -> list[Any]:
     """The adapters that a watch needs: the one for its model or optimizer, or both if it was given neither."""
-    from retrograd.anomaly.adapters.torch.runtime.importing import WhenImported
+    from retrograd.anomaly.adapters.torch.runtime.late_import import WhenImported
 
     libraries = {_library(each) for each in (watch.model, watch.optimizer) if each is not None}
     if libraries == {"torch"}:
@@ -24,7 +24,7 @@ def _own_monitor(watch: Any) -> Any:
         from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 
         return RetrogradMonitor(watch)
-    from retrograd.anomaly.adapters.retrograd.recorded import RecordedMonitor
+    from retrograd.anomaly.adapters.retrograd.from_step import RecordedMonitor
 
     return RecordedMonitor(watch)
 
@@ -43,7 +43,9 @@ def _first_of(groups: Any) -> Any:
 
 
 def adapter_of(model: Any) -> Any:
-    """The adapter by which the layer detector accesses a model; see :class:`retrograd.anomaly.layers.ModelAdapter`.
+    """The adapter by which the layer detector accesses a model.
+
+    See :class:`retrograd.anomaly.layer_detector.forward_pass.ModelAdapter`.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
-from retrograd.anomaly.adapters.loops import CleanLogs, speak_once
+from retrograd.anomaly.adapters.framework_steps import CleanLogs, speak_once
 from retrograd.anomaly.adapters.patches import replaced
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.second_run import Batches

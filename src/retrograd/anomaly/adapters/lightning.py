@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from retrograd.anomaly.adapters.loops import CleanLogs, speak_once, watched_step
+from retrograd.anomaly.adapters.framework_steps import CleanLogs, speak_once, watched_step
 from retrograd.anomaly.adapters.patches import replaced
 from retrograd.anomaly.expected import expect_nonfinite
 from retrograd.anomaly.monitor import Watch

@@ -16,44 +16,44 @@ from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
     angles,
+    distribution_parameters,
     divisions,
     domain,
     exponentials,
     half_precision,
+    incomplete_records,
     inverses,
-    leaves,
-    library,
+    library_functions,
     likelihoods,
-    limits,
     logarithms,
     masks,
-    numbers,
+    nonfinite_inputs,
     overflow,
+    python_numbers,
     quotients,
     recurrences,
-    refused,
+    removable_singularities,
     roots,
     safeguards,
     softmaxes,
     training,
-    unkept,
 )
-from retrograd.anomaly.catalogue._calls import named_instead
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._faults_in_line import mended_together
 from retrograd.anomaly.catalogue._imports import imports_of, missing_imports
+from retrograd.anomaly.catalogue._repeated_calls import named_instead
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
-from retrograd.anomaly.catalogue._several import explained_together
-from retrograd.anomaly.catalogue._together import mended_together
+from retrograd.anomaly.catalogue._several_births import explained_together
+from retrograd.anomaly.catalogue._source_line import Line
 from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
 CAUSES: tuple[Cause, ...] = (
-    *refused.CAUSES,
-    *unkept.CAUSES,
-    *numbers.CAUSES,
-    *leaves.CAUSES,
+    *distribution_parameters.CAUSES,
+    *incomplete_records.CAUSES,
+    *python_numbers.CAUSES,
+    *nonfinite_inputs.CAUSES,
     *training.CAUSES,
-    *library.CAUSES,
+    *library_functions.CAUSES,
     *half_precision.CAUSES,
     *safeguards.CAUSES,
     *inverses.CAUSES,
@@ -62,7 +62,7 @@ CAUSES: tuple[Cause, ...] = (
     *logarithms.CAUSES,
     *likelihoods.CAUSES,
     *roots.CAUSES,
-    *limits.CAUSES,
+    *removable_singularities.CAUSES,
     *softmaxes.CAUSES,
     *quotients.CAUSES,
     *masks.CAUSES,
@@ -72,12 +72,18 @@ CAUSES: tuple[Cause, ...] = (
     *domain.CAUSES,
     *divisions.CAUSES,
     *training.FALLBACK,
-    *unkept.FALLBACK,
+    *incomplete_records.FALLBACK,
     *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
 
-_BY_THEMSELVES = (*logarithms.CAUSES, *likelihoods.CAUSES, *limits.CAUSES, *domain.CAUSES, *divisions.CAUSES)
+_BY_THEMSELVES = (
+    *logarithms.CAUSES,
+    *likelihoods.CAUSES,
+    *removable_singularities.CAUSES,
+    *domain.CAUSES,
+    *divisions.CAUSES,
+)
 
 
 @dataclass(frozen=True)
@@ -228,9 +234,9 @@ def explain(event: NaNEvent) -> NaNEvent:
 _IN_TRAINING = frozenset(
     row.title
     for row in (
-        leaves.bad_rate,
-        leaves.uninitialised,
-        leaves.bad_weight,
+        nonfinite_inputs.bad_rate,
+        nonfinite_inputs.uninitialised,
+        nonfinite_inputs.bad_weight,
         training.poisoned_clipping,
         training.zero_eps,
         training.runaway,

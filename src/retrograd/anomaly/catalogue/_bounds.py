@@ -6,9 +6,9 @@ import ast
 import math
 from collections.abc import Iterable
 
-from retrograd.anomaly.catalogue._code import Line, number_written
 from retrograd.anomaly.catalogue._expression import EXPONENTIALS
 from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.catalogue._source_line import Line, number_written
 
 
 def bounded_everywhere(scene: Scene, limit: float) -> tuple[str, str] | None:

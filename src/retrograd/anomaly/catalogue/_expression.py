@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from retrograd.anomaly.names import TRANSPARENT, canonical
+from retrograd.anomaly.operation_names import TRANSPARENT, canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _REVERSED = {"rsub": "sub", "rdiv": "div", "rpow": "pow"}

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, is_name, number_written
+from retrograd.anomaly.catalogue._definitions import Expression, Origins
 from retrograd.anomaly.catalogue._expression import ancestors, first, least, maker, number, size_of
-from retrograd.anomaly.catalogue._functions import inlined
 from retrograd.anomaly.catalogue._imports import imported, is_module
-from retrograd.anomaly.catalogue._origins import Expression, Origins
+from retrograd.anomaly.catalogue._inlining import inlined
 from retrograd.anomaly.catalogue._scene import Scene
-from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, is_name, number_written
+from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 

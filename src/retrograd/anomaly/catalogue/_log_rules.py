@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Site, Written, atom, bare, number_written
+from retrograd.anomaly.catalogue._definitions import Expression
 from retrograd.anomaly.catalogue._expression import least
 from retrograd.anomaly.catalogue._imports import imported
 from retrograd.anomaly.catalogue._log_parts import DEPTH, Logarithm, Parts, Rule, all_gained
-from retrograd.anomaly.catalogue._origins import Expression
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
+from retrograd.anomaly.catalogue._source_line import Site, Written, atom, bare, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand

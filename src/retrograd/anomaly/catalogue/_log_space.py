@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ast
 
-from retrograd.anomaly.catalogue._alike import complements
-from retrograd.anomaly.catalogue._code import Line, Site, bare
+from retrograd.anomaly.catalogue._definitions import Expression
 from retrograd.anomaly.catalogue._expression import first
 from retrograd.anomaly.catalogue._log_parts import Logarithm, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
-from retrograd.anomaly.catalogue._origins import Expression
+from retrograd.anomaly.catalogue._repeated_faults import complements
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import names_read
+from retrograd.anomaly.catalogue._source_line import Line, Site, bare
 from retrograd.anomaly.surroundings import Operation
 
 

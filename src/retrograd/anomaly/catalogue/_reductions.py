@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrograd.anomaly.catalogue._code import Site
+from retrograd.anomaly.catalogue._source_line import Site
 from retrograd.anomaly.surroundings import Operand
 
 

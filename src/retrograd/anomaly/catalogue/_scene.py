@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retrograd.anomaly.catalogue._alike import alike, decisive
-from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     first,
@@ -23,13 +21,15 @@ from retrograd.anomaly.catalogue._expression import (
     shown,
     value,
 )
-from retrograd.anomaly.catalogue._growth import allowed
-from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
+from retrograd.anomaly.catalogue._line_inference import completed, enclosing, producers, reunited
+from retrograd.anomaly.catalogue._operation_site import WRITTEN_AS, find
+from retrograd.anomaly.catalogue._range_limits import allowed
+from retrograd.anomaly.catalogue._repeated_faults import alike, decisive
 from retrograd.anomaly.catalogue._scopes import may_stand_at
+from retrograd.anomaly.catalogue._source_line import Line, Site, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue._where import WRITTEN_AS, find
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place, Surroundings
 

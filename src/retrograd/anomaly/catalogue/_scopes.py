@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import module_of, names_in
 from retrograd.anomaly.surroundings import Place
 

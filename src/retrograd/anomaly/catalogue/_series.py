@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._code import Line, Site, Written, atom, number_written
-from retrograd.anomaly.catalogue._origins import Expression, Origins
+from retrograd.anomaly.catalogue._definitions import Expression, Origins
+from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, number_written
 from retrograd.anomaly.parsing import names_in
 
 # f(x) = x (1 + slope * x + ...) near 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._code import Site, is_name
 from retrograd.anomaly.catalogue._expression import addends, first, is_number, least, maker, same, second
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.catalogue._source_line import Site, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operand, Operation
 

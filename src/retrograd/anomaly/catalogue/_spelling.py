@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._imports import UNRESOLVED, imported, is_module, module_called, name_of
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import least_of_root
 

@@ -6,7 +6,7 @@ import ast
 import linecache
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, dotted, number_written
+from retrograd.anomaly.catalogue._denominators import of_like_size
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -19,9 +19,9 @@ from retrograd.anomaly.catalogue._expression import (
     shown,
     value,
 )
-from retrograd.anomaly.catalogue._like_size import of_like_size
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.parsing import expression_of

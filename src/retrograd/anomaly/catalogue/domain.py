@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
     addends,
@@ -22,7 +21,8 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom
+from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EDGE = 1e-3  # this close outside a domain, the cause is rounding

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 
 from retrograd.anomaly.catalogue._bounds import bounded_everywhere
-from retrograd.anomaly.catalogue._code import Site, atom
 from retrograd.anomaly.catalogue._expression import (
     EXPONENTIALS,
     LOGS,
@@ -22,6 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import summand
+from retrograd.anomaly.catalogue._source_line import Site, atom
 from retrograd.anomaly.catalogue.domain import clamped, general
 from retrograd.anomaly.catalogue.likelihoods import WAYS
 from retrograd.anomaly.surroundings import Operand, Operation

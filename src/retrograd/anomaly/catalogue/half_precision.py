@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import LOGS, ancestors, denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
-from retrograd.anomaly.half import ROUNDS_TO_ZERO
+from retrograd.anomaly.float16 import ROUNDS_TO_ZERO
 from retrograd.anomaly.parsing import module_of
 from retrograd.anomaly.surroundings import Operation
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from retrograd.anomaly.catalogue._code import Site, Written, atom, number_written
 from retrograd.anomaly.catalogue._expression import first, maker, root, second, squared, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Site, Written, atom, number_written
 from retrograd.anomaly.surroundings import Operation
 
 _INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf", "ndtri": "ndtr"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 
-from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import (
     EXPONENTIALS,
     LOGS,
@@ -23,6 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.catalogue._source_line import Line
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Sequence
 
-from retrograd.anomaly.catalogue._calls import calls_of_own
-from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._denominators import of_like_size
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
@@ -25,10 +24,11 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
-from retrograd.anomaly.catalogue._like_size import of_like_size
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space
+from retrograd.anomaly.catalogue._repeated_calls import calls_of_own
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, summand
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind, softplus_instead
 from retrograd.anomaly.parsing import expression_of

@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._alike import alike, decisive
-from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -22,12 +20,14 @@ from retrograd.anomaly.catalogue._expression import (
     second,
     value,
 )
-from retrograd.anomaly.catalogue._reading import logarithm_behind, logarithm_written
+from retrograd.anomaly.catalogue._line_inference import logarithm_behind, logarithm_written
+from retrograd.anomaly.catalogue._repeated_faults import alike, decisive
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import expression_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import atom
 from retrograd.anomaly.catalogue._expression import first, size_of
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue.unkept import is_unkept
+from retrograd.anomaly.catalogue._source_line import atom
+from retrograd.anomaly.catalogue.incomplete_records import is_unkept
 from retrograd.anomaly.event import was_given_bad
-from retrograd.anomaly.names import TRANSPARENT, is_normalisation
+from retrograd.anomaly.operation_names import TRANSPARENT, is_normalisation
 from retrograd.anomaly.surroundings import Operand
 
 _LARGEST = (65504.0, 3.4e38, sys.float_info.max)  # in half, single and double precision

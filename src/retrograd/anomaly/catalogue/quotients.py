@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
@@ -26,6 +25,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.masks import is_chosen
 from retrograd.anomaly.catalogue.roots import DISTANCES, in_wider_type, underflowed_squares

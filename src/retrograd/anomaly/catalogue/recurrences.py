@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
     first,
@@ -21,9 +20,10 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._learning_rates import with_rate
 from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_space
-from retrograd.anomaly.catalogue._rates import with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, Site, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.parsing import indentation_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation, Place

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     addends,
     first,
@@ -23,8 +22,9 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _ROOTS = ("sqrt", "rsqrt", "pow")

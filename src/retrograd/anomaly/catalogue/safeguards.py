@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from retrograd.anomaly.catalogue._code import Line, atom, dotted
 from retrograd.anomaly.catalogue._expression import (
     LOGS,
     denominator,
@@ -19,10 +18,11 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
-from retrograd.anomaly.catalogue._layers import last_layer
+from retrograd.anomaly.catalogue._layer_definitions import last_layer
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._source_line import Line, atom, dotted
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.libraries import package_of
+from retrograd.anomaly.stack_frames import package_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _EPS = re.compile(r"(?:\w*_)?(?:eps|epsilon)", re.IGNORECASE)

@@ -6,7 +6,6 @@ import ast
 import math
 import re
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     first,
     is_masked,
@@ -19,6 +18,7 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, are_of_same, largest
+from retrograd.anomaly.catalogue._source_line import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operation, Place
 

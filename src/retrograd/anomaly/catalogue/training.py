@@ -8,12 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line, is_name
 from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
-from retrograd.anomaly.catalogue._rates import smaller_rate, with_rate
+from retrograd.anomaly.catalogue._learning_rates import smaller_rate, with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.half import vanishes
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.catalogue._source_line import Line, is_name
+from retrograd.anomaly.float16 import vanishes
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Place
 
 

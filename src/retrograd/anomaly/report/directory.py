@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import IO, Self
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
-from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of, rank_of, warn_unwritten
 from retrograd.anomaly.report.terminal import print_run
+from retrograd.anomaly.report.training_history import History
 
 
 class Report:

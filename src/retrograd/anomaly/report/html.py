@@ -11,11 +11,11 @@ from importlib import resources
 from pathlib import Path
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
-from retrograd.anomaly.report import growth, layers
-from retrograd.anomaly.report.growth import History
+from retrograd.anomaly.report import layers, training_history
+from retrograd.anomaly.report.contents import Story, number, tell, verdict
 from retrograd.anomaly.report.jsonl import Entry, Run
-from retrograd.anomaly.report.story import Story, number, tell, verdict
 from retrograd.anomaly.report.summary import Group, group, step_of
+from retrograd.anomaly.report.training_history import History
 from retrograd.anomaly.shell import command_line
 
 CHART_WIDTH, CHART_HEIGHT, CHART_MARGIN = 320, 90, 8
@@ -153,7 +153,7 @@ def _layers(rows: layers.Rows) -> str:
 
 
 def _charts(history: History) -> str:
-    charts = "\n".join(_chart(name, history) for name in growth.quantities(history))
+    charts = "\n".join(_chart(name, history) for name in training_history.quantities(history))
     return f'<div class="charts">{charts}</div>' if charts.strip() else ""
 
 
@@ -165,7 +165,7 @@ def _chart(name: str, history: History) -> str:
         return ""
     inner_width, inner_height = CHART_WIDTH - 2 * CHART_MARGIN, CHART_HEIGHT - 2 * CHART_MARGIN
     line, dots, crosses, pen = "", "", "", "M"
-    for position, (value, height) in enumerate(zip(values, growth.heights(values), strict=True)):
+    for position, (value, height) in enumerate(zip(values, training_history.heights(values), strict=True)):
         x = CHART_MARGIN + inner_width * position / max(1, len(values) - 1)
         if height is None:
             if value is not None:
@@ -179,7 +179,7 @@ def _chart(name: str, history: History) -> str:
         line += f"{pen}{x:.1f} {y:.1f}"
         pen = "L"
     steps = [f"{row['step']:,}" for row in (history[0], history[-1]) if "step" in row]
-    scale = ", logarithmic" if growth.is_logarithmic(values) else ""
+    scale = ", logarithmic" if training_history.is_logarithmic(values) else ""
     last = "" if values[-1] is None else f"; last {values[-1]:.4g}"
     extent = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(finite), max(finite))))
     legend = f"; {_CROSS} not finite" if any(v is not None and not math.isfinite(v) for v in values[:-1]) else ""

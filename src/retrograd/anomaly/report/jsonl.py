@@ -15,11 +15,11 @@ from typing import Any, Self
 
 from retrograd.anomaly import _json
 from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
-from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import GROWING, check_max_events
-from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.source import SourceLine, excerpt
 from retrograd.anomaly.report.summary import birthplace, step_of
+from retrograd.anomaly.report.training_history import History
+from retrograd.anomaly.stack_frames import depth_of_user
 
 MAX_EVENTS = 1000
 MANY = 10  # updates skipped in a row, from which on skipping them is no solution

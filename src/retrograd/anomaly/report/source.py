@@ -7,9 +7,9 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import takewhile
 
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._source_line import Line
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import indentation_of
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
-from retrograd.anomaly.report import growth, layers
-from retrograd.anomaly.report.growth import History
+from retrograd.anomaly.report import layers, training_history
+from retrograd.anomaly.report.contents import Story, tell, verdict
 from retrograd.anomaly.report.jsonl import Run
 from retrograd.anomaly.report.source import display_width, fitting
-from retrograd.anomaly.report.story import Story, tell, verdict
 from retrograd.anomaly.report.style import UNKNOWN, Style, style_of
 from retrograd.anomaly.report.summary import Group, group, step_of
+from retrograd.anomaly.report.training_history import History
 from retrograd.anomaly.shell import command_line
 
 LABEL = 9  # columns for "operands" and other labels
@@ -278,10 +278,14 @@ def _code(label: str, code: str, style: Style) -> list[str]:
 def _history(history: History, style: Style) -> list[str]:
     if not history:
         return []
-    names = growth.quantities(history)
-    sparks = {name: growth.sparkline([row.get(name) for row in history]) for name in names} if style.unicode else {}
+    names = training_history.quantities(history)
+    sparks = (
+        {name: training_history.sparkline([row.get(name) for row in history]) for name in names}
+        if style.unicode
+        else {}
+    )
     room = max(map(len, sparks.values()), default=0)
-    lines = growth.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
+    lines = training_history.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
     drawn = {name: style.paint(spark, "dim") for name, spark in sparks.items()}
     seen = [f"{line}  {drawn.get(name, '')}".rstrip() for name, line in lines.items() if len(line.split()) > 1]
     return _labelled("before", seen, style)

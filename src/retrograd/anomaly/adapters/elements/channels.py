@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrograd.anomaly.names import canonical, is_normalisation
+from retrograd.anomaly.operation_names import canonical, is_normalisation
 
 
 def works_by_channel(op: str) -> bool:

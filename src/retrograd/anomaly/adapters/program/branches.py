@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 
 from retrograd.anomaly.adapters.program.syntax import file_of
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.core import sites
 
 _OPERATORS = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "pow": ast.Pow, "matmul": ast.MatMult}

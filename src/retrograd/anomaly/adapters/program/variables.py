@@ -13,9 +13,9 @@ from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.making import first_line_with, left_over, made, unpacked_with
-from retrograd.anomaly.adapters.program.place import variables_read
-from retrograd.anomaly.libraries import is_library, is_own, outwards, package_of, trace_of, user_frames
+from retrograd.anomaly.adapters.program.assignments import first_line_with, left_over, made, unpacked_with
+from retrograd.anomaly.adapters.program.source_location import variables_read
+from retrograd.anomaly.stack_frames import is_library, is_own, outwards, package_of, trace_of, user_frames
 
 _MOST = 200  # items of a container that are searched
 _MOST_HELD = 10_000  # objects at one depth that are searched

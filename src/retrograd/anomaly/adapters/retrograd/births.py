@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.program.refused import arguments_in
+from retrograd.anomaly.adapters.program.failed_calls import arguments_in
 from retrograd.anomaly.adapters.program.variables import variables_at
-from retrograd.anomaly.libraries import Position, callers_of, frames_between, is_between, outwards, trace_of
-from retrograd.anomaly.names import canonical, is_normalisation
+from retrograd.anomaly.operation_names import canonical, is_normalisation
+from retrograd.anomaly.stack_frames import Position, callers_of, frames_between, is_between, outwards, trace_of
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
 from retrograd.batching.array import levels_of
@@ -74,7 +74,7 @@ class Birth:
     code, at
         The user's line.
     callers
-        The program's own instructions that led there, the innermost first; see :func:`.libraries.callers_of`.
+        The program's own instructions that led there, the innermost first; see :func:`.stack_frames.callers_of`.
     places
         That line, and those from which the functions around it were called.
     modules

@@ -11,24 +11,26 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.retrograd.autopsy.describe import result_of
-from retrograd.anomaly.adapters.retrograd.autopsy.findings import Inquest
-from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, reals, same, statistics
 from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
 from retrograd.anomaly.adapters.retrograd.norms import norm
-from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
+from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
+from retrograd.anomaly.adapters.retrograd.postmortem.investigation import Inquest
+from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.layers import Handle, Look
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.layer_detector.forward_pass import Handle, Look
+from retrograd.anomaly.stack_frames import user_frame
 from retrograd.core import state
 from retrograd.core.state import next_sequence_nr
 from retrograd.core.tensor import Tensor
 
 
 class RetrogradLayers:
-    """Connects the detector to a :class:`retrograd.nn.Module`; see :class:`retrograd.anomaly.layers.ModelAdapter`.
+    """Connects the detector to a :class:`retrograd.nn.Module`.
+
+    See :class:`retrograd.anomaly.layer_detector.forward_pass.ModelAdapter`.
 
     Parameters
     ----------

@@ -17,26 +17,24 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
-from retrograd.anomaly.adapters.leaves import LeafNames
-from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
+from retrograd.anomaly.adapters.check_interval import LONGEST_PAUSE, Pace
+from retrograd.anomaly.adapters.initial_norms import FIRST, Beginnings
+from retrograd.anomaly.adapters.leaf_names import LeafNames
+from retrograd.anomaly.adapters.learning_rates import rates_pass
+from retrograd.anomaly.adapters.optimizer_state import Remembered
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.program.checked import may_tell_of_one
-from retrograd.anomaly.adapters.program.rates_written import rate_written
+from retrograd.anomaly.adapters.program.loss_checks import may_tell_of_one
+from retrograd.anomaly.adapters.program.manual_update_rates import rate_written
 from retrograd.anomaly.adapters.progress import progress
-from retrograd.anomaly.adapters.rates import rates_pass
-from retrograd.anomaly.adapters.remembered import Remembered
-from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
-from retrograd.anomaly.adapters.retrograd.autopsy.in_silence import may_make_zeros
-from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
-from retrograd.anomaly.adapters.retrograd.boundaries.asked import Asked, all_leaves
+from retrograd.anomaly.adapters.retrograd.births_from_values import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
-from retrograd.anomaly.adapters.retrograd.boundaries.held_back import HeldBack, Marked
-from retrograd.anomaly.adapters.retrograd.boundaries.remembered import bad_remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import bad_remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.returned_gradients import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
+from retrograd.anomaly.adapters.retrograd.boundaries.withheld_gradients import HeldBack, Marked
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
-from retrograd.anomaly.adapters.retrograd.looks import (
+from retrograd.anomaly.adapters.retrograd.gradient_checks import (
     among_leaves_behind,
     leaves_behind,
     loss_of,
@@ -46,20 +44,22 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
-from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, all_stand_still
-from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
-from retrograd.anomaly.adapters.retrograd.suspects import Suspects
-from retrograd.anomaly.adapters.retrograd.under_way import UnderWay
-from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.weakly import weakly
+from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
+from retrograd.anomaly.adapters.retrograd.postmortem.overflowed_variances import may_make_zeros
+from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentInquest
+from retrograd.anomaly.adapters.retrograd.recent_births import Suspects
+from retrograd.anomaly.adapters.retrograd.second_run import Noted, Recorder, Snapshot, all_stand_still
+from retrograd.anomaly.adapters.retrograd.tensor_names import Names
+from retrograd.anomaly.adapters.retrograd.thread_state import UnderWay
+from retrograd.anomaly.adapters.weak_methods import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
-from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import NO_UNDERFLOW
 from retrograd.anomaly.monitor import AnomalyError, AnomalyWarning, Watch
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.policies import are_among
+from retrograd.anomaly.stack_frames import depth_of_user
 from retrograd.core import observer, sites, state
 from retrograd.core.looking import is_finite
 from retrograd.core.monitor import Monitor

@@ -14,33 +14,34 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from retrograd.anomaly.adapters.torch.autopsy.describe import Describer, first_of, statistics
-from retrograd.anomaly.adapters.torch.autopsy.findings import NOT_SURE, met_at
-from retrograd.anomaly.adapters.torch.autopsy.names import Names
-from retrograd.anomaly.adapters.torch.autopsy.origin import origin_of
-from retrograd.anomaly.adapters.torch.looks.extremes import Tally, absmin, extremes, has_elements, look, read
-from retrograd.anomaly.adapters.torch.looks.norms import GradientScale, norms
+from retrograd.anomaly.adapters.torch.gradient_checks.extremes import Tally, absmin, extremes, has_elements, look, read
+from retrograd.anomaly.adapters.torch.gradient_checks.norms import GradientScale, norms
+from retrograd.anomaly.adapters.torch.module_wrappers import name_written, unwrapped
+from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
+from retrograd.anomaly.adapters.torch.postmortem.investigation import NOT_SURE, met_at
+from retrograd.anomaly.adapters.torch.postmortem.origin import origin_of
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call
 from retrograd.anomaly.adapters.torch.records.graph import read as read_graph
+from retrograd.anomaly.adapters.torch.records.model_rerun import Given, version
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
-from retrograd.anomaly.adapters.torch.records.rehearsal import Given, version
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
-from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
 from retrograd.anomaly.adapters.torch.runtime.distributed import is_sharded
-from retrograd.anomaly.adapters.torch.runtime.unhooked import Hook
-from retrograd.anomaly.adapters.torch.wrapping import name_written, unwrapped
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
+from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import Hook
+from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent, with_note
-from retrograd.anomaly.layers import Handle, Look
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.layer_detector.forward_pass import Handle, Look
 from retrograd.anomaly.messages import IN_STEPS
 from retrograd.anomaly.monitor import current
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.stack_frames import user_frame
 
 
 class TorchLayers:
     """Connects the detector to a :class:`torch.nn.Module`.
 
-    See :class:`retrograd.anomaly.layers.ModelAdapter` and :class:`retrograd.anomaly.layers.LooksLater`.
+    See :class:`~retrograd.anomaly.layer_detector.forward_pass.ModelAdapter` and
+    :class:`~retrograd.anomaly.layer_detector.forward_pass.LooksLater`.
 
     Parameters
     ----------

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.variables import variables_around
-from retrograd.anomaly.adapters.torch.records.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.runtime.compiling import in_use
+from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls
+from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
 from retrograd.anomaly.adapters.torch.second_run.snapshot import small_buffers
-from retrograd.anomaly.libraries import user_frame
 from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.stack_frames import user_frame
 
 _MOST = 8
 _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then

@@ -15,24 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.pace import Pace
+from retrograd.anomaly.adapters.check_interval import Pace
+from retrograd.anomaly.adapters.learning_rates import rates_pass
+from retrograd.anomaly.adapters.optimizer_state import Remembered
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.program.rates_written import rate_written
-from retrograd.anomaly.adapters.rates import rates_pass
-from retrograd.anomaly.adapters.remembered import Remembered
-from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
-from retrograd.anomaly.adapters.torch.autopsy.names import Names
+from retrograd.anomaly.adapters.program.manual_update_rates import rate_written
 from retrograd.anomaly.adapters.torch.boundaries.buffers import Buffers
-from retrograd.anomaly.adapters.torch.boundaries.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
+from retrograd.anomaly.adapters.torch.boundaries.cuda_graphs import Graphs
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
-from retrograd.anomaly.adapters.torch.boundaries.graphed import Graphs
-from retrograd.anomaly.adapters.torch.boundaries.reading import Reads
-from retrograd.anomaly.adapters.torch.boundaries.remembered import bad_remembered
+from retrograd.anomaly.adapters.torch.boundaries.manual_updates import UpdatesByHand
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import bad_remembered
+from retrograd.anomaly.adapters.torch.boundaries.rollback import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
-from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
-from retrograd.anomaly.adapters.torch.looks.gradients import (
+from retrograd.anomaly.adapters.torch.boundaries.value_reads import Reads
+from retrograd.anomaly.adapters.torch.gradient_checks.gradients import (
     Seen,
     bad_ones,
     finite_norm,
@@ -42,34 +40,36 @@ from retrograd.anomaly.adapters.torch.looks.gradients import (
     loss_number,
     root_is_bad,
 )
-from retrograd.anomaly.adapters.torch.looks.growth import Growth
-from retrograd.anomaly.adapters.torch.looks.lagging import Lag, LateStep
+from retrograd.anomaly.adapters.torch.gradient_checks.growth import Growth
+from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import Lag, LateStep
 from retrograd.anomaly.adapters.torch.models import Models
-from retrograd.anomaly.adapters.torch.places.sites import SiteLog
+from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.records.backward import Backward
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad, roots_of
-from retrograd.anomaly.adapters.torch.records.forward import ModelCalls, remove_all
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
+from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls, remove_all
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
-from retrograd.anomaly.adapters.torch.records.tail import Tail
-from retrograd.anomaly.adapters.torch.runtime.around_steps import call_around_steps
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agreement
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
+from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import leave_out
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
-from retrograd.anomaly.adapters.torch.runtime.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.runtime.waiting import is_of_device
-from retrograd.anomaly.adapters.torch.runtime.warned import point_at_callers
+from retrograd.anomaly.adapters.torch.runtime.step_hooks import call_around_steps
+from retrograd.anomaly.adapters.torch.runtime.synchronization import is_of_device
+from retrograd.anomaly.adapters.torch.runtime.warning_locations import point_at_callers
 from retrograd.anomaly.adapters.torch.second_run.loaders import rerun
 from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Snapshot
-from retrograd.anomaly.adapters.torch.under_way import UnderWay
-from retrograd.anomaly.adapters.weakly import weakly
+from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
+from retrograd.anomaly.adapters.torch.tensor_names import Names
+from retrograd.anomaly.adapters.torch.thread_state import UnderWay
+from retrograd.anomaly.adapters.weak_methods import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.monitor import AnomalyError, Watch
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.policies import are_among
 
 LOOKS = 0.5  # of the watch's budget, for optional checks; noting lines takes the other half

@@ -7,18 +7,18 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.checked import checked_loss
-from retrograd.anomaly.adapters.program.refused import Refused
+from retrograd.anomaly.adapters.program.failed_calls import Refused
+from retrograd.anomaly.adapters.program.loss_checks import checked_loss
 from retrograd.anomaly.adapters.program.variables import variables_left_by
-from retrograd.anomaly.adapters.retrograd.autopsy.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.births import arguments_of, birth_of
-from retrograd.anomaly.adapters.retrograd.boundaries.refusals import refused_parameter
+from retrograd.anomaly.adapters.retrograd.boundaries.distribution_parameters import refused_parameter
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad
-from retrograd.anomaly.adapters.retrograd.looks import loss_of
-from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.retrograd.gradient_checks import loss_of
+from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentInquest
+from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import with_causes
 from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.stack_frames import with_causes
 from retrograd.core import sites, state
 from retrograd.core.errors import LinAlgError
 from retrograd.core.tensor import Tensor

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
-from retrograd.anomaly.adapters.program.place import line_fields, place_of
-from retrograd.anomaly.adapters.retrograd.autopsy.describe import Describer, result_of
+from retrograd.anomaly.adapters.optimizer_context import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.program.source_location import line_fields, place_of
 from retrograd.anomaly.adapters.retrograd.births import Birth
-from retrograd.anomaly.adapters.retrograd.boundaries.formula import flags_of_formula
-from retrograd.anomaly.adapters.retrograd.boundaries.remembered import arrays_remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import arrays_remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.update_formula import flags_of_formula
 from retrograd.anomaly.adapters.retrograd.elements import (
     input_statistics,
     is_bad,
@@ -32,11 +31,12 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     unravelled,
     value_at,
 )
-from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.retrograd.postmortem.describe import Describer, result_of
+from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.libraries import frames_between, user_frame
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.stack_frames import frames_between, user_frame
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor, bump

@@ -11,11 +11,11 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.looks.norms import NARROW
+from retrograd.anomaly.adapters.torch.gradient_checks.norms import NARROW
 from retrograd.anomaly.adapters.torch.models import Models
+from retrograd.anomaly.adapters.torch.module_wrappers import name_written
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad
 from retrograd.anomaly.adapters.torch.second_run.snapshot import is_small
-from retrograd.anomaly.adapters.torch.wrapping import name_written
 from retrograd.anomaly.event import NaNEvent, context_of, with_note
 from retrograd.anomaly.monitor import Watch
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.looks.gradients import Seen, finite_norm, numbers_of, numbers_on
+from retrograd.anomaly.adapters.torch.gradient_checks.gradients import Seen, finite_norm, numbers_of, numbers_on
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.stack_frames import user_frame
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor

@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.program.place import line_fields, place_fields, variables_read
-from retrograd.anomaly.adapters.program.refused import Refused
+from retrograd.anomaly.adapters.program.failed_calls import Refused
+from retrograd.anomaly.adapters.program.source_location import line_fields, place_fields, variables_read
 from retrograd.anomaly.adapters.program.variables import members_of, named_variables, variables_left_by
-from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
-from retrograd.anomaly.adapters.torch.autopsy.names import Names
-from retrograd.anomaly.adapters.torch.boundaries.refusals import refusal
+from retrograd.anomaly.adapters.torch.boundaries.distribution_parameters import refusal
+from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.runtime.frames import MODULE_CALL
+from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import callers_of, is_between, package_of, trace_of, with_causes
 from retrograd.anomaly.monitor import Watch
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.stack_frames import callers_of, is_between, package_of, trace_of, with_causes
 from retrograd.anomaly.surroundings import Operation, Surroundings
 
 _FACTORISES = re.compile(r"not (?:be )?positive[- ]definite|not p\.?[ds]\.?d?\b", re.IGNORECASE)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
 _USUAL = 65536.0  # a scaler that starts higher has to come down to it first

@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.leaves import nameless
-from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
-from retrograd.anomaly.adapters.program.place import line_fields, place_of
-from retrograd.anomaly.adapters.torch.autopsy.describe import first_of, statistics, value_at
-from retrograd.anomaly.adapters.torch.autopsy.findings import Findings
-from retrograd.anomaly.adapters.torch.autopsy.names import Names
-from retrograd.anomaly.adapters.torch.boundaries.remembered import remembered_of
-from retrograd.anomaly.adapters.torch.boundaries.undoing import BeforeUpdate, WeightsBefore
-from retrograd.anomaly.adapters.torch.looks.gradients import gradients_of, kind_of
-from retrograd.anomaly.adapters.torch.looks.norms import are_at_hand, norms
+from retrograd.anomaly.adapters.leaf_names import nameless
+from retrograd.anomaly.adapters.optimizer_context import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.program.source_location import line_fields, place_of
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import remembered_of
+from retrograd.anomaly.adapters.torch.boundaries.rollback import BeforeUpdate, WeightsBefore
+from retrograd.anomaly.adapters.torch.gradient_checks.gradients import gradients_of, kind_of
+from retrograd.anomaly.adapters.torch.gradient_checks.norms import are_at_hand, norms
+from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
+from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
 from retrograd.anomaly.adapters.torch.records.calls import bytes_of, is_bad
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, has_step_of_program
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies
+from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.half import vanishes
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.float16 import vanishes
 from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.stack_frames import user_frame
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 

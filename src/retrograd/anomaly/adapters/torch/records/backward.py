@@ -11,7 +11,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, is_python, saved_by, spent
-from retrograd.anomaly.adapters.torch.records.parts import Part, node_within, writes_to_part
+from retrograd.anomaly.adapters.torch.records.partial_writes import Part, node_within, writes_to_part
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.places.elsewhere import place_of
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
-from retrograd.anomaly.libraries import Position
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
+from retrograd.anomaly.adapters.torch.source_locations.autograd_threads import place_of
+from retrograd.anomaly.stack_frames import Position
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class Call:
     code, at, modules
         The line that called it, and the modules around it, innermost first.
     callers
-        The program's own instructions that led to that line, the innermost first; see :func:`.libraries.callers_of`.
+        The program's own instructions that led to that line, the innermost first; see :func:`.stack_frames.callers_of`.
     applied
         The line that called the user's autograd Function inside which it happened.
     inside

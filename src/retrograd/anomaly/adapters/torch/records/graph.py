@@ -16,9 +16,9 @@ from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.utils.checkpoint import CheckpointError, CheckpointFunction
 
-from retrograd.anomaly.adapters.program.written import written_in_place
+from retrograd.anomaly.adapters.program.literals import written_in_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
-from retrograd.anomaly.adapters.torch.records.entries import (
+from retrograd.anomaly.adapters.torch.records.dispatcher_entries import (
     WITHOUT_EDGE,
     arguments_for,
     entry_of,
@@ -28,11 +28,11 @@ from retrograd.anomaly.adapters.torch.records.entries import (
     with_edge,
     writing_entry,
 )
-from retrograd.anomaly.adapters.torch.records.numbers import read_numbers
-from retrograd.anomaly.adapters.torch.records.packed import may_be_read
-from retrograd.anomaly.adapters.torch.records.parts import certain_part, writes_to_part, written_by
-from retrograd.anomaly.libraries import Position, is_between
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.adapters.torch.records.number_arguments import read_numbers
+from retrograd.anomaly.adapters.torch.records.partial_writes import certain_part, writes_to_part, written_by
+from retrograd.anomaly.adapters.torch.records.saved_tensor_hooks import may_be_read
+from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.stack_frames import Position, is_between
 
 SiteOf = Callable[[float], tuple[Position, ...]]
 

@@ -18,15 +18,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode
 
 from retrograd.anomaly.adapters.program.variables import name_of, variables_at
-from retrograd.anomaly.adapters.torch.places.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad, next_seq
-from retrograd.anomaly.adapters.torch.records.custom import kernel_of
+from retrograd.anomaly.adapters.torch.records.custom_ops import kernel_of
 from retrograd.anomaly.adapters.torch.records.graph import is_python
-from retrograd.anomaly.adapters.torch.records.parts import Part, writes_to_part
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.records.partial_writes import Part, writes_to_part
 from retrograd.anomaly.adapters.torch.runtime.frames import frame_in_backward, landmarks
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import above
-from retrograd.anomaly.libraries import Position, callers_of, position_of
+from retrograd.anomaly.adapters.torch.source_locations.autograd_threads import place_of, present_place
+from retrograd.anomaly.stack_frames import Position, callers_of, position_of
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 MOST_CALLS = 1 << 17

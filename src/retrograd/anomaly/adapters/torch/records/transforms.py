@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from retrograd.anomaly.adapters.torch.records.backward import Backward
 from retrograd.anomaly.adapters.torch.records.calls import Call, bad, is_bad
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
-from retrograd.anomaly.adapters.torch.runtime.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocasts
 from retrograd.anomaly.adapters.torch.second_run.snapshot import RandomState, left_as_they_are
 

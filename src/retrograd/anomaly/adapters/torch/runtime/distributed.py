@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.event import NaNEvent, is_certain, with_context, with_note
-from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.stack_frames import depth_of_user
 
 _PATIENCE = timedelta(minutes=3)  # for processes that do not answer: a hang would be worse than an unknown name
 UNSHARED = "Only this process saw it, and the gradients are finite: the update was applied, as in the others."

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
+from retrograd.anomaly.stack_frames import frames_between, is_between, is_own, outwards, user_frame
 
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__

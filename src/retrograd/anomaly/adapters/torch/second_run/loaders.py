@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.frameworks import owns_its_loop
+from retrograd.anomaly.adapters.framework_loops import owns_its_loop
 from retrograd.anomaly.adapters.torch.records.calls import next_seq
 from retrograd.anomaly.monitor import Watch
 
@@ -84,7 +84,7 @@ def _steps_of(watch: Watch, iterator: Iterator[Any]) -> Generator[Any, None, Non
 def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:
     """Make a replacement for ``DataLoader.__iter__``; validation, without gradients, is left alone.
 
-    So are the loops of frameworks, which :mod:`retrograd.anomaly.adapters.frameworks` handles.
+    So are the loops of frameworks, which :mod:`retrograd.anomaly.adapters.framework_loops` handles.
     """
 
     def iterate(original: Any, loader: Any) -> Any:

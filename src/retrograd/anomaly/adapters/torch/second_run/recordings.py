@@ -13,12 +13,12 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.optim.swa_utils import AveragedModel
 
+from retrograd.anomaly.adapters.frozen_schedules import stand_still
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.standing_still import stand_still
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
-from retrograd.anomaly.adapters.torch.runtime.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, within_backward
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import above
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.monitor import Watch

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.runtime.capturing import capturing
+from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 
 _LARGEST = 1 << 20  # elements of a buffer that is copied in every step
 

@@ -1,0 +1,83 @@
+"""Finding data that no node has kept among the variables of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.elements.shapes import broadcasts
+from retrograd.anomaly.adapters.program.source_location import variables_read
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
+from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph, filled
+from retrograd.anomaly.adapters.retrograd.postmortem.source import text_given
+from retrograd.anomaly.adapters.retrograd.tensor_names import Names
+from retrograd.core import sites
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import OpNode
+
+
+class Lost(NamedTuple):
+    """An argument that a node has not kept, and the variable it was; ``is_read``: whether the node's line reads it."""
+
+    node: OpNode
+    param: str
+    name: str
+    data: ndarray
+    is_read: bool
+
+
+def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> Iterator[Lost]:
+    """The variables with bad numbers that may have been arguments of a graph's nodes, in the order of creation.
+
+    A variable that the node's line reads comes before all others; another one counts only if it is the only candidate
+    and not a single number: there are many of those, such as the best loss so far.
+
+    Parameters
+    ----------
+    graph
+        The graph whose nodes lack arguments.
+    names
+        Where to look for variables.
+    condition
+        Tells which numbers are bad: all non-finite ones, or only NaN.
+    """
+    suspects = [(name, data) for name, data in names.data() if condition(data)]
+    others = []
+    for node, param in graph.lost() if suspects else ():
+        read = variables_read(*sites.position_of(node))
+        for name, data in suspects:
+            if _fits(graph, node, param, data):
+                found = Lost(node, param, name, data, name in read)
+                if found.is_read:
+                    yield found
+                elif data.ndim:
+                    others.append(found)
+    if len({id(each.data) for each in others}) == 1:
+        yield others[0]
+    if suspects:
+        yield from _written_to_parts(graph, suspects)
+
+
+def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> Iterator[Lost]:
+    """The variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
+    for node in graph.nodes:
+        writer = node.fn if isinstance(node, CopySlices) else None
+        if not isinstance(writer, OpNode):
+            continue
+        for param in graph.lost_by(writer):
+            written = text_given(writer, param)
+            for name, data in suspects:
+                if name == written and is_bad(graph.supposing(writer, param, data).results(node)):
+                    yield Lost(writer, param, name, data, True)
+
+
+def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:
+    """Whether an array may have been a node's argument: then the result has a fitting shape, and is bad."""
+    known = graph.arguments(node)
+    arguments = {**known, param: filled(known[param], data)}
+    if any(value is UNKNOWN for value in arguments.values()):
+        return node.op.kind == "elementwise" and node.outputs == 1 and broadcasts(data.shape, node.shape)
+    results = graph.compute(node, arguments)
+    return bool(results) and is_bad(results)

@@ -1,0 +1,37 @@
+"""What optimizers remember about their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.leaf_names import nameless
+from retrograd.anomaly.adapters.optimizer_state import Found
+from retrograd.anomaly.adapters.torch.gradient_checks.gradients import kind_of
+from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
+from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.runtime.modes import unseen
+from retrograd.anomaly.adapters.torch.tensor_names import Names
+
+
+def bad_remembered(optimizer: Any, model: Any, frame: FrameType | None) -> Found | None:
+    """The first number that is not finite in what an optimizer remembers."""
+    with torch.no_grad(), unseen():
+        for param in (each for group in optimizer.param_groups for each in group["params"]):
+            for key, values in remembered_of(optimizer, param):
+                if is_bad(values):
+                    names, index = Names(model, frame), first_of(values)
+                    name, value = names.tensor(param) or nameless(param), value_at(values, index, values.shape)
+                    return Found(kind_of([values]), key, name, index, value, statistics(values))
+    return None
+
+
+def remembered_of(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """The tensors an optimizer keeps for a parameter, by name; one written by the user may keep just one."""
+    state = optimizer.state.get(param, {})
+    named = state.items() if isinstance(state, Mapping) else [("state", state)]
+    return ((key, value) for key, value in named if isinstance(value, Tensor) and can_be_bad(value))

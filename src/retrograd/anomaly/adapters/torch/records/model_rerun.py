@@ -1,0 +1,64 @@
+"""One call of a model, rerun on the spot with every operation recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.gradient_checks.extremes import has_elements
+from retrograd.anomaly.adapters.torch.records.model_calls import ModelCall
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
+from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, unseen
+from retrograd.anomaly.adapters.torch.second_run.snapshot import left_as_they_are
+from retrograd.anomaly.layer_detector.forward_pass import tensors_in
+
+
+class Given(ModelCall):
+    """One call of a model: the arguments by reference, and the modes and random state at that time."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(args, kwargs)
+        self._gradients = torch.is_grad_enabled()
+        self._inference = torch.is_inference_mode_enabled()
+        self._versions = [(tensor, version(tensor)) for tensor in tensors_in((args, kwargs), has_elements)]
+
+    @property
+    def can_be_run_again(self) -> bool:
+        """Whether the arguments are unchanged, and none has state that its use would change."""
+        unchanged = all(version(tensor) == before for tensor, before in self._versions)
+        return unchanged and _is_plain(self.args) and _is_plain(self.kwargs)
+
+    def run(self, model: torch.nn.Module, recorder: Recorder) -> bool:
+        """Repeat the call, and return whether it completed. Buffers and random state are restored afterwards."""
+        with left_as_they_are([model]):
+            self.random.restore()
+            inference = torch.inference_mode() if self._inference else torch.set_grad_enabled(self._gradients)
+            try:
+                with inference, unseen(), autocast_as(self.autocast), uncompiled(), recorder:
+                    model(*self.args, **self.kwargs)
+            except Exception:
+                return False
+        return True
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor has been written to; inference tensors have no count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is unchanged by its use: tensors, numbers, text, and structures of these."""
+    if value is None or isinstance(value, (Tensor, bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
+        return True
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_plain, value))
+    if dataclasses.is_dataclass(value):
+        return all(_is_plain(getattr(value, field.name, None)) for field in dataclasses.fields(value))
+    return False

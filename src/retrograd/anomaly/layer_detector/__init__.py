@@ -1,0 +1,1 @@
+"""Which layer of a model made a NaN or an infinity."""
