@@ -46,7 +46,7 @@ def train(self, batch, rate):
     kept = self.rows[0]  # kept
     return features, labels, one
 """
-FILENAME = "<program of test_making>"
+FILENAME = "<program of test_assignments>"
 
 
 @pytest.fixture
