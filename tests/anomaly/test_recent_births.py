@@ -7,7 +7,7 @@ import pytest
 
 from retrograd.anomaly.adapters.retrograd import recent_births
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
-from retrograd.anomaly.adapters.retrograd.recent_births import Suspects
+from retrograd.anomaly.adapters.retrograd.recent_births import RecentBirths
 
 LARGE = np.full(100, np.nan)
 
@@ -19,7 +19,7 @@ def birth(result: np.ndarray | None = None) -> Birth:
 @pytest.mark.parametrize("later", [False, True], ids=["known at once", "completed later"])
 def test_the_last_births_are_kept_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
     monkeypatch.setattr(recent_births, "MOST_BYTES", 3 * size_of(birth(LARGE)))
-    found = Suspects()
+    found = RecentBirths()
     for _ in range(10):
         if later:
             found.add(birth())

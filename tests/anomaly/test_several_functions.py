@@ -15,7 +15,7 @@ import pytest
 from retrograd.anomaly import NaNEvent, watch
 from retrograd.anomaly.adapters import optimizer_context
 from retrograd.anomaly.report import Entry, Run, format_event
-from retrograd.anomaly.report.contents import tell
+from retrograd.anomaly.report.contents import contents_of
 from retrograd.anomaly.report.html import format_html
 from tests.anomaly.both import libraries, mended, only_event, run
 from tests.anomaly.disguises import HERE
@@ -102,7 +102,7 @@ ratio(x, total(x)).backward()
 
 def test_of_several_operands_the_one_is_named_that_was_made_elsewhere(library: str) -> None:
     event = only_event(run(library, QUOTIENT))
-    (made,) = tell(event).made
+    (made,) = contents_of(event).made
     assert made == "other: sum, line 2  return (x * 0.0).sum()"
     assert escape(made) in format_html(Run(entries=[Entry(event=event)]))
 

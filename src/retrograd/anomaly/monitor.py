@@ -30,8 +30,8 @@ from retrograd.anomaly.messages import (
 )
 from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, operations_allowed, policies_of
 from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
-from retrograd.anomaly.skipped_batches import IN_VAIN, Checked, LeftOut
-from retrograd.anomaly.skipped_updates import Skipped
+from retrograd.anomaly.skipped_batches import IN_VAIN, CheckedLoss, SkippedBatches
+from retrograd.anomaly.skipped_updates import SkippedUpdates
 from retrograd.anomaly.stack_frames import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.decorating import from_begin_to_end
 
@@ -97,7 +97,7 @@ class Watch:
         The first step of which every operation is recorded.
     again : callable
         Takes a step, and returns how to make the program record every operation from there on.
-    left_out : LeftOut
+    left_out : SkippedBatches
         Batches that the program skipped by itself, because it saw that their loss is not finite.
     every_backward : bool
         Whether gradients are checked when each backward ends, and not only before an update, which a loop that is
@@ -147,7 +147,7 @@ class Watch:
         self._own_time = self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # finding of a step that was left before its second run
-        self._let_through, self.left_out, self._skipped = LetThrough(), LeftOut(), Skipped()
+        self._let_through, self.left_out, self._skipped = LetThrough(), SkippedBatches(), SkippedUpdates()
         self._checked: tuple[str, NaNEvent] | None = None  # of a loss that may end the program's loop
         self._lock = threading.RLock()
         self._warned = Warned()
@@ -172,7 +172,7 @@ class Watch:
                 adapter.start()
             self._started, self._own_time = time.perf_counter(), 0.0
             self.step, self.derives = 0, False
-            self._let_through, self.left_out, self._skipped = LetThrough(), LeftOut(), Skipped()
+            self._let_through, self.left_out, self._skipped = LetThrough(), SkippedBatches(), SkippedUpdates()
             self.loss_history.clear()
             self.grad_norm_history.clear()
             _stack.append(self)
@@ -428,7 +428,7 @@ class Watch:
         is_second_run = self._replay is not None and self._replay.first is not None
         return is_second_run or bool(expected.depth) or sys.is_finalizing()
 
-    def checked(self, kind: str, event: NaNEvent, found: Checked, *, in_vain: bool = False) -> None:
+    def checked(self, kind: str, event: NaNEvent, found: CheckedLoss, *, in_vain: bool = False) -> None:
         """Take over the event of a loss that the program checks by itself, as the reason if it ends because of it.
 
         ``in_vain`` says that it has skipped so many batches in a row that this is to be reported.

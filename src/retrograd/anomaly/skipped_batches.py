@@ -29,7 +29,7 @@ REPLACED = (
 _NO_GRADIENT = "does not require grad and does not have a grad_fn"  # what backward says, in both libraries
 
 
-class Checked(NamedTuple):
+class CheckedLoss(NamedTuple):
     """A non-finite loss that the program checks by itself.
 
     Attributes
@@ -64,7 +64,7 @@ class Checked(NamedTuple):
         return is_own(self.frame.f_code)
 
 
-class LeftOut:
+class SkippedBatches:
     """Counts skipped batches, separately for each place in the program.
 
     Attributes
@@ -91,7 +91,7 @@ class LeftOut:
         self._latest_places: set[Any] = set()  # since a derivative was last requested
         self._passed_over: set[Any] = set()  # places after which training went on
 
-    def note(self, found: Checked, by_number: bool) -> bool:
+    def note(self, found: CheckedLoss, by_number: bool) -> bool:
         """Count a non-finite loss, once however often the program checks it, and say whether to report it.
 
         ``by_number`` says that the program checks a plain number; such checks go unnoticed while it is finite.
@@ -107,19 +107,19 @@ class LeftOut:
         self._in_a_row[place] = self._in_a_row.get(place, 0) + 1
         return self._in_a_row[place] == MOST
 
-    def may_end(self, found: Checked) -> bool:
+    def may_end(self, found: CheckedLoss) -> bool:
         """Whether the program may end for it: not if it returns from a function after which training went on before."""
         is_passed_over = found.returns and found.frame.f_code in self._passed_over
         return found.is_own and found.leaves and not is_passed_over
 
-    def is_new(self, found: Checked) -> bool:
+    def is_new(self, found: CheckedLoss) -> bool:
         """Whether nothing is known yet about losses that this place skips; to be asked once."""
         place = found.frame.f_code
         is_new = found.leaves_out and place not in self._explained
         self._explained.add(place)
         return is_new
 
-    def explained(self, event: NaNEvent, found: Checked) -> None:
+    def explained(self, event: NaNEvent, found: CheckedLoss) -> None:
         """Keep what has been found out about such a loss."""
         if found.is_own and found.leaves_out and self.first is None:
             self.first = event

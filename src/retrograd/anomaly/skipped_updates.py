@@ -17,7 +17,7 @@ _IN_VAIN = (
 )
 
 
-class Skipped:
+class SkippedUpdates:
     """Counts updates skipped in a row, and how many of them because of a weight or buffer that is not finite."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.anomaly.report.summary import birthplace, step_of
-from retrograd.anomaly.skipped_batches import LeftOut
+from retrograd.anomaly.skipped_batches import SkippedBatches
 
 ON_OTHER_RANK = "retrograd: {}; it happened on rank {}, whose report says more"
 HEAD_START = 2.0  # seconds for that report: torchrun ends all processes once one has failed
@@ -90,7 +90,7 @@ def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
         report.write(event, outcome=outcome_of("nan" if is_harmful else "overflow", event, "raise"))
 
 
-def _write_left_out(report: Report, left_out: LeftOut) -> None:
+def _write_left_out(report: Report, left_out: SkippedBatches) -> None:
     """Write where a loss whose batch the program skipped became bad, unless it is among the other findings."""
     first, told = left_out.first, report.run.events
     if first is None or first.step in map(step_of, told) or birthplace(first) in map(birthplace, told):

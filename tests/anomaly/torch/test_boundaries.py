@@ -352,7 +352,7 @@ def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: py
     def fail(*args: Any) -> Any:
         raise ZeroDivisionError("in the search")
 
-    monkeypatch.setattr("retrograd.anomaly.adapters.torch.postmortem.investigation.origin_of", fail)
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.postmortem.analysis.origin_of", fail)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     data = [batches(1)[0], torch.full((5, 4), math.nan), batches(1)[0]]

@@ -16,7 +16,7 @@ from torch.optim import SGD, Adadelta, Adagrad, Adam, AdamW, NAdam, RAdam, RMSpr
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Verdict
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import DeviceCheck
 from tests.anomaly.torch.training import (
     Net,
     batches,
@@ -346,7 +346,7 @@ def test_verdict(dtype: torch.dtype, value: float | None) -> None:
     tensors = [torch.full((300,), 6e4 if dtype == torch.float16 else 1e30).to(dtype), torch.zeros(0), torch.ones(2, 3)]
     if value is not None:
         tensors[0][17] = value
-    verdict = Verdict(tensors, [torch.tensor(2.0)], ["nan", "inf"])
+    verdict = DeviceCheck(tensors, [torch.tensor(2.0)], ["nan", "inf"])
     harmful, largest, losses = verdict.sent().read()
     assert harmful == bool(verdict.harm) == (value is not None)
     assert [math.isfinite(each) for each in largest] == [value is None, True, True]
@@ -354,18 +354,18 @@ def test_verdict(dtype: torch.dtype, value: float | None) -> None:
 
 
 def test_a_large_finite_loss_is_none() -> None:
-    assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
+    assert not DeviceCheck([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
 
 
 def test_a_loss_that_cannot_be_read_is_none() -> None:
     losses = [torch.ones((), device="meta"), torch.tensor(math.nan)]
-    assert Verdict([], losses[:1], ["nan"]).sent().read() == (False, [], [0.0])
-    assert Verdict([], losses, ["nan"]).sent().read()[0]
+    assert DeviceCheck([], losses[:1], ["nan"]).sent().read() == (False, [], [0.0])
+    assert DeviceCheck([], losses, ["nan"]).sent().read()[0]
 
 
 def test_which_kind() -> None:
     gradients = [torch.tensor([math.inf]), torch.ones(1)]
-    assert [Verdict(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
+    assert [DeviceCheck(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
 
 
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly import watch
-from retrograd.anomaly.adapters.torch.postmortem import investigation
+from retrograd.anomaly.adapters.torch.postmortem import analysis
 from tests.anomaly.torch.training import line_of
 
 PLACES = torch.tensor([[0, 1], [1, 0]])
@@ -49,7 +49,7 @@ def test_a_search_that_fails_is_told_in_one_sentence(monkeypatch: pytest.MonkeyP
     def fails(*args: object) -> None:
         raise NotImplementedError("Could not run it. " + "It is only available for these: " + "CPU, " * 500 + "\nmore")
 
-    monkeypatch.setattr(investigation, "origin_of", fails)
+    monkeypatch.setattr(analysis, "origin_of", fails)
     with watch(policy="record") as w:
         torch.log(torch.zeros(1, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
     assert w.event is not None

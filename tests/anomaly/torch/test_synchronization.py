@@ -14,7 +14,7 @@ from torch.optim import SGD
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch.gradient_checks import device_check, gradients
-from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Verdict
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import DeviceCheck
 from retrograd.anomaly.adapters.torch.runtime.synchronization import waits
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command
@@ -130,7 +130,7 @@ def test_an_error_of_a_script_comes_first(fail: Callable[[], None], capsys: pyte
 
 def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], None]) -> None:
     """That would abort the process if the device has failed."""
-    look = Verdict([torch.ones(17)], [torch.ones(1)] * 17, []).sent()
+    look = DeviceCheck([torch.ones(17)], [torch.ones(1)] * 17, []).sent()
     memory = weakref.ref(look._landing.here)
     fail()
     with pytest.raises(ERROR):
@@ -144,7 +144,7 @@ def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], N
 
 
 def test_memory_is_used_again() -> None:
-    made = Verdict([torch.ones(1)], [torch.ones(1)] * 23, [])
+    made = DeviceCheck([torch.ones(1)], [torch.ones(1)] * 23, [])
     look = made.sent()
     memory = look._landing.here
     assert made.sent()._landing.here is not memory

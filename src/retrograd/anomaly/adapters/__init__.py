@@ -24,9 +24,9 @@ def _own_monitor(watch: Any) -> Any:
         from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 
         return RetrogradMonitor(watch)
-    from retrograd.anomaly.adapters.retrograd.from_step import RecordedMonitor
+    from retrograd.anomaly.adapters.retrograd.from_step import FromStepMonitor
 
-    return RecordedMonitor(watch)
+    return FromStepMonitor(watch)
 
 
 def _library(thing: Any) -> str:

@@ -11,7 +11,7 @@ LONGEST_PAUSE = 64  # steps from one look to the next
 WARM_UP = 3  # steps after which the duration of one is known
 
 
-class Pace:
+class CheckInterval:
     """Decides when to look next, from how long steps and looks take.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd.anomaly.adapters.patches import Patches
 
 
-def stand_still(patches: Patches, schedules: type[Any], average: type[Any]) -> None:
+def freeze_schedules(patches: Patches, schedules: type[Any], average: type[Any]) -> None:
     """Keep all schedules and averages from advancing until the patches are undone.
 
     Parameters

@@ -15,7 +15,7 @@ _GREW = 10.0  # factor of growth, more than a first update causes
 _SIZE = 0.5  # least root mean square of the elements: tiny weights may grow
 
 
-class Beginnings:
+class InitialNorms:
     """Remembers the norms of leaves of any library.
 
     Parameters

@@ -16,7 +16,7 @@ from retrograd.anomaly.stack_frames import user_frame
 from retrograd.anomaly.surroundings import Surroundings
 
 
-class Found(NamedTuple):
+class BadState(NamedTuple):
     """A non-finite number in the state that an optimizer keeps for a parameter.
 
     Attributes
@@ -40,13 +40,13 @@ class Found(NamedTuple):
 
 
 # Checks an optimizer's state, given the model and the user's frame for names.
-Find = Callable[[Any, Any, FrameType | None], Found | None]
+Find = Callable[[Any, Any, FrameType | None], BadState | None]
 
 
 _NEVER = object()
 
 
-class Remembered:
+class OptimizerStateCheck:
     """Checks each optimizer's state once; after that only updates with finite gradients change it.
 
     Parameters
@@ -81,7 +81,7 @@ class Remembered:
             del self._known[optimizer]
         return not withheld
 
-    def _event(self, optimizer: Any, found: Found, frame: FrameType | None) -> NaNEvent:
+    def _event(self, optimizer: Any, found: BadState, frame: FrameType | None) -> NaNEvent:
         what = f"{found.key} of {found.param}"
         return NaNEvent(
             kind="leaf",

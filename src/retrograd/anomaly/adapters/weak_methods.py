@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+def weak(method: Callable[..., Any]) -> Callable[..., Any]:
     """A bound method that does not keep its object alive; once that is gone, a call does nothing and returns None.
 
     So the last reference to a finished watch frees it and its model, without the cyclic garbage collector.

@@ -9,7 +9,7 @@ from typing import Any
 from retrograd.anomaly.layer_detector.forward_pass import Look, LooksLater, Memory, ModelAdapter, Origin, Reach
 
 
-class Survey:
+class DeferredForwardPass:
     """What happens from the call of a layer until it ends, in one thread; no value is read meanwhile.
 
     It is used like a :class:`~retrograd.anomaly.layer_detector.forward_pass.ForwardPass`. A second call of the model

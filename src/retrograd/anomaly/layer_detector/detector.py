@@ -18,7 +18,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.gradient_guard import GradientGuard
-from retrograd.anomaly.layer_detector.deferred_forward_pass import Survey, first_of_compiled
+from retrograd.anomaly.layer_detector.deferred_forward_pass import DeferredForwardPass, first_of_compiled
 from retrograd.anomaly.layer_detector.forward_pass import (
     ForwardPass,
     Look,
@@ -125,7 +125,7 @@ class NaNDetector:
         self._step_is_bad = False
         self._bad_gradient: Origin | None = None
         self._history = LayerHistory()
-        self._unread: deque[Survey] = deque()
+        self._unread: deque[DeferredForwardPass] = deque()
         self._asked_gradients: list[tuple[Origin, Any]] = []
         self._passing = _Passing()
         self._seconds = 0.0
@@ -310,7 +310,7 @@ class NaNDetector:
             passing.enter(name, module, taken, meant=expected.depth > 0)
         self._seconds += time.perf_counter() - start
 
-    def _begin(self, args: Any, kwargs: Any) -> ForwardPass | Survey:
+    def _begin(self, args: Any, kwargs: Any) -> ForwardPass | DeferredForwardPass:
         """Begin a call of the model, or of a part of it by itself."""
         self._report_gradient()
         self._passing.reported = set()
@@ -320,7 +320,7 @@ class NaNDetector:
         passing.step = None if self._watch is None else self._watch.step + 1  # its backward is still to come
         return passing
 
-    def _new_pass(self, args: Any, kwargs: Any) -> ForwardPass | Survey:
+    def _new_pass(self, args: Any, kwargs: Any) -> ForwardPass | DeferredForwardPass:
         if self._later is None:
             return ForwardPass(self._adapter, fully=self._history.wants_absmin)
         given = self._later.given(args, kwargs)
@@ -328,7 +328,7 @@ class NaNDetector:
             return ForwardPass(self._adapter, given, fully=self._history.wants_absmin)
         if len(self._unread) >= _MOST_UNREAD:
             self._settle()
-        return Survey(self._adapter, self._later, given)
+        return DeferredForwardPass(self._adapter, self._later, given)
 
     def _after(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         passing = self._passing.now
@@ -345,7 +345,7 @@ class NaNDetector:
         self._seconds += time.perf_counter() - start
         if passing.is_over and not rehearsed:
             self._passing.now = None
-            if isinstance(passing, Survey):
+            if isinstance(passing, DeferredForwardPass):
                 self._unread.append(passing)
             else:
                 self._judge(passing)
@@ -370,7 +370,7 @@ class NaNDetector:
 
     # --- judgement ------------------------------------------------------------------------------------------------
 
-    def _judge(self, passing: ForwardPass | Survey | None) -> None:
+    def _judge(self, passing: ForwardPass | DeferredForwardPass | None) -> None:
         """Report what a call of the model has shown; without a pass, what its compiled layers have shown."""
         called, looks = (None, []) if self._later is None else self._later.compiled()
         found = [] if passing is None else passing.found()
@@ -566,7 +566,7 @@ class _Passing(threading.local):
     """A thread's current forward pass, and the births reported since it, or the last one, began."""
 
     def __init__(self) -> None:
-        self.now: ForwardPass | Survey | None = None
+        self.now: ForwardPass | DeferredForwardPass | None = None
         self.again: ForwardPass | None = None  # a second call, in which each operation is recorded
         self.reported: set[Any] = set()
 

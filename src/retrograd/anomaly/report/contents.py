@@ -28,7 +28,7 @@ from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import indentation_of, module_of, names_in
 from retrograd.anomaly.report.layers import Rows, layers_of
-from retrograd.anomaly.report.producers import makers, users
+from retrograd.anomaly.report.producers import consumers, producers
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span, lines_of
 from retrograd.anomaly.report.training_history import History, remembered
 from retrograd.anomaly.stack_frames import package_of
@@ -58,7 +58,7 @@ class Further:
 
 
 @dataclass(frozen=True)
-class Story:
+class Contents:
     """One event in words: everything that a report shows of it, in the order in which it does.
 
     Empty strings and tuples stand for what is not known. ``span`` is the guilty part of the one of the ``lines`` that
@@ -90,7 +90,9 @@ class Story:
     advice: tuple[str, ...]
 
 
-def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple[SourceLine, ...] = ()) -> Story:
+def contents_of(
+    event: NaNEvent, outcome: str = "", history: History = (), lines: tuple[SourceLine, ...] = ()
+) -> Contents:
     """Put an event into words.
 
     Parameters
@@ -105,7 +107,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
     """
     check_event(event)
     lines, span = _flush_left(event, lines or excerpt(event))
-    return Story(
+    return Contents(
         verdict=verdict(event),
         outcome=outcome,
         place=place(event),
@@ -115,8 +117,8 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         callers=callers(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
-        made=tuple(_written(made, name if len(event.operands) > 1 else "", event) for name, made in makers(event)),
-        used=tuple(_written(each, "", event) for each in users(event)),
+        made=tuple(_written(made, name if len(event.operands) > 1 else "", event) for name, made in producers(event)),
+        used=tuple(_written(each, "", event) for each in consumers(event)),
         result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
         result=result(event),
         layer=layer(event),

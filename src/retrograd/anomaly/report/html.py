@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.report import layers, training_history
-from retrograd.anomaly.report.contents import Story, number, tell, verdict
+from retrograd.anomaly.report.contents import Contents, contents_of, number, verdict
 from retrograd.anomaly.report.jsonl import Entry, Run
 from retrograd.anomaly.report.summary import Group, group, step_of
 from retrograd.anomaly.report.training_history import History
@@ -70,20 +70,20 @@ def _folded(entry: Entry, number: int) -> str:
 
 def _event(entry: Entry) -> str:
     assert isinstance(entry.event, NaNEvent)
-    story = tell(entry.event, entry.outcome, entry.history, entry.lines)
-    where = f" at {story.element}" if story.element else ""
+    contents = contents_of(entry.event, entry.outcome, entry.history, entry.lines)
+    where = f" at {contents.element}" if contents.element else ""
     parts = [
-        f'<p class="outcome">{escape(story.outcome)}</p>' if story.outcome else "",
-        _source(story),
-        _section("Why", _paragraphs([story.why])),
-        _section("Write instead", _code(story.instead)),
-        _section("Also in this step", _further(story)),
-        _section("Run again like this", _code(story.again)),
-        _section("What to do next", _paragraphs(story.advice)),
-        _section(f"Operands{where}", _operands(story)),
-        _section("From birth to harm", _path(story)),
-        _section("The last steps", _charts(story.history)),
-        _section("Layer outputs", _layers(story.layers)),
+        f'<p class="outcome">{escape(contents.outcome)}</p>' if contents.outcome else "",
+        _source(contents),
+        _section("Why", _paragraphs([contents.why])),
+        _section("Write instead", _code(contents.instead)),
+        _section("Also in this step", _further(contents)),
+        _section("Run again like this", _code(contents.again)),
+        _section("What to do next", _paragraphs(contents.advice)),
+        _section(f"Operands{where}", _operands(contents)),
+        _section("From birth to harm", _path(contents)),
+        _section("The last steps", _charts(contents.history)),
+        _section("Layer outputs", _layers(contents.layers)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -100,46 +100,48 @@ def _code(code: str) -> str:
     return f'<pre class="good"><code>{escape(textwrap.dedent(code))}</code></pre>' if code else ""
 
 
-def _further(story: Story) -> str:
+def _further(contents: Contents) -> str:
     """The further births of the step, each with what to write instead or the line that it is in."""
     parts = []
-    for each in story.also:
+    for each in contents.also:
         mended = ": the code above fixes it as well" if each.is_mended and not each.code else ""
         parts.append(_paragraphs([each.birth + mended, each.why]))
         parts.append(_code(each.code) if each.is_mended else _paragraphs([f"`{each.code}`" if each.code else ""]))
-    return "".join([*parts, _paragraphs([f"and {story.more} more"]) if story.more else ""])
+    return "".join([*parts, _paragraphs([f"and {contents.more} more"]) if contents.more else ""])
 
 
-def _source(story: Story) -> str:
-    called = "".join(f'\n<p class="place">called at {escape(caller)}</p>' for caller in story.callers)
-    if not story.lines:
-        return f'<p class="place">{escape(story.place)}</p>{called}' if story.place else ""
+def _source(contents: Contents) -> str:
+    called = "".join(f'\n<p class="place">called at {escape(caller)}</p>' for caller in contents.callers)
+    if not contents.lines:
+        return f'<p class="place">{escape(contents.place)}</p>{called}' if contents.place else ""
     rows = []
-    for line in story.lines:
+    for line in contents.lines:
         text = escape(line.text)
-        if line.lineno == story.lineno and story.span:
-            start, end = story.span
+        if line.lineno == contents.lineno and contents.span:
+            start, end = contents.span
             parts = (escape(part) for part in (line.text[:start], line.text[start:end], line.text[end:]))
             text = "{}<mark>{}</mark>{}".format(*parts)
-        guilty = ' class="guilty"' if line.lineno == story.lineno else ""
+        guilty = ' class="guilty"' if line.lineno == contents.lineno else ""
         rows.append(f"<span{guilty}><i>{line.lineno}</i>{text}</span>")
-    return f'<p class="place">{escape(story.place)}</p>\n<pre class="source"><code>{"".join(rows)}</code></pre>{called}'
+    return (
+        f'<p class="place">{escape(contents.place)}</p>\n<pre class="source"><code>{"".join(rows)}</code></pre>{called}'
+    )
 
 
-def _operands(story: Story) -> str:
+def _operands(contents: Contents) -> str:
     facts = [
-        *story.operands,
-        *(("made by", made) for made in story.made),
-        *(("used by", used) for used in story.used),
-        (story.result_name, story.result),
-        ("layer", story.layer),
+        *contents.operands,
+        *(("made by", made) for made in contents.made),
+        *(("used by", used) for used in contents.used),
+        (contents.result_name, contents.result),
+        ("layer", contents.layer),
     ]
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts if text)
     return f'<table class="facts">{rows}</table>' if rows else ""
 
 
-def _path(story: Story) -> str:
-    steps = "".join(f"<li>{escape(node)}</li>" for node in story.path)
+def _path(contents: Contents) -> str:
+    steps = "".join(f"<li>{escape(node)}</li>" for node in contents.path)
     return f'<ol class="path">{steps}</ol>' if steps else ""
 
 

@@ -12,7 +12,7 @@ from retrograd.anomaly.surroundings import Operation, Place
 _MOST = 2
 
 
-def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
+def producers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
     """The first few operands, by name, that other functions of the program made, with the operations that did.
 
     Operations within the event's function that merely pass on values are skipped.
@@ -25,7 +25,7 @@ def makers(event: NaNEvent) -> tuple[tuple[str, Operation], ...]:
     return tuple(found.values())[:_MOST]
 
 
-def users(event: NaNEvent) -> tuple[Operation, ...]:
+def consumers(event: NaNEvent) -> tuple[Operation, ...]:
     """The operations of the program's other functions that took the result of an operation whose derivative gave birth.
 
     They show which call of the function it was, if its callers were not recorded.

@@ -10,7 +10,7 @@ from typing import IO
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.report import layers, training_history
-from retrograd.anomaly.report.contents import Story, tell, verdict
+from retrograd.anomaly.report.contents import Contents, contents_of, verdict
 from retrograd.anomaly.report.jsonl import Run
 from retrograd.anomaly.report.source import display_width, fitting
 from retrograd.anomaly.report.style import UNKNOWN, Style, style_of
@@ -66,7 +66,7 @@ def format_event(
     ------------------------------------------------------------
     """
     style = Style(color, color, width)
-    return _framed(_event(tell(event, outcome, history), style), style)
+    return _framed(_event(contents_of(event, outcome, history), style), style)
 
 
 def format_events(events: Sequence[NaNEvent | GradEvent], *, color: bool = False, width: int = UNKNOWN) -> str:
@@ -109,7 +109,7 @@ def print_event(event: NaNEvent, *, history: History = (), outcome: str = "", fi
     file : text stream, optional
         A terminal gets lines of its width, with colours unless ``NO_COLOR`` is set; any other file plain text.
     """
-    _print(lambda style: _framed(_event(tell(event, outcome, history), style), style), file)
+    _print(lambda style: _framed(_event(contents_of(event, outcome, history), style), style), file)
 
 
 def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None = None) -> None:
@@ -164,7 +164,7 @@ def _run(run: Run, style: Style, files: Sequence[Path] = (), everything: bool = 
     rows: list[str] = []
     for entry in births if everything else births[:1]:
         assert isinstance(entry.event, NaNEvent)
-        rows += [*_event(tell(entry.event, entry.outcome, entry.history, entry.lines), style), ""]
+        rows += [*_event(contents_of(entry.event, entry.outcome, entry.history, entry.lines), style), ""]
     if len(run.entries) > len(births[:1]):
         where = command_line(("retrograd", "report", "--all", str(files[0].parent))) if files else ""
         rows += [*_list(groups, style, None if everything else LISTED, where), ""]
@@ -177,34 +177,34 @@ def _run(run: Run, style: Style, files: Sequence[Path] = (), everything: bool = 
     return _framed(rows if rows[-1] else rows[:-1], style)
 
 
-def _event(story: Story, style: Style) -> list[str]:
-    rows = _verdict(story, style)
-    if story.place:
-        rows += ["", style.paint(story.place, "strong"), *_source(story, style)]
+def _event(contents: Contents, style: Style) -> list[str]:
+    rows = _verdict(contents, style)
+    if contents.place:
+        rows += ["", style.paint(contents.place, "strong"), *_source(contents, style)]
     rows.append("")
-    rows += _labelled("called", [_cut(caller, style.width - LABEL - 1) for caller in story.callers], style)
-    operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
-    rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
-    for made in story.made:
+    rows += _labelled("called", [_cut(caller, style.width - LABEL - 1) for caller in contents.callers], style)
+    operands = ", ".join(f"{name} = {value}" for name, value in contents.operands)
+    rows += _fact("operands", operands + (f" at {contents.element}" if operands and contents.element else ""), style)
+    for made in contents.made:
         rows += _fact("made by", made, style)
-    for used in story.used:
+    for used in contents.used:
         rows += _fact("used by", used, style)
-    rows += _fact(story.result_name, story.result, style)
-    rows += _fact("layer", story.layer, style)
-    rows += _fact("path", f" {style.arrow} ".join(story.path), style)
-    rows += _fact("why", story.why, style)
-    rows += _code("instead", story.instead, style)
-    rows += _further(story, style)
-    rows += _code("again", story.again, style)
-    rows += _history(story.history, style)
-    rows += _labelled("layers", layers.table(story.layers, style.width - LABEL - 1), style)
-    return rows + _advice(story.advice, style)
+    rows += _fact(contents.result_name, contents.result, style)
+    rows += _fact("layer", contents.layer, style)
+    rows += _fact("path", f" {style.arrow} ".join(contents.path), style)
+    rows += _fact("why", contents.why, style)
+    rows += _code("instead", contents.instead, style)
+    rows += _further(contents, style)
+    rows += _code("again", contents.again, style)
+    rows += _history(contents.history, style)
+    rows += _labelled("layers", layers.table(contents.layers, style.width - LABEL - 1), style)
+    return rows + _advice(contents.advice, style)
 
 
-def _further(story: Story, style: Style) -> list[str]:
+def _further(contents: Contents, style: Style) -> list[str]:
     """The further births of the step, each with what to write instead or the line that it is in."""
     rows: list[str] = []
-    for each in story.also:
+    for each in contents.also:
         mended = ": the line above fixes it as well" if each.is_mended and not each.code else ""
         rows += _fact("also", each.birth + mended, style)
         rows += _fact("why", each.why, style)
@@ -212,29 +212,29 @@ def _further(story: Story, style: Style) -> list[str]:
             rows += _code("instead", each.code, style)
         elif each.code:
             rows += _labelled("", [_cut(line, style.width - LABEL - 1) for line in each.code.split("\n")[:1]], style)
-    return rows + (_fact("", f"and {story.more} more", style) if story.more else [])
+    return rows + (_fact("", f"and {contents.more} more", style) if contents.more else [])
 
 
-def _verdict(story: Story, style: Style) -> list[str]:
+def _verdict(contents: Contents, style: Style) -> list[str]:
     dash = " — " if style.unicode else " - "
-    whole = story.verdict + (dash + story.outcome if story.outcome else "")
+    whole = contents.verdict + (dash + contents.outcome if contents.outcome else "")
     if display_width(whole) <= style.width:
-        return [style.paint(story.verdict, "bad") + whole[len(story.verdict) :]]
-    lines = [style.paint(line, "bad") for line in textwrap.wrap(story.verdict, style.width)]
-    return lines + textwrap.wrap(story.outcome, style.width)
+        return [style.paint(contents.verdict, "bad") + whole[len(contents.verdict) :]]
+    lines = [style.paint(line, "bad") for line in textwrap.wrap(contents.verdict, style.width)]
+    return lines + textwrap.wrap(contents.outcome, style.width)
 
 
-def _source(story: Story, style: Style) -> list[str]:
+def _source(contents: Contents, style: Style) -> list[str]:
     """The excerpt, cut to the width around the guilty part, which has carets below."""
-    if not story.lines:
+    if not contents.lines:
         return []
-    digits = len(str(story.lines[-1].lineno))
+    digits = len(str(contents.lines[-1].lineno))
     room = style.width - digits - 5
     rows = []
-    for line in story.lines:
-        guilty = line.lineno == story.lineno
+    for line in contents.lines:
+        guilty = line.lineno == contents.lineno
         shown, marks = line.text, ""
-        start, end = story.span if guilty and story.span is not None else (0, 0)
+        start, end = contents.span if guilty and contents.span is not None else (0, 0)
         if display_width(shown) > room and start > 8:
             cut = min(start - 8, len(shown) - fitting(shown[::-1], room))
             shown, start, end = "..." + shown[cut + 3 :], start - cut, end - cut

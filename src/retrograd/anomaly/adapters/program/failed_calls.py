@@ -49,7 +49,7 @@ class Violation(NamedTuple):
     at: int
 
 
-class Refused:
+class FailedCall:
     """The arguments that the user's innermost function passed to the one that raised an error.
 
     Parameters

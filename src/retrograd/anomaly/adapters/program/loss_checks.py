@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.adapters.program.assignments import is_given_at, sources
 from retrograd.anomaly.adapters.program.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.program.variables import local_variables, value_of
-from retrograd.anomaly.skipped_batches import Checked, LeftOut
+from retrograd.anomaly.skipped_batches import CheckedLoss, SkippedBatches
 from retrograd.anomaly.stack_frames import is_own, outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
@@ -38,8 +38,8 @@ def checked_loss(
     is_internal: Callable[[CodeType], bool],
     has_history: Callable[[Any], bool],
     is_bad: _IsBad,
-    left_out: LeftOut,
-) -> Checked | None:
+    left_out: SkippedBatches,
+) -> CheckedLoss | None:
     """A bad loss because of which the program may be about to leave a loop or skip a batch; None without one.
 
     Parameters
@@ -68,9 +68,9 @@ def checked_loss(
                     leaves, leaves_out = names is not conditions.skip, names is not conditions.loop
                     ends = (other for other in _values(each, conditions.end, has_history, is_bad, own))
                     is_end, is_replaced = (any(value is other for other in others) for others in (ends, replaced))
-                    return Checked(each, value, leaves, leaves_out, is_replaced, leaves and not is_end)
+                    return CheckedLoss(each, value, leaves, leaves_out, is_replaced, leaves and not is_end)
         if replaced:
-            return Checked(each, replaced[0], leaves=False, leaves_out=True, replaces=True, returns=False)
+            return CheckedLoss(each, replaced[0], leaves=False, leaves_out=True, replaces=True, returns=False)
         if any(conditions):
             left_out.is_fine(each.f_code)
     return None

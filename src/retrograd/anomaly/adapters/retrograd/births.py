@@ -534,7 +534,7 @@ def as_array(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value._data
     value = all_samples(value)
-    if type(value) is DeviceArray:  # the inquest is held on the CPU
+    if type(value) is DeviceArray:  # the analysis runs on the CPU
         return value.get()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):  # a named tuple is an argument of its own
         return [as_array(item) for item in value]

@@ -10,7 +10,7 @@ from retrograd.anomaly.monitor import Watch
 from retrograd.core.tensor import Tensor
 
 
-class RecordedMonitor(RetrogradMonitor):
+class FromStepMonitor(RetrogradMonitor):
     """Connects a watch to retrograd's engine, and starts a new record in each step from the requested one.
 
     Parameters

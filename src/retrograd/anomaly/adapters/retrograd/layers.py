@@ -15,9 +15,9 @@ from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, reals, same, statistics
 from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
 from retrograd.anomaly.adapters.retrograd.norms import norm
+from retrograd.anomaly.adapters.retrograd.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
-from retrograd.anomaly.adapters.retrograd.postmortem.investigation import Inquest
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.layer_detector.forward_pass import Handle, Look
@@ -102,27 +102,27 @@ class RetrogradLayers:
         names = Names(self._model, user_frame(sys._getframe(1)))
         monitor = state.monitor
         edge = tensor._resolve_edge()
-        inquest: Inquest
+        analysis: Analysis
         if isinstance(monitor, RetrogradMonitor):
-            inquest = monitor.inquest([] if edge is None else [edge], names)
+            analysis = monitor.analysis([] if edge is None else [edge], names)
         else:
-            inquest = Inquest(Graph([]), [], names, {})
+            analysis = Analysis(Graph([]), [], names, {})
         if edge is not None:
-            event = inquest.of_loss(tensor._data)
+            event = analysis.of_loss(tensor._data)
             return None if event.op == "unknown" else event
-        return _without_graph(inquest, tensor._data, since, came_in)
+        return _without_graph(analysis, tensor._data, since, came_in)
 
 
-def _without_graph(inquest: Inquest, data: ndarray, began: int, came_in: bool) -> NaNEvent | None:
+def _without_graph(analysis: Analysis, data: ndarray, began: int, came_in: bool) -> NaNEvent | None:
     """The event for an array without a graph: by the birth in the call that made it, or else the first birth since."""
-    births = [birth for birth in inquest.births if not birth.is_backward]
+    births = [birth for birth in analysis.births if not birth.is_backward]
     since = [birth for birth in births if birth.seq > began]
     birth = _maker([*since, *births], data) or next(iter([] if came_in else since), None)
     if birth is not None:
-        return inquest.describer.forward(birth, None, [], harmed="the model")
+        return analysis.describer.forward(birth, None, [], harmed="the model")
     if not came_in:
         return None
-    event = inquest.describer.leaf(data, "batch", "input", [], harmed="the model")
+    event = analysis.describer.leaf(data, "batch", "input", [], harmed="the model")
     return replace(event, layer_name=None, module_type=None)
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.check_interval import LONGEST_PAUSE, Pace
-from retrograd.anomaly.adapters.initial_norms import FIRST, Beginnings
+from retrograd.anomaly.adapters.check_interval import LONGEST_PAUSE, CheckInterval
+from retrograd.anomaly.adapters.initial_norms import FIRST, InitialNorms
 from retrograd.anomaly.adapters.leaf_names import LeafNames
 from retrograd.anomaly.adapters.learning_rates import rates_pass
-from retrograd.anomaly.adapters.optimizer_state import Remembered
+from retrograd.anomaly.adapters.optimizer_state import OptimizerStateCheck
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.loss_checks import may_tell_of_one
 from retrograd.anomaly.adapters.program.manual_update_rates import rate_written
@@ -29,10 +29,10 @@ from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.births_from_values import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
-from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import bad_remembered
-from retrograd.anomaly.adapters.retrograd.boundaries.returned_gradients import Asked, all_leaves
+from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import first_bad_state
+from retrograd.anomaly.adapters.retrograd.boundaries.returned_gradients import ReturnedGradients, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
-from retrograd.anomaly.adapters.retrograd.boundaries.withheld_gradients import HeldBack, Marked
+from retrograd.anomaly.adapters.retrograd.boundaries.withheld_gradients import MarkedGradients, WithheldGradients
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.gradient_checks import (
     among_leaves_behind,
@@ -46,12 +46,12 @@ from retrograd.anomaly.adapters.retrograd.gradient_checks import (
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.postmortem.overflowed_variances import may_make_zeros
-from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentInquest
-from retrograd.anomaly.adapters.retrograd.recent_births import Suspects
-from retrograd.anomaly.adapters.retrograd.second_run import Noted, Recorder, Snapshot, all_stand_still
+from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentAnalysis
+from retrograd.anomaly.adapters.retrograd.recent_births import RecentBirths
+from retrograd.anomaly.adapters.retrograd.second_run import Noted, Recorder, Snapshot, freeze_all_schedules
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
-from retrograd.anomaly.adapters.retrograd.thread_state import UnderWay
-from retrograd.anomaly.adapters.weak_methods import weakly
+from retrograd.anomaly.adapters.retrograd.thread_state import ThreadState
+from retrograd.anomaly.adapters.weak_methods import weak
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
@@ -83,18 +83,18 @@ class RetrogradMonitor(Monitor):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self._flags = Flags(weakly(self.on_flag), underflow=watch.listens_to("underflow"))
+        self._flags = Flags(weak(self.on_flag), underflow=watch.listens_to("underflow"))
         self._running = False
         self._recorder: Recorder | None = None
         self._rehearsing = False  # whether a second run is being recorded, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
-        self._standing_still = Patches()
+        self._frozen = Patches()
         self._outer: Monitor | None = None
         self._steps = Updates(weakref.proxy(self))
-        self._now = UnderWay()
-        self._asked = Asked(watch, self._now)
+        self._now = ThreadState()
+        self._returned = ReturnedGradients(watch, self._now)
         self._is_counted = False  # whether the present step is in watch.step already
-        self._pace = Pace(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
+        self._interval = CheckInterval(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._clear()
 
@@ -131,19 +131,19 @@ class RetrogradMonitor(Monitor):
 
     def _clear(self) -> None:
         """Reset the state so that it refers to no tensor, at the beginning and at the end."""
-        self._suspects, self._held_back, self._tangent_withheld = Suspects(), HeldBack(), False
+        self._recent_births, self._withheld, self._tangent_withheld = RecentBirths(), WithheldGradients(), False
         self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
-        self._remembered = Remembered(self.watch, weakly(self.context), bad_remembered)
-        self._told = Marked()  # bad gradients that were reported, and are not reported again before the next update
+        self._state_check = OptimizerStateCheck(self.watch, weak(self.context), first_bad_state)
+        self._told = MarkedGradients()  # bad ones that were reported; not reported again before the next update
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run
-        self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
+        self._growth, self._leaf_names, self._initial_norms = Growth(), LeafNames(), InitialNorms(leaf_norms)
         sites.forget()
 
     def _forget(self) -> None:
         """Release what belongs to this thread's finished step, unless tangents are still being computed."""
         if state.local.dual_level is None:
-            self._suspects.end_step()
+            self._recent_births.end_step()
         sites.forget()
 
     # --- births ---------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class RetrogradMonitor(Monitor):
         if self._recorder is not None:  # it sees every operation, and only needs the kind
             self._recorder.flag(birth)
             return
-        self._suspects.add(birth)
+        self._recent_births.add(birth)
 
     def excuses(self, birth: Birth) -> bool:
         """Whether the user has declared a birth to be intended."""
@@ -215,7 +215,7 @@ class RetrogradMonitor(Monitor):
 
     def _keep_looked_at(self, birth: Birth) -> None:
         """Keep a birth whose result is known, merged with one that a flag inside the call reported before."""
-        if not self._suspects.complete(birth):
+        if not self._recent_births.complete(birth):
             self._keep(birth)
 
     # --- boundaries -----------------------------------------------------------------------------------------------
@@ -246,16 +246,16 @@ class RetrogradMonitor(Monitor):
         counts = is_step and not self._rehearsing
         if counts:
             self._is_counted = False
-            self._asked.are_no_steps()
+            self._returned.are_no_steps()
             self.watch.remember_loss(losses[0])
         elif not self._rehearsing:
-            self._asked.begin(outputs, losses[0])
+            self._returned.begin(outputs, losses[0])
         if not bad or expected.depth or (self._now.is_scaled and self._now.was_finite):  # the scaler scales by less
             return True
         goes_on = False
         try:
             is_known = is_step or self._rehearsing  # in the histories
-            with self._timed(), contextlib.nullcontext() if is_known else self._asked.with_value():
+            with self._timed(), contextlib.nullcontext() if is_known else self._returned.with_value():
                 goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
@@ -267,15 +267,15 @@ class RetrogradMonitor(Monitor):
     def _bad_loss(self, outputs: Sequence[Tensor], asked: bool) -> str:
         arrays = [all_samples(each._data) for each in outputs]
         kind = harm_of(arrays)
-        if not self.watch.listens_to(kind) or (asked and self._asked.is_left_alone()):
+        if not self.watch.listens_to(kind) or (asked and self._returned.is_left_alone()):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
-        event = self.inquest(edges, asked=asked).of_loss(arrays[0])
+        event = self.analysis(edges, asked=asked).of_loss(arrays[0])
         present = self.watch.step + (not self._rehearsing)  # backward is not counted yet, except in the second run
         event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
+        action = (self._returned if asked else self.watch).found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
             self._now.is_withheld = asked
@@ -293,19 +293,19 @@ class RetrogradMonitor(Monitor):
         # what runs in every step, however short, comes first
         now = self._now
         if results is not None:
-            self._asked.returns(results)
+            self._returned.returns(results)
             if now.is_withheld:
                 if state.local.graph_task is None:  # else it is a nested one
                     now.is_withheld = False
-                    self._asked.withhold(results)
+                    self._returned.withhold(results)
                     self._forget()
                 return
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
-        pace = self._pace
+        pace = self._interval
         pace.unseen += 1
-        births = bool(self._suspects.births if self._recorder is None else self._recorder.births)
+        births = bool(self._recent_births.births if self._recorder is None else self._recorder.births)
         if not births and pace.due_in > 1 and self._recorder is None:
             pace.due_in -= 1
             if results is not None or now.is_told or seem_finite(leaves) or self._lets_pass or expected.depth:
@@ -333,10 +333,10 @@ class RetrogradMonitor(Monitor):
             return
         with self._timed(), contextlib.nullcontext() if self._rehearsing else self.watch.with_loss(None):
             values = [all_samples(each._data) for each in outputs]
-            event = self.inquest([]).of_tangents(values, bad[0])
+            event = self.analysis([]).of_tangents(values, bad[0])
             step = max(self.watch.step + (not self._rehearsing), 1)
             event = replace(event, step=step, batch_idx=self.watch.batch_idx)
-            self._suspects.end_step()
+            self._recent_births.end_step()
             if self.watch.found(kind, event, exact=self._is_exact) == "withhold":
                 self.watch.withheld = self._tangent_withheld = True
 
@@ -358,7 +358,7 @@ class RetrogradMonitor(Monitor):
         squares = sum(map(sum_of_squares, arrays))
         if not self._rehearsing:
             if self.watch.step <= FIRST:
-                self._beginnings.note(leaves)
+                self._initial_norms.note(leaves)
             if results is None or self._now.is_step:
                 self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
@@ -377,7 +377,7 @@ class RetrogradMonitor(Monitor):
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
         passes = self._bad_gradients(roots, nodes, arrays, asked=results is not None)
         if results is not None and not passes:
-            self._asked.withhold(results)
+            self._returned.withhold(results)
         return passes
 
     def _fine_gradients(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
@@ -393,7 +393,7 @@ class RetrogradMonitor(Monitor):
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
         """Report non-finite gradients, accumulated or requested; return whether they were let through."""
         kind = harm_of(arrays)
-        if not self.watch.listens_to(kind) or (asked and self._asked.is_left_alone()):
+        if not self.watch.listens_to(kind) or (asked and self._returned.is_left_alone()):
             return True
         edges = [edge for edge, _ in roots]
         given = [all_samples(each._data) for _, each in roots]
@@ -401,16 +401,16 @@ class RetrogradMonitor(Monitor):
         inside = state.local.graph_task is not None
         uncounted = asked and not inside and not self._now.is_step and not self._rehearsing
         with self.watch.with_loss(None) if uncounted else contextlib.nullcontext():
-            event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
+            event = self.analysis(edges, asked=asked).of_gradients(leaves, arrays, given)
         if uncounted or (inside and not self._rehearsing):
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         variables = [leaf.variable for leaf in leaves if not asked]
         try:
-            action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
+            action = (self._returned if asked else self.watch).found(kind, event, exact=self._is_exact)
         except AnomalyError:
-            self._held_back.raised(kind, event, variables)
+            self._withheld.raised(kind, event, variables)
             raise
         if action != "withhold":
             self._told.add(variables)
@@ -420,20 +420,20 @@ class RetrogradMonitor(Monitor):
         self._withhold(edges)
         return False
 
-    def inquest(
+    def analysis(
         self,
         edges: Sequence[Edge],
         names: Names | None = None,
         births: Sequence[Birth] | None = None,
         asked: bool = False,
-    ) -> TangentInquest:
+    ) -> TangentAnalysis:
         """Prepare the search for a cause behind some edges, whose gradients may have been requested."""
         births = self._births if births is None else births
         before = [birth.before for birth in births] if self._recorder is None else [self._recorder.saved]
         kept = {node: saved for each in before for node, saved in each.items()}
-        names, context = names or self._names(), self.context() | self._asked.context(asked)
+        names, context = names or self._names(), self.context() | self._returned.context(asked)
         graph = Graph(edges, kept, self._recorder, frame=names.frame)
-        return TangentInquest(graph, births, names, context, self.excuses, self._suspects.before)
+        return TangentAnalysis(graph, births, names, context, self.excuses, self._recent_births.before)
 
     @property
     def _is_exact(self) -> bool:
@@ -443,15 +443,15 @@ class RetrogradMonitor(Monitor):
     @property
     def _births(self) -> list[Birth]:
         """The births of this step."""
-        return self._suspects.births if self._recorder is None else self._recorder.births
+        return self._recent_births.births if self._recorder is None else self._recorder.births
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
-        return explanation(error, self.watch, self.inquest)
+        return explanation(error, self.watch, self.analysis)
 
     def read(self, value: Any) -> None:
         if may_tell_of_one(value):
-            look_at_checked(sys._getframe(2), value, self.watch, self.inquest)
+            look_at_checked(sys._getframe(2), value, self.watch, self.analysis)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Report births that did no harm, if the watch listens to their kind."""
@@ -459,11 +459,11 @@ class RetrogradMonitor(Monitor):
             kinds = birth.kinds or ["overflow"]
             kind = next((kind for kind in ("overflow", "underflow") if kind in kinds), None)
             if kind is not None and self.watch.listens_to(kind):
-                event = self.inquest(edges, births=[birth]).of_passing(birth)
+                event = self.analysis(edges, births=[birth]).of_passing(birth)
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.found(kind, event)
             elif kind == "overflow" and self.watch.tells_once and may_make_zeros(birth) and not birth.excused:
-                event = self.inquest(edges, births=[birth]).in_silence(birth)
+                event = self.analysis(edges, births=[birth]).of_overflowed_variance(birth)
                 if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.tell_once(event)
 
@@ -474,22 +474,22 @@ class RetrogradMonitor(Monitor):
             now.was_finite = is_finite(all_samples(loss._data)) and (is_first or now.was_finite)
 
     def before_step(self, optimizer: Any) -> bool:
-        if not (rates_pass(self.watch, optimizer, self.context) and self._remembered.passes(optimizer)):
+        if not (rates_pass(self.watch, optimizer, self.context) and self._state_check.passes(optimizer)):
             return False
         usual = self._recorder is None and not self.watch.replaying and not self._tangent_withheld
-        if usual and not (self._suspects.births or self._held_back):
+        if usual and not (self._recent_births.births or self._withheld):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
         tangent_withheld, self._tangent_withheld = self._tangent_withheld, False
         if tangent_withheld and any(each._grad is not None and is_bad(each._grad._data) for each in params):
             return False  # what the program made of the tangents is not known
-        passes = self._held_back.passes(params, self.watch)
+        passes = self._withheld.passes(params, self.watch)
         return passes and not (self.watch.replaying and self.watch.withheld) and self._may_be_used(params)
 
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
         """Check gradients once more if there was a birth since backward, in clipping or the user's own code."""
         this = threading.current_thread()
-        if not (self._is_exact or any(birth.thread is this for birth in self._suspects.births)) or expected.depth:
+        if not (self._is_exact or any(birth.thread is this for birth in self._recent_births.births)) or expected.depth:
             return True
         grads = {param: param._grad._data for param in params if param._grad is not None}
         bad = [param for param, grad in grads.items() if is_bad(grad)]
@@ -497,13 +497,13 @@ class RetrogradMonitor(Monitor):
         if not bad or not self.watch.listens_to(kind):
             return True
         with self._timed():
-            event = self.inquest([]).of_update(bad)
+            event = self.analysis([]).of_update(bad)
             self._forget()
             return self.watch.found(kind, event, exact=True) != "withhold"
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         if self._told:
-            self._told = Marked()
+            self._told = MarkedGradients()
         return self._steps.run(optimizer, step)
 
     def may_average(self, statistics: Sequence[Tensor]) -> bool:
@@ -520,7 +520,7 @@ class RetrogradMonitor(Monitor):
         else:
             for variable in variables:
                 variable._grad = wrap(np.zeros_like(variable._data))
-        self._held_back.made_zero(variables)
+        self._withheld.made_zero(variables)
 
     def _keep_weights(self, edges: Sequence[Edge]) -> None:
         if self.watch.replaying:
@@ -538,23 +538,23 @@ class RetrogradMonitor(Monitor):
             snapshot.forget_cleared_grads()
         else:
             snapshot.restore_random()
-            self._held_back.first_run_ends(snapshot.leaves)
+            self._withheld.first_run_ends(snapshot.leaves)
         snapshot.restore_tensors()
         if rehearsed:
-            self._held_back.second_run_ends()
+            self._withheld.second_run_ends()
         for variable, kept in self._kept:
             np.copyto(variable._data, kept)
         self._forget()
 
     def record_everything(self) -> None:
         self._rehearsed = self._rehearsing = True
-        self._standing_still = Patches()
-        all_stand_still(self._standing_still)
+        self._frozen = Patches()
+        freeze_all_schedules(self._frozen)
         self._record()
 
     def stop_recording(self) -> None:
         self._rehearsing = False
-        self._standing_still.undo()
+        self._frozen.undo()
         if self._recorder is not None:
             self._recorder.leave()
             self._recorder = None
@@ -577,10 +577,10 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """The context of the training, for the surroundings of an event."""
-        updates = self.watch.step - self._is_counted - self._asked.steps
-        context = {**progress(self.watch), "updates": updates, **self._beginnings.told(updates, self._find_name())}
-        if self._asked.returned:
-            context["returned"] = self._asked.returned
+        updates = self.watch.step - self._is_counted - self._returned.steps
+        context = {**progress(self.watch), "updates": updates, **self._initial_norms.told(updates, self._find_name())}
+        if self._returned.returned:
+            context["returned"] = self._returned.returned
         frame = sites.user_frame(sys._getframe(1))
         return context | rate_written(frame) | self._steps.optimizer_context(self.watch.optimizer, frame)
 

@@ -12,7 +12,7 @@ MOST_COPIED = 4 << 20  # bytes of operands that are copied
 MOST_BYTES_BEFORE = 16 << 20  # of arrays that births of earlier steps keep alive
 
 
-class Suspects:
+class RecentBirths:
     """The births of the present step, and of earlier ones.
 
     Attributes

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.amp import GradScaler
-from retrograd.anomaly.adapters.frozen_schedules import stand_still
+from retrograd.anomaly.adapters.frozen_schedules import freeze_schedules
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd.births import (
     ADDITION,
@@ -111,9 +111,9 @@ class Snapshot:
                 del self._grads[id(leaf)]
 
 
-def all_stand_still(patches: Patches) -> None:
+def freeze_all_schedules(patches: Patches) -> None:
     """Have no rate, average of weights or scale of a gradient scaler move on until the patches are undone."""
-    stand_still(patches, LRScheduler, AveragedModel)
+    freeze_schedules(patches, LRScheduler, AveragedModel)
     patches.wrap(GradScaler, "update", _keep_scale)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class UnderWay(threading.local):
+class ThreadState(threading.local):
     """The state of each thread's backward, kept until the next one begins.
 
     Attributes

@@ -15,17 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.check_interval import Pace
+from retrograd.anomaly.adapters.check_interval import CheckInterval
 from retrograd.anomaly.adapters.learning_rates import rates_pass
-from retrograd.anomaly.adapters.optimizer_state import Remembered
+from retrograd.anomaly.adapters.optimizer_state import OptimizerStateCheck
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.manual_update_rates import rate_written
 from retrograd.anomaly.adapters.torch.boundaries.buffers import Buffers
 from retrograd.anomaly.adapters.torch.boundaries.clipping import Clipping
 from retrograd.anomaly.adapters.torch.boundaries.cuda_graphs import Graphs
 from retrograd.anomaly.adapters.torch.boundaries.failures import explanation
-from retrograd.anomaly.adapters.torch.boundaries.manual_updates import UpdatesByHand
-from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import bad_remembered
+from retrograd.anomaly.adapters.torch.boundaries.manual_updates import ManualUpdates
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import first_bad_state
 from retrograd.anomaly.adapters.torch.boundaries.rollback import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.boundaries.scaling import Scaling
 from retrograd.anomaly.adapters.torch.boundaries.updates import Updates, optimizer_context
@@ -43,7 +43,7 @@ from retrograd.anomaly.adapters.torch.gradient_checks.gradients import (
 from retrograd.anomaly.adapters.torch.gradient_checks.growth import Growth
 from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import Lag, LateStep
 from retrograd.anomaly.adapters.torch.models import Models
-from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
+from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.records.backward import Backward
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad, roots_of
@@ -64,8 +64,8 @@ from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Snapshot
 from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tensor_names import Names
-from retrograd.anomaly.adapters.torch.thread_state import UnderWay
-from retrograd.anomaly.adapters.weak_methods import weakly
+from retrograd.anomaly.adapters.torch.thread_state import ThreadState
+from retrograd.anomaly.adapters.weak_methods import weak
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.monitor import AnomalyError, Watch
@@ -91,7 +91,7 @@ class TorchMonitor:
         The number of updates by optimizers so far.
     now
         The step under way, one for each thread.
-    sites, calls, scaling, agreement, lag, recordings, pace
+    sites, calls, scaling, agreement, lag, recordings, interval
         Where operations and models were called, the gradient scalers, the other processes, results that are read later,
         the record of operations, when to check next. The classes that check other boundaries (clipping, updates by
         hand, captured graphs, numbers that the program reads) use these too.
@@ -101,27 +101,27 @@ class TorchMonitor:
         self.watch = watch
         self.model = watch.model if isinstance(watch.model, torch.nn.Module) else None
         self.updates = 0
-        self.now = UnderWay(watch.optimizer)
+        self.now = ThreadState(watch.optimizer)
         self._updated = 0, 0  # the last two steps after which an optimizer was called
         self._patches = Patches()
         self._handles: list[Any] = []
         self.sites = SiteLog((1 - LOOKS) * watch.budget)
-        self.calls = ModelCalls(weakly(self._model_begins))
+        self.calls = ModelCalls(weak(self._model_begins))
         self._models = Models(watch, self.model, self.calls)
         self._buffers = Buffers(watch, self._models)
-        self.scaling = Scaling(weakly(self._bad_scale), weakly(self._step_is_over), weakly(self._rehearsing))
+        self.scaling = Scaling(weak(self._bad_scale), weak(self._step_is_over), weak(self._rehearsing))
         self.agreement = Agreement()
-        self.lag = Lag(weakly(self.known_later))
+        self.lag = Lag(weak(self.known_later))
         self._growth = Growth()
         self._deferred: NaNEvent | None = None  # known only to this process so far
         self.recordings = Recordings(watch)
         self._clipping = Clipping(self)
-        self._by_hand = UpdatesByHand(self)
+        self._manual_updates = ManualUpdates(self)
         self._graphs = Graphs(self)
         self._reads = Reads(self)
-        self._formulas = Updates(watch, weakly(self._context), self.recordings, weakly(self.findings))
-        self._remembered = Remembered(watch, weakly(self._context), bad_remembered)
-        self.pace = Pace(watch, LOOKS)
+        self._formulas = Updates(watch, weak(self._context), self.recordings, weak(self.analysis))
+        self._state_check = OptimizerStateCheck(watch, weak(self._context), first_bad_state)
+        self.interval = CheckInterval(watch, LOOKS)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -145,13 +145,13 @@ class TorchMonitor:
         if self.watch.listens_to("spike"):
             self._growth.start()
         self.sites.start(self._patches)
-        self._by_hand.start(self._patches)
+        self._manual_updates.start(self._patches)
         self._graphs.start(self._patches)
         self._reads.start()
         self.recordings.start(self._patches)
 
     def stop(self) -> None:
-        self._by_hand.stop()
+        self._manual_updates.stop()
         self._graphs.stop()
         self._reads.stop()
         self.recordings.stop()
@@ -164,7 +164,7 @@ class TorchMonitor:
         remove_all(self._handles)
         self._handles = []  # only now: stopping may be interrupted and repeated
         self._patches.undo()
-        self.now = UnderWay(self.watch.optimizer)
+        self.now = ThreadState(self.watch.optimizer)
         self._formulas.stop()
 
     # --- the loss -----------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class TorchMonitor:
         if not self.watch.listens_to(kind):
             return True
         with self.at_work():
-            event = self.findings().in_forward(roots)
+            event = self.analysis().in_forward(roots)
         if self.agreement.active:  # the others are waiting in backward for this process's gradients
             self._deferred = event
             return True
@@ -277,7 +277,7 @@ class TorchMonitor:
             leaves = leaves_behind(roots)
             if self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None]):
                 self._buffers.update()
-        self.pace.unseen += 1
+        self.interval.unseen += 1
         self._growth.step_ended(self.watch, roots)
         self.sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self.sites.spent)
@@ -319,7 +319,7 @@ class TorchMonitor:
         self.remember(norm)
         fine = norm is not None and self._deferred is None
         fine = self.agreement.everywhere(fine)
-        self.watch.spent(self.pace.looked(began))
+        self.watch.spent(self.interval.looked(began))
         return fine or self.bad_gradients(gradients, waiting)
 
     def remember(self, grad_norm: float | None) -> None:
@@ -330,7 +330,7 @@ class TorchMonitor:
         """Whether to check this step's gradients: always if a bad one must not be applied or is searched for."""
         if self.watch.must_not_pass or self.watch.replaying or self.agreement.active or self.recorder is not None:
             return True
-        return self.pace.is_due()
+        return self.interval.is_due()
 
     def bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor]) -> bool:
         wrong = bad_ones(gradients)
@@ -344,7 +344,7 @@ class TorchMonitor:
         event, self._deferred = self._deferred, None
         known = self.agreement.have(leaf for leaf, _ in wrong)
         with self.at_work():
-            event = event or self.findings().in_backward(wrong, losses)
+            event = event or self.analysis().in_backward(wrong, losses)
             event, again = self.agreement.guilty(event, known, self.watch.replaying)
         parameters = [parameter for parameter, _ in gradients]
         if not known and self.agreement.have(parameters) and self.watch.policies[kind] != "raise":
@@ -365,7 +365,7 @@ class TorchMonitor:
         self.now.weight = None
         if self.now.optimizer is not optimizer or not self.updates:
             self.now.optimizer = optimizer
-            self._by_hand.no_steps()
+            self._manual_updates.no_steps()
             self._formulas.see(optimizer)
             self._models.meet(optimizer, steps=True)
             self.agreement.share(optimizer)
@@ -423,7 +423,7 @@ class TorchMonitor:
             if self.now.norm is not None and not withheld:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
-        withheld = withheld or not (capturing() or self._remembered.passes(optimizer))
+        withheld = withheld or not (capturing() or self._state_check.passes(optimizer))
         self.now.checked = self.now.clipping = self.now.norm = None
         self.now.waiting, self.now.loss_is_told, self.now.told = [], False, {}
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
@@ -463,7 +463,7 @@ class TorchMonitor:
         if not wrong or not self.watch.listens_to(kind):
             return
         with self.at_work():
-            event = self.findings(note).in_backward(wrong)
+            event = self.analysis(note).in_backward(wrong)
         self.report(kind, event, [parameter for parameter, _ in gradients])
 
     # --- a step whose result is read later ----------------------------------------------------------------------------
@@ -484,7 +484,7 @@ class TorchMonitor:
         began = time.perf_counter()
         must_not_pass, watch = self.watch.must_not_pass, self.watch
         done = self.lag.look(optimizer, gradients, self.now.waiting, must_not_pass, watch.step, watch.batch_idx)
-        self.watch.spent(self.pace.looked(began))
+        self.watch.spent(self.interval.looked(began))
         return done
 
     def settle(self) -> None:
@@ -493,7 +493,7 @@ class TorchMonitor:
             return
         self.lag.settle()
         self._graphs.settle()
-        self._by_hand.settle(for_good=True)
+        self._manual_updates.settle(for_good=True)
 
     def known_later(self, step: LateStep, losses: Sequence[float]) -> None:
         for loss in losses:
@@ -505,8 +505,8 @@ class TorchMonitor:
         wrong = [(each, None) for each in step.wrong]
         with self.at_work(), self.calls.of_earlier_step(step.calls):
             names = self._names(each for call in step.calls for each in call.named())
-            findings = self.findings(tail=step.tail, names=names)
-            find = findings.in_backward if step.inputs is None else functools.partial(findings.in_replay, step)
+            analysis = self.analysis(tail=step.tail, names=names)
+            find = analysis.in_backward if step.inputs is None else functools.partial(analysis.in_replay, step)
             event = find(wrong, step.losses)
         event = replace(event, step=step.number, batch_idx=step.batch_idx)
         self.watch.found(kind, event, exact=step.inputs is not None)  # a second run sees nothing of a graph
@@ -516,11 +516,11 @@ class TorchMonitor:
     def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)), [*earlier, *self.calls.named()])
 
-    def findings_at(self, frame: FrameType) -> Findings:
-        return self.findings(names=Names(self.model, frame))
+    def analysis_at(self, frame: FrameType) -> Analysis:
+        return self.analysis(names=Names(self.model, frame))
 
-    def findings(self, note: str | None = None, tail: Tail | None = None, names: Names | None = None) -> Findings:
-        return Findings(
+    def analysis(self, note: str | None = None, tail: Tail | None = None, names: Names | None = None) -> Analysis:
+        return Analysis(
             names or self._names(),
             self.recorder,
             self.sites,
@@ -564,12 +564,12 @@ class TorchMonitor:
         if is_of_device(error):
             return None
         with self.at_work():
-            return explanation(error, self.watch, self.model, self._context(), self.findings_at)
+            return explanation(error, self.watch, self.model, self._context(), self.analysis_at)
 
     # --- a second run -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        self._by_hand.settle()
+        self._manual_updates.settle()
         return self.recordings.snapshot(self._models.buffers())
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.torch.runtime.frames import Steps, Turns
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 
 
-class UnderWay(threading.local):
+class ThreadState(threading.local):
     """Where a thread is between a loss and its update; several may train at once.
 
     Parameters

@@ -7,14 +7,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.failed_calls import Refused
+from retrograd.anomaly.adapters.program.failed_calls import FailedCall
 from retrograd.anomaly.adapters.program.loss_checks import checked_loss
 from retrograd.anomaly.adapters.program.variables import variables_left_by
 from retrograd.anomaly.adapters.retrograd.births import arguments_of, birth_of
 from retrograd.anomaly.adapters.retrograd.boundaries.distribution_parameters import refused_parameter
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad
 from retrograd.anomaly.adapters.retrograd.gradient_checks import loss_of
-from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentInquest
+from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentAnalysis
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
@@ -23,10 +23,10 @@ from retrograd.core import sites, state
 from retrograd.core.errors import LinAlgError
 from retrograd.core.tensor import Tensor
 
-Inquire = Callable[..., TangentInquest]  # makes an inquest from edges, names and births, as a monitor does
+Analyse = Callable[..., TangentAnalysis]  # analyses edges, names and births, as a monitor does
 
 
-def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+def explanation(error: BaseException, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of an error about numbers that are not finite; None for any other.
 
     Parameters
@@ -35,24 +35,24 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
         The error as caught, with its traceback.
     watch
         The watch that has caught it.
-    inquest
-        Makes an inquest.
+    analysis
+        Makes an analysis.
     """
-    return next(filter(None, (_explained(each, watch, inquest) for each in with_causes(error))), None)
+    return next(filter(None, (_explained(each, watch, analysis) for each in with_causes(error))), None)
 
 
-def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+def _explained(error: BaseException, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The same for one error of a chain."""
     tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
-    if tensor is not None and (event := _refused_argument(error, tensor, watch, inquest)) is not None:
+    if tensor is not None and (event := _refused_argument(error, tensor, watch, analysis)) is not None:
         return replace(event, harmed=f"an argument of the call that raised {type(error).__name__}")
     birth = birth_of(error) if isinstance(error, LinAlgError) else None
     if birth is not None:
-        return inquest([], births=[]).describer.failure(birth, error)
-    return _refused_loss(error, watch, inquest) or refused_parameter(error, watch.model, inquest)
+        return analysis([], births=[]).describer.failure(birth, error)
+    return _refused_loss(error, watch, analysis) or refused_parameter(error, watch.model, analysis)
 
 
-def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: Inquire) -> None:
+def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, analysis: Analyse) -> None:
     """Report a non-finite loss that the program is checking, as it has read a value in a frame."""
     if watch.is_quiet or not state.local.grad_enabled:
         return
@@ -64,29 +64,29 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
     in_vain = found.is_own and found.leaves_out and seen.note(found, type(value) is float)
     if in_vain or (not watch.is_silent and (seen.may_end(found) or seen.is_new(found))):
         with watch.with_loss(loss_of(loss._data)):
-            event = _of_loss(loss, found.frame, watch, inquest)
+            event = _of_loss(loss, found.frame, watch, analysis)
         if event is not None and event.op not in watch.allow:
             watch.checked(harm_of([loss._data]), event, found, in_vain=in_vain)
 
 
-def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of a NaN in an argument of a function of ours that raised an error."""
-    refused = Refused(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
+    refused = FailedCall(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
     edge = tensor._resolve_edge()
-    event = inquest([] if edge is None else [edge], Names(watch.model, refused.frame)).of_loss(tensor._data)
+    event = analysis([] if edge is None else [edge], Names(watch.model, refused.frame)).of_loss(tensor._data)
     held = refused.first_held() if event.op == "unknown" else None
     if held is not None:
         names = Names(watch.model, held.frame)
-        event = inquest([], names).of_held(held.name, held.value._data, held.frame.f_code, held.at)
+        event = analysis([], names).of_held(held.name, held.value._data, held.frame.f_code, held.at)
     return None if event.op == "unknown" else event
 
 
-def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+def _refused_loss(error: BaseException, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of a non-finite loss if the program itself raised an error, as programs do when they check it."""
     for frame, value in variables_left_by(error, sites.is_internal):
         if _is_bad_loss(value):
             watch.loss_history[-1] = loss_of(value._data)
-            return _of_loss(value, frame, watch, inquest)
+            return _of_loss(value, frame, watch, analysis)
     return None
 
 
@@ -108,7 +108,7 @@ def _has_history(value: Any) -> bool:
     return edge is not None and not edge[0].is_leaf
 
 
-def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of a non-finite loss; None if nothing is known about it."""
-    event = inquest([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
+    event = analysis([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
     return None if event.op == "unknown" else event

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.anomaly.adapters.retrograd.thread_state import UnderWay
+from retrograd.anomaly.adapters.retrograd.thread_state import ThreadState
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.stack_frames import is_library, outwards
@@ -18,7 +18,7 @@ from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Tensor, wrap
 
 
-class Asked:
+class ReturnedGradients:
     """Tracks what was reported about them, how often they were returned, and whether that counts as a step.
 
     One of SciPy's optimizers may leave the point at which they are not finite, so the program is not stopped there.
@@ -42,7 +42,7 @@ class Asked:
         How many of these the watch counts as steps.
     """
 
-    def __init__(self, watch: Watch, now: UnderWay) -> None:
+    def __init__(self, watch: Watch, now: ThreadState) -> None:
         self._watch = watch
         self._now = now
         self._is_told = False  # whether non-finite ones passed to SciPy were reported

@@ -22,7 +22,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.optimizer_context import context_of_optimizer, only_one_held
 from retrograd.anomaly.adapters.program.source_location import line_fields, place_of
 from retrograd.anomaly.adapters.retrograd.births import Birth
-from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import arrays_remembered
+from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import state_arrays
 from retrograd.anomaly.adapters.retrograd.boundaries.update_formula import flags_of_formula
 from retrograd.anomaly.adapters.retrograd.elements import (
     input_statistics,
@@ -148,8 +148,8 @@ class Update:
             index = _lost(param._data, weights[id(param)]) if id(param) in weights else None
             if index is not None:
                 found.append(Harm(param, position, group, None, param._data, index))
-            before = dict(arrays_remembered(self._state.get(param, {})))
-            for key, array in arrays_remembered(self.optimizer.state.get(param, {})):
+            before = dict(state_arrays(self._state.get(param, {})))
+            for key, array in state_arrays(self.optimizer.state.get(param, {})):
                 index = _lost(array, before.get(key))
                 if index is not None:
                     remembered.append(Harm(param, position, group, key, array, index))
@@ -180,7 +180,7 @@ class Update:
         name = self._name(harm, names)
         harmed = f"the update of {name}" if harm.key is None else f"{harm.key} of {name}"
         known = context_of_optimizer(self.optimizer, harm.group, self.frame, updating=True)
-        describer = monitor.inquest([], names, self.births).describer
+        describer = monitor.analysis([], names, self.births).describer
         grad = None if harm.param._grad is None else harm.param._grad._data
         if grad is not None and is_bad(grad):
             return self._of_gradient(grad, f"{name}.grad", harmed, describer)
@@ -246,8 +246,8 @@ class Update:
         arrays = {"param": before}
         if param._grad is not None:
             arrays["grad"] = param._grad._data
-        kept = dict(arrays_remembered(self._state.get(param) or self._beginning(harm)))
-        for key, array in arrays_remembered(self.optimizer.state.get(param, {})):
+        kept = dict(state_arrays(self._state.get(param) or self._beginning(harm)))
+        for key, array in state_arrays(self.optimizer.state.get(param, {})):
             if array.shape == shape:
                 arrays[key] = kept.get(key, array) if is_bad(array[harm.index]) else array
         found = {key: value_at(array, harm.index, shape) for key, array in arrays.items()}

@@ -13,7 +13,7 @@ from retrograd.anomaly.monitor import Watch
 from retrograd.core.tensor import Tensor, wrap
 
 
-class Marked:
+class MarkedGradients:
     """Marks on the gradients of leaves for as long as these have them, without keeping any alive."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Marked:
         self._grads.pop(id(leaf._grad), None)
 
 
-class HeldBack:
+class WithheldGradients:
     """Gradients that were zeroed, and bad ones about which an error was raised that the program may have caught."""
 
     def __init__(self) -> None:
-        self._zeros, self._bad = Marked(), Marked()
+        self._zeros, self._bad = MarkedGradients(), MarkedGradients()
         self._versions: dict[int, int] = {}  # of leaves whose gradients were zeroed, by the leaves' ids
         self._to_come: list[Tensor] = []  # leaves of an update that a rerun step has not made yet
         self._raised: tuple[str, NaNEvent] | None = None  # about the bad ones

@@ -30,7 +30,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     unravelled,
     value_at,
 )
-from retrograd.anomaly.adapters.retrograd.postmortem.element_propagation import ComingThrough
+from retrograd.anomaly.adapters.retrograd.postmortem.element_propagation import ElementPropagation
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph, entry_of, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.postmortem.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.postmortem.source import (
@@ -119,7 +119,7 @@ class Describer:
         name = names.model_name()
         self.context = context if name is None else {**context, "model": name}
         self.operations = Operations(graph, names)
-        self.through = ComingThrough(graph)
+        self.through = ElementPropagation(graph)
 
     # --- events ---------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from retrograd.core.tensor import Edge
 from retrograd.core.views import replay
 
 
-class ComingThrough:
+class ElementPropagation:
     """Finds what came through to a harm, and which of its elements.
 
     Parameters

@@ -22,12 +22,12 @@ from retrograd.core import sites
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 
 if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.retrograd.postmortem.analysis import Analysis
     from retrograd.anomaly.adapters.retrograd.postmortem.gradients import GradientSearch
     from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
-    from retrograd.anomaly.adapters.retrograd.postmortem.investigation import Inquest
 
 
-def with_further_in_forward(inquest: Inquest, first: NaNEvent) -> NaNEvent:
+def with_further_in_forward(analysis: Analysis, first: NaNEvent) -> NaNEvent:
     """The event of a bad loss, with further births in forward, and those that its backward would cause.
 
     If the first one turns out to be harmless by itself, such as the infinity of a mask in a row that is NaN anyway, the
@@ -35,24 +35,24 @@ def with_further_in_forward(inquest: Inquest, first: NaNEvent) -> NaNEvent:
     """
     if not _is_of_this_step(first):
         return first
-    alone = Alone(inquest.graph)
+    alone = Alone(analysis.graph)
     found: list[NaNEvent | None] = []
     is_harmless = False
-    for birth in _one_of_each_place(birth for birth in inquest.in_order() if _may_be_told(inquest, birth)):
-        keepers = _keepers(inquest.graph, birth)
-        event = inquest.came_through(_of_ordinary(birth)) if keepers else None
+    for birth in _one_of_each_place(birth for birth in analysis.in_order() if _may_be_told(analysis, birth)):
+        keepers = _keepers(analysis.graph, birth)
+        event = analysis.came_through(_of_ordinary(birth)) if keepers else None
         if event is not None and not alone.comes_through(keepers):
             is_harmless |= _place(event) == _place(first)
             event = None
         found.append(event)
-    others = [*_others(found, first), *_others(_to_come(inquest), first)]
+    others = [*_others(found, first), *_others(_to_come(analysis), first)]
     if is_harmless and others and not is_to_come(others[0]):
         first, *others = others
     return replace(first, also=tuple(others[:MOST_ALSO]))
 
 
 def with_further_in_backward(
-    inquest: Inquest, first: NaNEvent, search: GradientSearch, arrays: Sequence[ndarray]
+    analysis: Analysis, first: NaNEvent, search: GradientSearch, arrays: Sequence[ndarray]
 ) -> NaNEvent:
     """The event of bad gradients, with those of further births in backward.
 
@@ -62,13 +62,13 @@ def with_further_in_backward(
     """
     if not _is_of_this_step(first):
         return first
-    graph, goals, starts = inquest.graph, set(search.leaves), [search.start]
+    graph, goals, starts = analysis.graph, set(search.leaves), [search.start]
     found: list[NaNEvent | None] = []
-    for birth in inquest.births:
+    for birth in analysis.births:
         node = birth.node
         if node not in graph.consumers or birth.op is not None or birth.inside is not None or birth.name == ADDITION:
             continue
-        grads = passed_on(graph, node, [cleaned(birth.g)]) if _may_be_told(inquest, birth) else None
+        grads = passed_on(graph, node, [cleaned(birth.g)]) if _may_be_told(analysis, birth) else None
         if grads is not None and is_bad(grads) and reaches(graph, node, grads, goals):
             found.append(search.of_birth(birth))
             starts.append(node)
@@ -88,7 +88,7 @@ def _is_of_this_step(first: NaNEvent) -> bool:
     return first.kind != "leaf" or context_of(first).get("leaf") not in ("parameter", "buffer", "gradient")
 
 
-def _may_be_told(inquest: Inquest, birth: Birth) -> bool:
+def _may_be_told(analysis: Analysis, birth: Birth) -> bool:
     """Whether a birth is in this thread's step and not declared as intended; vmap's samples are not examined."""
     return not birth.excused and birth.thread is threading.current_thread() and not birth.hidden
 
@@ -206,9 +206,9 @@ def _of(values: dict[Node, list[ndarray]], edge: Any, known: Any) -> Any:
 _MOST_TRIED = 4  # poles per operation in the program, as in a loop: each is followed through the whole graph
 
 
-def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
+def _to_come(analysis: Analysis) -> Iterator[NaNEvent | None]:
     """The births that backward would still cause if the loss were finite: at poles of derivatives."""
-    graph = inquest.graph
+    graph = analysis.graph
     arrived: dict[Node, list[Any]] = {}
     for node, nr in graph.roots:
         shape, dtype = node.shape_and_dtype(nr)
@@ -227,7 +227,7 @@ def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
                 tried[place] += 1
                 way = graph.way(node, *goals) if reaches(graph, node, grads, goals) else None
                 birth = Birth([], node.name(), node=node, g=g[0], saved=node.saved)
-                event = None if way is None else inquest.describer.backward(birth, way, harmed=_harmed(inquest, way))
+                event = None if way is None else analysis.describer.backward(birth, way, harmed=_harmed(analysis, way))
                 if event is not None and event.kind != "overflow":
                     yield with_context(event, to_come=True)
         for edge, grad in zip(node.next, cleaned(grads), strict=True):
@@ -237,8 +237,8 @@ def _to_come(inquest: Inquest) -> Iterator[NaNEvent | None]:
                 places[edge[1]] = grad if before is None else before + grad
 
 
-def _harmed(inquest: Inquest, way: Sequence[Node]) -> str:
+def _harmed(analysis: Analysis, way: Sequence[Node]) -> str:
     """The gradient that a path leads to, for an event."""
     leaf = way[-1]
     assert isinstance(leaf, AccumulateGrad)
-    return f"the gradient of {inquest.names.array(leaf.variable._data) or nameless(leaf.variable)}"
+    return f"the gradient of {analysis.names.array(leaf.variable._data) or nameless(leaf.variable)}"

@@ -11,12 +11,12 @@ from retrograd.anomaly.adapters.leaf_names import nameless
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, same
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
-from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import lost_data
+from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import unsaved_data
 from retrograd.anomaly.event import NaNEvent
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 
 if TYPE_CHECKING:
-    from retrograd.anomaly.adapters.retrograd.postmortem.investigation import Inquest
+    from retrograd.anomaly.adapters.retrograd.postmortem.analysis import Analysis
 
 
 class GradientSearch:
@@ -24,7 +24,7 @@ class GradientSearch:
 
     Parameters
     ----------
-    inquest
+    analysis
         What is known about the step.
     leaves
         Whose gradients are not finite.
@@ -37,10 +37,10 @@ class GradientSearch:
         Where the path of the found cause begins, if known.
     """
 
-    def __init__(self, inquest: Inquest, leaves: Sequence[AccumulateGrad]) -> None:
-        self._inquest = inquest
-        self._graph = inquest.graph
-        self._describer = inquest.describer
+    def __init__(self, analysis: Analysis, leaves: Sequence[AccumulateGrad]) -> None:
+        self._analysis = analysis
+        self._graph = analysis.graph
+        self._describer = analysis.describer
         self.leaves = leaves
         self.start: Node | None = None
 
@@ -50,19 +50,19 @@ class GradientSearch:
         if bad is not None:
             path = [edge[0] for edge in self._graph.roots]
             return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
-        for birth in self._inquest.likeliest_first(self._inquest.births):
+        for birth in self._analysis.likeliest_first(self._analysis.births):
             event = self.of_birth(birth)
             if event is not None:
                 return self._meeting(event, birth) or event
         event = self._spoilt()
         if event is None and any(map(holds_nan, arrays)):
-            event = self._hidden((each for each in self._inquest.births if not each.is_backward), holds_nan)
+            event = self._hidden((each for each in self._analysis.births if not each.is_backward), holds_nan)
         event = event or self._lost() or self._product(arrays[0])
-        return event or self._hidden(self._inquest.in_order(), is_bad)
+        return event or self._hidden(self._analysis.in_order(), is_bad)
 
     def of(self, leaves: Sequence[AccumulateGrad]) -> GradientSearch:
         """The same for other leaves."""
-        return GradientSearch(self._inquest, leaves)
+        return GradientSearch(self._analysis, leaves)
 
     def of_birth(self, birth: Birth) -> NaNEvent | None:
         """The event of a birth in backward, if there is a path from it to one of the leaves."""
@@ -77,11 +77,11 @@ class GradientSearch:
         way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
         if way is None:
             return None
-        for birth in self._inquest.births:
+        for birth in self._analysis.births:
             if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
                 makers = [
                     each
-                    for each in self._inquest.births
+                    for each in self._analysis.births
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
                 rest = way[way.index(birth.node) :]
@@ -121,7 +121,7 @@ class GradientSearch:
         Zero times NaN is NaN, and raises no flag.
         """
         spoilt = self._graph.leading_to(*self.leaves) if self.leaves else set(self._graph.nodes)
-        for birth in self._inquest.likeliest_first(births):
+        for birth in self._analysis.likeliest_first(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
             if made is None or not condition(result_of(birth)):
                 continue
@@ -135,13 +135,13 @@ class GradientSearch:
 
     def _lost(self) -> NaNEvent | None:
         """A variable of the program that held NaN, which a later mask has hidden from the loss."""
-        for lost in lost_data(self._graph, self._inquest.names, holds_nan):
+        for lost in unsaved_data(self._graph, self._analysis.names, holds_nan):
             holder = self._graph.holder(lost.node)
             way = None if holder is None else self._way(holder)
             if way is not None:
                 harmed = self.harmed(way)
-                event = self._inquest.made_unrecorded(lost.node, lost.data, way, harmed)
-                return event or self._inquest.leaf_of(lost, self._describer, way, harmed)
+                event = self._analysis.made_unrecorded(lost.node, lost.data, way, harmed)
+                return event or self._analysis.leaf_of(lost, self._describer, way, harmed)
         return None
 
     def _way(self, node: Node) -> list[Node] | None:
@@ -167,7 +167,7 @@ class GradientSearch:
             for edge in self._graph.edges(node, param):
                 if edge is not None and isinstance(edge[0], AccumulateGrad):
                     return self._describer.leaf(value, "parameter", None, way, harmed=harmed)
-                for other in self._inquest.births if edge is not None else ():
+                for other in self._analysis.births if edge is not None else ():
                     made = None if other.is_backward else other.made_node(self._graph.nodes)
                     made = self._graph.holder(made)
                     back = None if made is None or made is node else self._graph.way(edge[0], made)  # type: ignore[index]
@@ -191,13 +191,13 @@ class GradientSearch:
 
     def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
         """The event of a NaN without a gradient: in data, or from an unrecorded operation."""
-        for birth in self._inquest.unrecorded:
+        for birth in self._analysis.unrecorded:
             if same(result_of(birth), data):
                 return self._describer.forward(birth, None, way, harmed=harmed)
-        event = self._inquest.made_unrecorded(node, data, way, harmed)
+        event = self._analysis.made_unrecorded(node, data, way, harmed)
         if event is not None:
             return event
-        source = self._inquest.from_outside(data)
+        source = self._analysis.from_outside(data)
         if source is None:
             return None
         if isinstance(source, Birth):
@@ -208,7 +208,7 @@ class GradientSearch:
     def harmed(self, way: Sequence[Node] = ()) -> str:
         """The non-finite gradient, for an event; the one that a path leads to, if that is one of them."""
         for leaf in [leaf for leaf in self.leaves if leaf in way[-1:]] or self.leaves:
-            name = self._inquest.names.array(leaf.variable._data)
+            name = self._analysis.names.array(leaf.variable._data)
             if name is not None:
                 return f"the gradient of {name}"
         if self.leaves:

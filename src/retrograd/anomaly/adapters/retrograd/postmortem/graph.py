@@ -1,4 +1,4 @@
-"""The graph behind a loss, read for an autopsy: nodes in creation order, and every value that can still be known."""
+"""The graph behind a loss, read after the fact: nodes in creation order, and every value that can still be known."""
 
 from __future__ import annotations
 

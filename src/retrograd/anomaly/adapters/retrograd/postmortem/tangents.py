@@ -19,8 +19,8 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     kind_of,
     statistics,
 )
+from retrograd.anomaly.adapters.retrograd.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import MEANT, REVERSED, in_order, is_aligned
-from retrograd.anomaly.adapters.retrograd.postmortem.investigation import Inquest
 from retrograd.anomaly.adapters.retrograd.second_run import Call
 from retrograd.anomaly.event import NaNEvent
 from retrograd.autograd.grad_mode import no_grad
@@ -35,7 +35,7 @@ _FIRST_OF_SEVERAL = (
 )
 
 
-class TangentInquest(Inquest):
+class TangentAnalysis(Analysis):
     """Searches for the cause of a non-finite tangent."""
 
     def of_tangents(self, outputs: Sequence[ndarray], tangent: ndarray) -> NaNEvent:

@@ -18,7 +18,7 @@ from retrograd.core.inplace import CopySlices
 from retrograd.core.node import OpNode
 
 
-class Lost(NamedTuple):
+class UnsavedData(NamedTuple):
     """An argument that a node has not kept, and the variable it was; ``is_read``: whether the node's line reads it."""
 
     node: OpNode
@@ -28,7 +28,7 @@ class Lost(NamedTuple):
     is_read: bool
 
 
-def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> Iterator[Lost]:
+def unsaved_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> Iterator[UnsavedData]:
     """The variables with bad numbers that may have been arguments of a graph's nodes, in the order of creation.
 
     A variable that the node's line reads comes before all others; another one counts only if it is the only candidate
@@ -49,7 +49,7 @@ def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> I
         read = variables_read(*sites.position_of(node))
         for name, data in suspects:
             if _fits(graph, node, param, data):
-                found = Lost(node, param, name, data, name in read)
+                found = UnsavedData(node, param, name, data, name in read)
                 if found.is_read:
                     yield found
                 elif data.ndim:
@@ -60,7 +60,7 @@ def lost_data(graph: Graph, names: Names, condition: Callable[[Any], bool]) -> I
         yield from _written_to_parts(graph, suspects)
 
 
-def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> Iterator[Lost]:
+def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> Iterator[UnsavedData]:
     """The variables that a line writes to a part of a tensor: ``y[0:2] = data``."""
     for node in graph.nodes:
         writer = node.fn if isinstance(node, CopySlices) else None
@@ -70,7 +70,7 @@ def _written_to_parts(graph: Graph, suspects: Sequence[tuple[str, ndarray]]) -> 
             written = text_given(writer, param)
             for name, data in suspects:
                 if name == written and is_bad(graph.supposing(writer, param, data).results(node)):
-                    yield Lost(writer, param, name, data, True)
+                    yield UnsavedData(writer, param, name, data, True)
 
 
 def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:

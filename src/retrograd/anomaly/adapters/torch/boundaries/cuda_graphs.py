@@ -21,7 +21,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.gradient_checks.conditional_update import Hold, hold
-from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Verdict
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import DeviceCheck
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import gradients_of
 from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateStep
 from retrograd.anomaly.adapters.torch.records.calls import roots_of
@@ -66,7 +66,7 @@ class _Update:
 
     loss: _Loss
     parameters: list[Tensor]
-    verdict: Verdict
+    verdict: DeviceCheck
     held: Hold | None
     is_applied: bool  # whatever the check says
 
@@ -226,7 +226,7 @@ class Graphs:
         gradients = [] if scaled else [each for each in gradients_of(optimizer) if each[1].device.type == _DEVICE]
         losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
         harmful = [] if scaled or several else self._monitor.watch.must_not_pass
-        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+        verdict = DeviceCheck([gradient for _, gradient in gradients], losses, harmful)
         harm = verdict.harm
         held = None if harm is None else hold(optimizer, harm & graph.armed.to(harm.device))
         parameters = [parameter for parameter, _ in gradients]
@@ -264,7 +264,7 @@ class Graphs:
         monitor = self._monitor
         if not monitor.recordings.rehearsing:
             monitor.watch.step += loss.backwards
-        monitor.pace.unseen += loss.backwards
+        monitor.interval.unseen += loss.backwards
 
     def _go_on(self, loss: _Loss) -> None:
         """Handle a replay that ended with gradients that were not applied, or were applied by hand."""
@@ -272,7 +272,7 @@ class Graphs:
         if loss.is_applied:
             self._count(loss)
             gradients = [(leaf, leaf.grad) for leaf, _ in loss.leaves if leaf.grad is not None]
-            verdict = Verdict([gradient for _, gradient in gradients], loss.values, [])
+            verdict = DeviceCheck([gradient for _, gradient in gradients], loss.values, [])
             self._look(loss, [leaf for leaf, _ in gradients], verdict, is_applied=True)
             return
         monitor.scaling.active = loss.is_scaled
@@ -283,7 +283,7 @@ class Graphs:
         monitor.watch.remember_loss(None)
         monitor.after_backward(loss.roots)
 
-    def _look(self, loss: _Loss, parameters: list[Tensor], verdict: Verdict, is_applied: bool) -> None:
+    def _look(self, loss: _Loss, parameters: list[Tensor], verdict: DeviceCheck, is_applied: bool) -> None:
         monitor, watch = self._monitor, self._monitor.watch
         if not monitor.is_due():
             return
@@ -292,7 +292,7 @@ class Graphs:
         step.calls, step.tail, step.is_applied = loss.calls, loss.tail, is_applied
         step.inputs = [(each, each._version) for call in loss.calls for each in call.tensors()]
         self._replayed.append(step)
-        watch.spent(monitor.pace.looked(began))
+        watch.spent(monitor.interval.looked(began))
 
     def settle(self) -> None:
         """Read the results of the last replay, if they are still pending."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.program.failed_calls import Refused
+from retrograd.anomaly.adapters.program.failed_calls import FailedCall
 from retrograd.anomaly.adapters.program.source_location import line_fields, place_fields, variables_read
 from retrograd.anomaly.adapters.program.variables import members_of, named_variables, variables_left_by
-from retrograd.anomaly.adapters.torch.boundaries.distribution_parameters import refusal
-from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
+from retrograd.anomaly.adapters.torch.boundaries.distribution_parameters import refused_parameter
+from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.runtime.frames import MODULE_CALL
 from retrograd.anomaly.adapters.torch.tensor_names import Names
@@ -33,7 +33,7 @@ def explanation(
     watch: Watch,
     model: Any,
     context: dict[str, Any],
-    findings_at: Callable[[FrameType], Findings],
+    analysis_at: Callable[[FrameType], Analysis],
 ) -> NaNEvent | None:
     """The event of an error about numbers that are not finite; None for any other.
 
@@ -47,14 +47,14 @@ def explanation(
         For the names of modules; None if there is none.
     context
         What is known about the training besides its operations.
-    findings_at
-        Makes the findings for the variables that a frame sees.
+    analysis_at
+        Makes the analysis for the variables that a frame sees.
     """
     for each in with_causes(error):
         if _is_about_matrix(each):
-            event = _refused_matrix(each, findings_at) or _failure(each, model, context)
+            event = _refused_matrix(each, analysis_at) or _failure(each, model, context)
         else:
-            event = _refused_loss(each, watch, findings_at) or _refused_argument(each, error, findings_at)
+            event = _refused_loss(each, watch, analysis_at) or _refused_argument(each, error, analysis_at)
             event = event or _failure(each, model, context)
         if event is not None:
             return event
@@ -73,7 +73,7 @@ def _is_of_package(error: BaseException) -> bool:
     return user is not None and user[0] is frame and package_of(frame.f_code.co_filename) is not None
 
 
-def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+def _refused_loss(error: BaseException, watch: Watch, analysis_at: Callable[[FrameType], Analysis]) -> NaNEvent | None:
     """The event of a non-finite loss if the program itself raised an error, as programs do when they check it.
 
     None if there is no such loss among the variables of the traceback, or if nothing is known about it.
@@ -82,7 +82,7 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
         if _is_bad_loss(value):
             if value.is_floating_point():
                 watch.loss_history[-1] = value.item()
-            return born_before(value, findings_at(frame))
+            return born_before(value, analysis_at(frame))
     return None
 
 
@@ -97,25 +97,26 @@ def has_history(value: Any) -> bool:
 
 
 def _refused_argument(
-    error: BaseException, caught: BaseException, findings_at: Callable[[FrameType], Findings]
+    error: BaseException, caught: BaseException, analysis_at: Callable[[FrameType], Analysis]
 ) -> NaNEvent | None:
     """The event of a NaN in an argument of a torch function that raised an error; None if there is none."""
-    refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value), caught)
+    refused = FailedCall(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value), caught)
     nan, frame = refused.nan(), refused.frame
     violation = refused.violation() if nan is None else None
     if violation is not None and isinstance(violation.value, torch.Tensor) and has_nan(violation.value):
         nan, violation = violation.value, None  # which the distribution itself has made of what it was given
     if frame is None or (nan is None and violation is None):
         return None
-    event = refusal(violation, findings_at(frame)) if violation is not None else born_before(nan, findings_at(frame))
+    analysis = analysis_at(frame)
+    event = refused_parameter(violation, analysis) if violation is not None else born_before(nan, analysis)
     held = refused.first_held() if event is None else None
     if event is None and held is None and nan is not None:  # a package may have made it of an infinity
-        held = Refused(error, is_between, lambda value: _is_bad_alike(value, nan), caught).first_held()
+        held = FailedCall(error, is_between, lambda value: _is_bad_alike(value, nan), caught).first_held()
     if held is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
         call.callers = callers_of(held.frame)
-        event = findings_at(held.frame).of_argument(call)
+        event = analysis_at(held.frame).of_argument(call)
     return None if event is None else replace(event, harmed=f"an argument of the call that raised {_kind_of(error)}")
 
 
@@ -124,7 +125,7 @@ def _is_bad_alike(value: Any, nan: torch.Tensor) -> bool:
     return isinstance(value, torch.Tensor) and value.shape == nan.shape and is_bad(value)
 
 
-def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+def _refused_matrix(error: BaseException, analysis_at: Callable[[FrameType], Analysis]) -> NaNEvent | None:
     """The event of a number that is not finite in a matrix which linear algebra has refused; None if it is finite."""
     user, _, _ = _places_of(error)
     if user is None:
@@ -133,9 +134,9 @@ def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Fin
     read = variables_read(frame.f_code, at)
     for name, value in _tensors(frame) if read else ():
         if name in read and is_bad(value):
-            findings = findings_at(frame)
+            analysis = analysis_at(frame)
             call = Call(_operation_of(error), [Argument(name, value.detach())], [None], 0, code=frame.f_code, at=at)
-            event = born_before(value, findings) or findings.of_argument(call)
+            event = born_before(value, analysis) or analysis.of_argument(call)
             return replace(event, harmed=f"an argument of the call that raised {_kind_of(error)}")
     return None
 
@@ -149,9 +150,9 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
             yield from ((f"{name}.{path}", member) for path, member in members_of(value))
 
 
-def born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+def born_before(value: torch.Tensor, analysis: Analysis) -> NaNEvent | None:
     """The event of the operation that made a tensor non-finite; None if unknown."""
-    event = findings.in_forward([value], unfinished=True)
+    event = analysis.in_forward([value], unfinished=True)
     return None if event.op == "unknown" else event
 
 

@@ -44,7 +44,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 @dataclass(eq=False)
-class Asked:
+class GradRequest:
     """One request for gradients: the loss, their norm, and whether it has been counted as a step."""
 
     loss: float | None = None
@@ -115,7 +115,7 @@ class Chain:
         How many more updates to observe even if their gradients are finite.
     """
 
-    asked: Asked = field(default_factory=Asked)
+    asked: GradRequest = field(default_factory=GradRequest)
     moves: bool = False
     trains: bool = False
     doubt: Doubt | None = None
@@ -138,7 +138,7 @@ class Chain:
         self._tensors = [weakref.ref(point) for point in points]
 
 
-class NewTensors:
+class FunctionalUpdates:
     """Follows programs whose weights are new tensors in each step, and reports when one has lost them.
 
     Parameters
@@ -158,7 +158,7 @@ class NewTensors:
         self,
         monitor: TorchMonitor,
         is_open: Callable[[bool], bool],
-        count: Callable[[Asked], None],
+        count: Callable[[GradRequest], None],
         step_ended: Callable[[], None],
     ) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
@@ -317,7 +317,7 @@ class NewTensors:
 
     def _of_update(self, point: Tensor) -> NaNEvent:
         with self._monitor.at_work():
-            event = self._monitor.findings().in_update_by_hand(point)
+            event = self._monitor.analysis().in_update_by_hand(point)
         return replace(event, step=max(self._monitor.watch.step, 1), batch_idx=self._monitor.watch.batch_idx)
 
     # --- torch.func -----------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ class NewTensors:
         if not asking.is_counted:
             asking.is_counted = True
             number = loss_number(mean_of_samples(output)) if len(results) == 1 and can_be_bad(results[0]) else None
-            asked, chain.asked = chain.asked, Asked(number if isinstance(number, float) else None)
+            asked, chain.asked = chain.asked, GradRequest(number if isinstance(number, float) else None)
             if chain.trains:
                 self._count(asked)
                 self._count(chain.asked)
@@ -396,7 +396,7 @@ class NewTensors:
     ) -> NaNEvent:
         loss = next(filter(is_bad, results), results[0])
         with self._monitor.at_work():
-            event = self._monitor.findings().in_transform(points, loss, run_again)
+            event = self._monitor.analysis().in_transform(points, loss, run_again)
         return replace(event, step=max(self._monitor.watch.step, 1), batch_idx=self._monitor.watch.batch_idx)
 
 

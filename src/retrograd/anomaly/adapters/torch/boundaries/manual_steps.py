@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from retrograd.anomaly.adapters.torch.boundaries.functional_updates import Asked, Chain
+from retrograd.anomaly.adapters.torch.boundaries.functional_updates import Chain, GradRequest
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import loss_number
 from retrograd.anomaly.adapters.torch.runtime.synchronization import waits
 
@@ -28,7 +28,7 @@ class _Mark:
     version: int
     place: int
     sample: float | None
-    call: Asked
+    call: GradRequest
 
     def tells(self, leaf: Tensor) -> bool:
         """Whether the leaf has been written to since, by torch's version counter."""
@@ -41,7 +41,7 @@ class _Mark:
         return sample != self.sample and not (math.isnan(sample) and math.isnan(self.sample))
 
 
-class StepsByHand:
+class ManualSteps:
     """Counts the calls for gradients that are steps of a training by hand.
 
     A call is such a step if leaves have been written to or replaced by others since the call before; then the call
@@ -89,7 +89,7 @@ class StepsByHand:
         if self._monitor.recordings.rehearsing:
             return False
         loss = loss_number(outputs[0])
-        call = Asked(loss if isinstance(loss, float) else None)
+        call = GradRequest(loss if isinstance(loss, float) else None)
         earlier, chain.asked = chain.asked, call
         if chain.trains:
             self.count(earlier)
@@ -105,7 +105,7 @@ class StepsByHand:
             self._marks[leaf] = _Mark(leaf._version, leaf.data_ptr(), sample, call)
         return call.counted
 
-    def count(self, call: Asked) -> None:
+    def count(self, call: GradRequest) -> None:
         """Count a call as a step, if it has not been counted."""
         if not call.counted:
             call.counted = True

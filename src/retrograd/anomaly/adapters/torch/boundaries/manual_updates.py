@@ -22,9 +22,15 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.weak import WeakIdKeyDictionary
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.boundaries.bad_returned_gradients import Suspicion, redo
-from retrograd.anomaly.adapters.torch.boundaries.functional_updates import FOLLOWED, Asked, Chain, NewTensors, is_point
-from retrograd.anomaly.adapters.torch.boundaries.manual_steps import StepsByHand
+from retrograd.anomaly.adapters.torch.boundaries.functional_updates import (
+    FOLLOWED,
+    Chain,
+    FunctionalUpdates,
+    GradRequest,
+    is_point,
+)
+from retrograd.anomaly.adapters.torch.boundaries.manual_steps import ManualSteps
+from retrograd.anomaly.adapters.torch.boundaries.suspect_gradients import SuspectGradients, redo
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import bad_ones, finite_norm, kind_of, loss_is_bad
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
@@ -33,7 +39,7 @@ from retrograd.anomaly.adapters.torch.records.recording import memory_of
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.frames import within_backward
 from retrograd.anomaly.adapters.torch.runtime.modes import above, unseen
-from retrograd.anomaly.adapters.weak_methods import weakly
+from retrograd.anomaly.adapters.weak_methods import weak
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 
@@ -83,7 +89,7 @@ class _Writes(TorchDispatchMode):
         Who does it.
     """
 
-    def __init__(self, owner: UpdatesByHand) -> None:
+    def __init__(self, owner: ManualUpdates) -> None:
         super().__init__()
         self._owner = weakref.ref(owner)
 
@@ -128,13 +134,13 @@ class _Write(NamedTuple):
         The leaves and the others that are finite, with copies.
     """
 
-    held: list[tuple[Suspicion, Tensor]]
-    open_ones: list[Suspicion]
+    held: list[tuple[SuspectGradients, Tensor]]
+    open_ones: list[SuspectGradients]
     others: list[Tensor]
     clean: list[tuple[Tensor, Tensor]]
 
 
-class UpdatesByHand:
+class ManualUpdates:
     """Looks at what ``autograd.grad`` returns for leaves, and at what is then written to these.
 
     Nothing is looked at where an optimizer steps, which is a boundary of its own, nor in derivatives that are a part of
@@ -148,24 +154,26 @@ class UpdatesByHand:
 
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
-        self._steps = StepsByHand(monitor)
+        self._steps = ManualSteps(monitor)
         self._told: Any = WeakIdKeyDictionary()  # leaves whose harm has been reported
-        self._suspicions: list[Suspicion] = []
+        self._suspicions: list[SuspectGradients] = []
         self._followed = 0  # how many more updates to observe even if their gradients are finite
         self._writes: _Writes | None = None
         self._keys: tuple[Any, Any] | None = None  # of the dispatcher, where calls from the program begin
         self._uncompiled = contextlib.ExitStack()
-        self._new_tensors = NewTensors(monitor, weakly(self._is_open), self._steps.count, weakly(self._step_ended))
+        self._functional_updates = FunctionalUpdates(
+            monitor, weak(self._is_open), self._steps.count, weak(self._step_ended)
+        )
 
     def start(self, patches: Patches) -> None:
-        self._new_tensors.start(patches)
+        self._functional_updates.start(patches)
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
 
     def stop(self) -> None:
         """Release everything."""
         self._suspicions = []
         self._see_no_writes()
-        self._new_tensors.stop()
+        self._functional_updates.stop()
         self._steps.forget()
         self._followed, self._told = 0, WeakIdKeyDictionary()
 
@@ -212,14 +220,14 @@ class UpdatesByHand:
         leaves = [each for each in points if each.requires_grad and each.is_leaf]
         known = {id(leaf) for leaf in leaves if self._steps.knows(leaf)}
         losses = [each for each in outputs if each.device.type == "cpu" and loss_is_bad(each)]
-        chain = self._new_tensors.at(points)
+        chain = self._functional_updates.at(points)
         is_counted = self._steps.asked(leaves, outputs, chain)
         is_early = self._steps.times_asked <= _FIRST
         may_be_weights = known or is_early or any(type(leaf) is torch.nn.Parameter for leaf in leaves)
         if not (may_be_weights or withheld or chain.moves):
             return None
         if losses or chain.doubt or chain.lost_for:
-            withheld |= self._new_tensors.judge(chain, points)
+            withheld |= self._functional_updates.judge(chain, points)
         is_recorded = monitor.watch.replaying or monitor.recorder is not None
         tail = None if is_recorded else Tail(outputs, monitor.calls.nodes_of_outputs())
         monitor.watch.spent(time.perf_counter() - began)
@@ -261,14 +269,14 @@ class UpdatesByHand:
         samples = within_vmap and all(each.key() == TransformType.Vmap for each in levels)
         return (samples or not levels) and not torch.compiler.is_compiling()
 
-    def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: Suspicion) -> None:
+    def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: SuspectGradients) -> None:
         """Watch for the next point at this place, which may consist of new tensors made with these gradients."""
         known = {id(point): gradient for point, gradient in suspicion.gradients}
         gradients = [known.get(id(point)) for point in points]
         explain = functools.partial(self._explain, suspicion) if suspicion.is_bad else None
-        self._new_tensors.doubt(chain, points, gradients, explain)
+        self._functional_updates.doubt(chain, points, gradients, explain)
 
-    def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], asked: Asked) -> bool:
+    def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], asked: GradRequest) -> bool:
         """Look at gradients, and say whether they are finite."""
         monitor = self._monitor
         if not monitor.is_due():
@@ -278,7 +286,7 @@ class UpdatesByHand:
         asked.norm = norm
         if asked.counted:
             monitor.remember(norm)
-        monitor.watch.spent(monitor.pace.looked(began))
+        monitor.watch.spent(monitor.interval.looked(began))
         return norm is not None
 
     def _suspect(
@@ -287,7 +295,7 @@ class UpdatesByHand:
         outputs: Sequence[Tensor],
         gradients: list[tuple[Tensor, Tensor]],
         calls: list[ModelCall],
-    ) -> Suspicion:
+    ) -> SuspectGradients:
         """Suspect gradients that may not be finite. Leaves may be bad already, by writes since the last call."""
         monitor = self._monitor
         with unseen():
@@ -298,7 +306,7 @@ class UpdatesByHand:
         for leaf, _ in clean:
             self._told.pop(leaf, None)
         step = max(monitor.watch.step, 1)
-        suspicion = Suspicion(gradients, clean, asking.losses, lost, asking.tail, calls, step, is_bad=wrong)
+        suspicion = SuspectGradients(gradients, clean, asking.losses, lost, asking.tail, calls, step, is_bad=wrong)
         news = [leaf for leaf in spoilt.values() if id(leaf) in asking.known and leaf not in self._told]
         if news:
             self._told.update(dict.fromkeys(news, True))
@@ -313,7 +321,7 @@ class UpdatesByHand:
 
     def _step_ended(self, outputs: Sequence[Tensor] = ()) -> None:
         monitor = self._monitor
-        monitor.pace.unseen += 1
+        monitor.interval.unseen += 1
         monitor.sites.step_ended([each.grad_fn for each in outputs])
         monitor.watch.spent(monitor.sites.spent)
         monitor.sites.enter()
@@ -376,7 +384,7 @@ class UpdatesByHand:
                 elif suspicion in self._suspicions:
                     self._harm(suspicion)
 
-    def _harm(self, suspicion: Suspicion) -> bool:
+    def _harm(self, suspicion: SuspectGradients) -> bool:
         """Handle a spoilt leaf, and return whether the write has been undone."""
         spoilt = suspicion.spoilt()
         kind = kind_of(spoilt)
@@ -384,7 +392,7 @@ class UpdatesByHand:
             return False
         if not suspicion.is_bad:
             with self._monitor.at_work():
-                self._tell_step(suspicion, self._monitor.findings().in_update_by_hand(spoilt[0]))
+                self._tell_step(suspicion, self._monitor.analysis().in_update_by_hand(spoilt[0]))
         undone = suspicion.put_back()
         if not self._monitor.recordings.rehearsing:
             self._steps.updated(leaf for leaf, _ in suspicion.leaves)
@@ -411,7 +419,7 @@ class UpdatesByHand:
         """
         self._settle(asked=False)
         if for_good:
-            self._new_tensors.settle()
+            self._functional_updates.settle()
 
     def _settle(self, asked: bool) -> bool:
         """The same for suspicions that end if others are ``asked`` for; return whether these are to be zero."""
@@ -430,24 +438,24 @@ class UpdatesByHand:
             self._see_no_writes()
         return withheld
 
-    def _explain(self, suspicion: Suspicion) -> NaNEvent | None:
+    def _explain(self, suspicion: SuspectGradients) -> NaNEvent | None:
         """Find out where bad gradients came from while nothing has changed since."""
         monitor = self._monitor
         if suspicion.event is not None or not suspicion.is_bad:
             return suspicion.event
         with monitor.at_work(), self._above_autograd(), monitor.calls.of_earlier_step(suspicion.calls):
-            findings = monitor.findings(tail=suspicion.tail)
+            analysis = monitor.analysis(tail=suspicion.tail)
             if suspicion.losses:
-                event = findings.in_forward(suspicion.losses)
+                event = analysis.in_forward(suspicion.losses)
             else:
-                event = findings.in_backward(bad_ones(suspicion.gradients), suspicion.lost)
+                event = analysis.in_backward(bad_ones(suspicion.gradients), suspicion.lost)
         return self._tell_step(suspicion, event)
 
-    def _tell_step(self, suspicion: Suspicion, event: NaNEvent) -> NaNEvent:
+    def _tell_step(self, suspicion: SuspectGradients, event: NaNEvent) -> NaNEvent:
         suspicion.event = replace(event, step=suspicion.step, batch_idx=self._monitor.watch.batch_idx)
         return suspicion.event
 
-    def _report(self, kind: str, suspicion: Suspicion) -> bool:
+    def _report(self, kind: str, suspicion: SuspectGradients) -> bool:
         self._explain(suspicion)
         assert suspicion.event is not None
         return self._monitor.report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])

@@ -15,7 +15,7 @@ _GONE = object()
 _HOOKS = "_hooks"  # torch's own tables of what is called around a step
 
 
-class Memory:
+class OptimizerSnapshot:
     """The content of an optimizer, wherever it keeps it: in its state, its groups or attributes of its own.
 
     Optimizers that it wraps are searched, too, and objects of its module's classes. Tensors are noted, not copied.

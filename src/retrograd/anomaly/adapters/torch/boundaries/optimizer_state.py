@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.leaf_names import nameless
-from retrograd.anomaly.adapters.optimizer_state import Found
+from retrograd.anomaly.adapters.optimizer_state import BadState
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import kind_of
 from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
@@ -18,19 +18,19 @@ from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 
 
-def bad_remembered(optimizer: Any, model: Any, frame: FrameType | None) -> Found | None:
+def first_bad_state(optimizer: Any, model: Any, frame: FrameType | None) -> BadState | None:
     """The first number that is not finite in what an optimizer remembers."""
     with torch.no_grad(), unseen():
         for param in (each for group in optimizer.param_groups for each in group["params"]):
-            for key, values in remembered_of(optimizer, param):
+            for key, values in state_tensors(optimizer, param):
                 if is_bad(values):
                     names, index = Names(model, frame), first_of(values)
                     name, value = names.tensor(param) or nameless(param), value_at(values, index, values.shape)
-                    return Found(kind_of([values]), key, name, index, value, statistics(values))
+                    return BadState(kind_of([values]), key, name, index, value, statistics(values))
     return None
 
 
-def remembered_of(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+def state_tensors(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
     """The tensors an optimizer keeps for a parameter, by name; one written by the user may keep just one."""
     state = optimizer.state.get(param, {})
     named = state.items() if isinstance(state, Mapping) else [("state", state)]

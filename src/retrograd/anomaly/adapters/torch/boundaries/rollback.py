@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.boundaries.optimizer_snapshot import Memory
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_snapshot import OptimizerSnapshot
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradients, Snapshot
 
@@ -25,7 +25,7 @@ class BeforeUpdate:
 
     @torch.no_grad()
     def __init__(self, optimizer: Any) -> None:
-        self._memory = Memory(optimizer)
+        self._memory = OptimizerSnapshot(optimizer)
         self._tensors = Copies(self._memory.tensors)
         self._before = dict(zip(map(id, self._memory.tensors), self._tensors.kept, strict=True))
         params = [param for group in optimizer.param_groups for param in group["params"]]

@@ -20,12 +20,12 @@ from torch import Tensor
 from retrograd.anomaly.adapters.leaf_names import nameless
 from retrograd.anomaly.adapters.optimizer_context import context_of_optimizer, only_one_held
 from retrograd.anomaly.adapters.program.source_location import line_fields, place_of
-from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import remembered_of
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_state import state_tensors
 from retrograd.anomaly.adapters.torch.boundaries.rollback import BeforeUpdate, WeightsBefore
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import gradients_of, kind_of
 from retrograd.anomaly.adapters.torch.gradient_checks.norms import are_at_hand, norms
+from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
-from retrograd.anomaly.adapters.torch.postmortem.investigation import Findings
 from retrograd.anomaly.adapters.torch.records.calls import bytes_of, is_bad
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, has_step_of_program
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
@@ -74,8 +74,8 @@ class Updates:
         Returns what is known about the training besides its operations.
     recordings
         Tells whether every operation is recorded.
-    findings
-        Makes the findings that read the record.
+    analysis
+        Makes the analysis that reads the record.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Updates:
         watch: Watch,
         context: Callable[[], dict[str, Any]],
         recordings: Recordings,
-        findings: Callable[[], Findings],
+        analysis: Callable[[], Analysis],
     ) -> None:
         self._watch = watch
         self._context = context
         self._recordings = recordings
-        self._findings = findings
+        self._findings = analysis
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
         self._kept: dict[int, _Kept] = {}
@@ -181,7 +181,7 @@ class Updates:
         place = place_of(frame)
         index = first_of(harm.values)
         known = {"param": harm.before, "grad": kept.gradients.of(param.grad)}
-        remembered = remembered_of(optimizer, param)
+        remembered = state_tensors(optimizer, param)
         known |= {key: kept.before.before(each) for key, each in remembered if each.shape == param.shape}
         known |= {"lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
@@ -225,7 +225,7 @@ def _harms(optimizer: Any, kept: _Kept) -> Iterator[_Harm]:
         if _is_harmed(param, before):
             yield _Harm(param, None, param, before)
     for param, before in () if kept.only_weights else kept.before.weights:
-        for key, values in remembered_of(optimizer, param):
+        for key, values in state_tensors(optimizer, param):
             known = kept.before.before(values)
             if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
                 yield _Harm(param, key, values, before)

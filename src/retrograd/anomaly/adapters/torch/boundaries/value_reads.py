@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.torch.gradient_checks.gradients import item, kin
 from retrograd.anomaly.adapters.torch.records.calls import is_bad
 from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.skipped_batches import Checked
+from retrograd.anomaly.skipped_batches import CheckedLoss
 from retrograd.anomaly.stack_frames import is_between
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class Reads:
             if event is not None:
                 watch.checked(kind_of([found.loss]), event, found, in_vain=in_vain)
 
-    def _event_of(self, found: Checked) -> NaNEvent | None:
+    def _event_of(self, found: CheckedLoss) -> NaNEvent | None:
         with self._monitor.at_work():
             number = loss_number(found.loss)
             with self._monitor.watch.with_loss(number if isinstance(number, float) else None):
-                return born_before(found.loss, self._monitor.findings_at(found.frame))
+                return born_before(found.loss, self._monitor.analysis_at(found.frame))
 
     def _is_bad(self, tensor: Any) -> bool | None:
         if not issubclass(type(tensor), Tensor) or not (tensor.is_floating_point() or tensor.is_complex()):

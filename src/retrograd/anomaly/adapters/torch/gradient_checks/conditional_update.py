@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.boundaries.optimizer_snapshot import Memory
+from retrograd.anomaly.adapters.torch.boundaries.optimizer_snapshot import OptimizerSnapshot
 from retrograd.anomaly.adapters.torch.gradient_checks.device_check import sent
 from retrograd.anomaly.adapters.torch.second_run.snapshot import copied
 
@@ -35,7 +35,7 @@ def hold(optimizer: Any, harm: Tensor) -> Hold | None:
     Hold or None
         None if this optimizer keeps tensors that cannot be put back.
     """
-    memory = Memory(optimizer)
+    memory = OptimizerSnapshot(optimizer)
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return _ByOptimizer(optimizer, harm, memory)
     return _ByCopies(harm, memory) if all(map(_can_be_put_back, memory.tensors)) else None
@@ -47,7 +47,7 @@ def _can_be_put_back(tensor: Tensor) -> bool:
 
 
 class _ByOptimizer:
-    def __init__(self, optimizer: Any, harm: Tensor, memory: Memory) -> None:
+    def __init__(self, optimizer: Any, harm: Tensor, memory: OptimizerSnapshot) -> None:
         self._optimizer = optimizer
         self._memory = memory
         optimizer.found_inf = harm.to(torch.float32)
@@ -65,7 +65,7 @@ class _ByCopies:
     """Copies of weights and state, which replace the new values if a truth value on the device says so."""
 
     @torch.no_grad()
-    def __init__(self, harm: Tensor, memory: Memory) -> None:
+    def __init__(self, harm: Tensor, memory: OptimizerSnapshot) -> None:
         self._harm = harm
         self._memory = memory
         kept = [each for each in memory.tensors if not (each.requires_grad and each.grad is None)]

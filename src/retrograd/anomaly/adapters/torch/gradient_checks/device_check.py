@@ -19,7 +19,7 @@ _HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
 }
 
 
-class Verdict:
+class DeviceCheck:
     """One check of gradients and losses, without waiting for the result.
 
     The largest absolute value of a gradient cannot overflow, and a NaN counts as the largest of all, so it is finite
@@ -78,7 +78,7 @@ class Verdict:
 
 
 class Look:
-    """The numbers of a :class:`Verdict`, copied to the host after the work that is already queued.
+    """The numbers of a :class:`DeviceCheck`, copied to the host after the work that is already queued.
 
     Parameters
     ----------

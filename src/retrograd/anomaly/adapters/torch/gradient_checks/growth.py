@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.initial_norms import FIRST, Beginnings
+from retrograd.anomaly.adapters.initial_norms import FIRST, InitialNorms
 from retrograd.anomaly.adapters.leaf_names import LeafNames
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.torch.gradient_checks.norms import GradientScale, are_at_hand, begun_norms, norms
@@ -33,7 +33,7 @@ class Growth:
         self._scale = GradientScale()
         self._names = LeafNames()
         self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
-        self._beginnings = Beginnings(_norms_at_hand, begun_norms)
+        self._initial_norms = InitialNorms(_norms_at_hand, begun_norms)
 
     def start(self) -> None:
         self._scale.start()
@@ -41,16 +41,16 @@ class Growth:
     def stop(self) -> None:
         self._scale.remove()
         self._names, self._before = LeafNames(), {}
-        self._beginnings = Beginnings(_norms_at_hand, begun_norms)
+        self._initial_norms = InitialNorms(_norms_at_hand, begun_norms)
 
     def step_ended(self, watch: Watch, roots: Sequence[Tensor]) -> None:
         """Measure the leaves of the first steps, which have not been updated yet."""
         if watch.step <= FIRST:
-            self._beginnings.note(filter(are_at_hand, leaves_behind(roots)))
+            self._initial_norms.note(filter(are_at_hand, leaves_behind(roots)))
 
     def told(self, watch: Watch, updates: int, rehearsing: bool, names: Names) -> dict[str, Any]:
         """The progress of the training after some updates by an optimizer or by hand, for the context of an event."""
-        grown = self._beginnings.told(updates or watch.step - rehearsing, names.tensor)
+        grown = self._initial_norms.told(updates or watch.step - rehearsing, names.tensor)
         return {**progress(watch), "updates": updates, **grown}
 
     def gradients(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> dict[str, float] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.gradient_checks.conditional_update import Hold, hold
-from retrograd.anomaly.adapters.torch.gradient_checks.device_check import Look, Verdict
+from retrograd.anomaly.adapters.torch.gradient_checks.device_check import DeviceCheck, Look
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import Seen
 from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
 from retrograd.anomaly.adapters.torch.records.model_calls import ModelCall
@@ -85,7 +85,7 @@ class Lag:
     def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
         self._on_known = on_known
         self._pending: LateStep | None = None
-        self._clipped: tuple[Verdict, list[Tensor], Seen] | None = None
+        self._clipped: tuple[DeviceCheck, list[Tensor], Seen] | None = None
         self._handles: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by optimizer
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class Lag:
 
     def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
         """Check gradients before they are clipped; the returned function is to be called afterwards."""
-        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+        verdict = DeviceCheck([gradient for _, gradient in gradients], losses, harmful)
 
         def clipped() -> None:
             self._clipped = verdict, losses, Seen(gradients)
@@ -123,7 +123,7 @@ class Lag:
         if before is not None and not losses and before[2].are_just(gradients):
             verdict, losses = before[0], before[1]
         else:
-            verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+            verdict = DeviceCheck([gradient for _, gradient in gradients], losses, harmful)
         can_settle = hasattr(optimizer, "_optimizer_state_dict_pre_hooks")  # not if its class has not called torch's
         update = None if verdict.harm is None or not can_settle else hold(optimizer, verdict.harm)
         if not can_settle or (harmful and update is None):

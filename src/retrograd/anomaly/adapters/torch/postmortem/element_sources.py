@@ -32,7 +32,7 @@ _BY_VALUES = (*_CHOOSING, "amax", "amin", "embedding_bag", "grid_sampler_2d", "g
 _LARGEST = 1 << 26  # elements
 
 
-def handed_on(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor) -> Tensor | None:
+def source_elements(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Tensor) -> Tensor | None:
     """The elements among ``wrong`` of an argument that have gone into the elements ``mask`` of a result.
 
     None if unknown. That no element has is known only of operations that move or select values, and of products:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.elements.shapes import broadcasts
-from retrograd.anomaly.adapters.torch.postmortem.element_sources import handed_on
+from retrograd.anomaly.adapters.torch.postmortem.element_sources import source_elements
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.records.partial_writes import Part
 from retrograd.anomaly.operation_names import TRANSPARENT, canonical
@@ -61,7 +61,7 @@ class _Visit:
 def origin_of(
     harmed: Sequence[tuple[Call, int]],
     is_meant: Callable[[Call], bool],
-    lost_data: Callable[[Call], Tensor | None] = lambda call: None,
+    unsaved_data: Callable[[Call], Tensor | None] = lambda call: None,
 ) -> Origin | None:
     """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.
 
@@ -74,7 +74,7 @@ def origin_of(
         Results that are not finite.
     is_meant
         Tells whether the infinities of an operation are intended.
-    lost_data
+    unsaved_data
         Finds an argument of an operation that nothing has kept.
     """
     search = _Search(is_meant)
@@ -83,7 +83,7 @@ def origin_of(
     search.run()
     certain = [each for each in search.leaves + search.births if not search.is_absorbed(each)]
     certain = certain or search.births
-    came_in, masks = ([], []) if certain else search.lost(lost_data)
+    came_in, masks = ([], []) if certain else search.lost(unsaved_data)
     # Each list says what is known of its operations, and what may be claimed of the earliest one. The order is that
     # of what has to be assumed for the claim, from nothing on.
     candidates = (
@@ -187,12 +187,12 @@ class _Search:
         found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
         return [replace(each, sure=each.sure and len(found) == 1) for each in found]
 
-    def lost(self, lost_data: Callable[[Call], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
+    def lost(self, unsaved_data: Callable[[Call], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
         """The arguments that nothing has kept but that were found anyway: those that are no masks, and masks."""
         lost: list[Origin] = []
         masks: list[Origin] = []
         for call, argument in self._lacking:
-            known = replace(argument, value=lost_data(call))
+            known = replace(argument, value=unsaved_data(call))
             if known.value is not None:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks
@@ -345,7 +345,7 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, output: int, mask: Te
         if not call.is_backward:
             reached &= _selected(call, argument, mask.shape)
         return _narrowed(reached, wrong.shape)
-    moved = handed_on(call, argument, wrong, output, mask)
+    moved = source_elements(call, argument, wrong, output, mask)
     if moved is not None:
         return moved
     dim, given = _dim(call), argument.tensor

@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.torch.tensor_names import Names, key_of
 _TO = str(torch.ops.aten._to_copy.default)
 
 
-def lost_data(names: Names, call: Call) -> Tensor | None:
+def unsaved_data(names: Names, call: Call) -> Tensor | None:
     """The variable that may have been the argument of an operation, if nothing has kept that argument.
 
     It holds non-finite numbers, and its shape fits. A variable that the operation's line reads comes before all

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.optim.swa_utils import AveragedModel
 
-from retrograd.anomaly.adapters.frozen_schedules import stand_still
+from retrograd.anomaly.adapters.frozen_schedules import freeze_schedules
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
@@ -57,7 +57,7 @@ class Recordings:
         self._put_away: list[Copies | Gradients] = []  # what a second run must not change
         self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # the ends of steps, as call numbers of the record
         self._uncompiled = contextlib.ExitStack()
-        self._standing_still = Patches()
+        self._frozen = Patches()
         self._handles: list[Any] = []
 
     @property
@@ -156,8 +156,8 @@ class Recordings:
     def begin_second_run(self) -> None:
         self._rehearsed = self.rehearsing = True
         self._put_away.append(Gradients(self._leaves))
-        self._standing_still = Patches()
-        stand_still(self._standing_still, LRScheduler, AveragedModel)
+        self._frozen = Patches()
+        freeze_schedules(self._frozen, LRScheduler, AveragedModel)
         self._enter()
 
     def end_second_run(self) -> None:
@@ -192,7 +192,7 @@ class Recordings:
 
     def _leave(self) -> None:
         self._uncompiled.close()
-        self._standing_still.undo()
+        self._frozen.undo()
         for handle in self._handles:
             handle.remove()
         self._handles = []

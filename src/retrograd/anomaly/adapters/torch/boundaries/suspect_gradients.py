@@ -17,7 +17,7 @@ _OLDEST = 8  # calls during which a suspicion is kept
 
 
 @dataclass(eq=False)
-class Suspicion:
+class SuspectGradients:
     """Non-finite gradients that may be applied to leaves, which are still finite.
 
     Attributes
@@ -92,7 +92,7 @@ def _moved(leaf: Tensor, alias: Tensor) -> bool:
 
 
 def redo(undone: Sequence[tuple[Tensor, Tensor, bool]]) -> None:
-    """Undo :meth:`Suspicion.put_back`, given what it returned."""
+    """Undo :meth:`SuspectGradients.put_back`, given what it returned."""
     for tensor, became, moved in undone:
         if moved:
             tensor.data = became

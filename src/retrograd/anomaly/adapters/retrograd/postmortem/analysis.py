@@ -43,7 +43,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.unrecorded_operations impor
     maker_of,
     same_places,
 )
-from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import Lost, lost_data
+from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import UnsavedData, unsaved_data
 from retrograd.anomaly.adapters.retrograd.second_run import birth_of_call
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent, with_context
@@ -54,7 +54,7 @@ from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.tensor import Tensor
 
 
-class Inquest:
+class Analysis:
     """Looks for the cause of one harm.
 
     Parameters
@@ -250,7 +250,7 @@ class Inquest:
 
     def _lost(self, condition: Any) -> NaNEvent | None:
         """A variable of the program that came in non-finite and came through, though no node has kept it."""
-        for lost in lost_data(self.graph, self.names, condition):
+        for lost in unsaved_data(self.graph, self.names, condition):
             trial = self.graph.supposing(lost.node, lost.param, lost.data)
             holder = trial.holder(lost.node)
             path = None if holder is None else trial.spreads(holder, trial.results(holder))
@@ -264,7 +264,7 @@ class Inquest:
         return None
 
     @staticmethod
-    def leaf_of(lost: Lost, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
+    def leaf_of(lost: UnsavedData, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
         """The event of a variable that was a node's argument."""
         role = "target" if lost.param == "target" else "batch"
         note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
@@ -470,7 +470,7 @@ class Inquest:
             return event
         return replace(event, note="The infinity arose inside it; its result is finite.")
 
-    def in_silence(self, birth: Birth) -> NaNEvent | None:
+    def of_overflowed_variance(self, birth: Birth) -> NaNEvent | None:
         """The event of squares that overflow in a normalisation, which returns zeros."""
         event = self.of_passing(birth) if makes_zeros(birth, self.graph) else None
         if event is None or is_normalisation(birth.name):

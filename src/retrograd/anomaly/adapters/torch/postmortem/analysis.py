@@ -22,7 +22,7 @@ from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_again, made_in_line, made_of_operand
-from retrograd.anomaly.adapters.torch.postmortem.unsaved_data import converted, given, lost_data
+from retrograd.anomaly.adapters.torch.postmortem.unsaved_data import converted, given, unsaved_data
 from retrograd.anomaly.adapters.torch.records import checkpoint_reruns
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, leaves_behind, nodes_behind, read
@@ -59,7 +59,7 @@ _ONE_OF_SEVERAL = (
 )
 
 
-class Findings:
+class Analysis:
     """Explains one harm.
 
     Parameters
@@ -287,7 +287,7 @@ class Findings:
     # --- ways to find an origin ---------------------------------------------------------------------------------------
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
-        origin = origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
+        origin = origin_of(harmed, self._is_meant, partial(unsaved_data, self.names)) if harmed else None
         origin = origin if origin is None else converted(self.names, origin)
         if origin is None or origin.leaf is not None or self._is_gone or not is_checkpoint(origin.call.node):
             return origin
