@@ -25,7 +25,7 @@ from retrograd.anomaly import (
     watch,
     watch_for_nans,
 )
-from retrograd.anomaly.layer_detector.forward_pass import tensors_in
+from retrograd.anomaly.layer_detector.nested_tensors import tensors_in
 from tests.anomaly import detecting
 from tests.anomaly.detecting import found_in, layer_of, quiet, root_of_minus_one, same
 

@@ -11,7 +11,7 @@ import torch
 
 from retrograd.anomaly import NaNDetector, NaNEvent, train_with_nan_guard
 from retrograd.anomaly.layer_detector import detector
-from retrograd.anomaly.layer_detector.forward_pass import Handle, Look, ModelAdapter
+from retrograd.anomaly.layer_detector.adapter import Handle, Look, ModelAdapter
 
 
 class TorchLayers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly.adapters.retrograd import second_run
+from retrograd.anomaly.adapters.retrograd.second_run import recording
 from tests.anomaly.both import libraries, line, mended, only_event, run
 
 USED_AND_CLEARED = """
@@ -147,8 +147,8 @@ def test_profilers_see_elements_being_set() -> None:
 def test_the_work_grows_with_the_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not with their square: a write is about the calls that know its memory, not about all of the step."""
     looks = []
-    memory = second_run._memory
-    monkeypatch.setattr(second_run, "_memory", lambda array: looks.append(1) or memory(array))
+    memory = recording._memory
+    monkeypatch.setattr(recording, "_memory", lambda array: looks.append(1) or memory(array))
 
     def looks_at(writes: int) -> int:
         looks.clear()

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
-from retrograd.anomaly.adapters.retrograd.second_run import Recorder
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Recorder
 from retrograd.core import observer
 from retrograd.core.node import OpNode
 from tests.ops.harness import Bound, Make, Row, to_ours

@@ -45,7 +45,7 @@ def _first_of(groups: Any) -> Any:
 def adapter_of(model: Any) -> Any:
     """The adapter by which the layer detector accesses a model.
 
-    See :class:`retrograd.anomaly.layer_detector.forward_pass.ModelAdapter`.
+    See :class:`retrograd.anomaly.layer_detector.adapter.ModelAdapter`.
 
     Raises
     ------

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from retrograd.anomaly.layer_detector.forward_pass import Look, LooksLater, Memory, ModelAdapter, Origin, Reach
+from retrograd.anomaly.layer_detector.adapter import Look, LooksLater, ModelAdapter
+from retrograd.anomaly.layer_detector.forward_pass import Memory, Origin, Reach
 
 
 class DeferredForwardPass:

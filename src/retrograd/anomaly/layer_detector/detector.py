@@ -18,18 +18,12 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.gradient_guard import GradientGuard
+from retrograd.anomaly.layer_detector.adapter import Look, LooksLater, ModelAdapter
 from retrograd.anomaly.layer_detector.deferred_forward_pass import DeferredForwardPass, first_of_compiled
-from retrograd.anomaly.layer_detector.forward_pass import (
-    ForwardPass,
-    Look,
-    LooksLater,
-    ModelAdapter,
-    Origin,
-    Reach,
-    tensors_in,
-)
+from retrograd.anomaly.layer_detector.forward_pass import ForwardPass, Origin, Reach
 from retrograd.anomaly.layer_detector.history import Frame, LayerHistory
 from retrograd.anomaly.layer_detector.hooks import Hook
+from retrograd.anomaly.layer_detector.nested_tensors import tensors_in
 from retrograd.anomaly.messages import check_max_events
 from retrograd.anomaly.monitor import AnomalyWarning, Watch, current
 from retrograd.anomaly.stack_frames import depth_of_user

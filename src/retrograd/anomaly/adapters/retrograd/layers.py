@@ -20,7 +20,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.layer_detector.forward_pass import Handle, Look
+from retrograd.anomaly.layer_detector.adapter import Handle, Look
 from retrograd.anomaly.stack_frames import user_frame
 from retrograd.core import state
 from retrograd.core.state import next_sequence_nr
@@ -30,7 +30,7 @@ from retrograd.core.tensor import Tensor
 class RetrogradLayers:
     """Connects the detector to a :class:`retrograd.nn.Module`.
 
-    See :class:`retrograd.anomaly.layer_detector.forward_pass.ModelAdapter`.
+    See :class:`retrograd.anomaly.layer_detector.adapter.ModelAdapter`.
 
     Parameters
     ----------

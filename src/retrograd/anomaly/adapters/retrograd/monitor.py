@@ -48,7 +48,8 @@ from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.postmortem.overflowed_variances import may_make_zeros
 from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentAnalysis
 from retrograd.anomaly.adapters.retrograd.recent_births import RecentBirths
-from retrograd.anomaly.adapters.retrograd.second_run import Noted, Recorder, Snapshot, freeze_all_schedules
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Recorder
+from retrograd.anomaly.adapters.retrograd.second_run.snapshot import Noted, Snapshot, freeze_all_schedules
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.adapters.retrograd.thread_state import ThreadState
 from retrograd.anomaly.adapters.weak_methods import weak

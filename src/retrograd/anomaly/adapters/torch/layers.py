@@ -30,7 +30,7 @@ from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import Hook
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent, with_note
-from retrograd.anomaly.layer_detector.forward_pass import Handle, Look
+from retrograd.anomaly.layer_detector.adapter import Handle, Look
 from retrograd.anomaly.messages import IN_STEPS
 from retrograd.anomaly.monitor import current
 from retrograd.anomaly.operation_names import canonical
@@ -40,8 +40,8 @@ from retrograd.anomaly.stack_frames import user_frame
 class TorchLayers:
     """Connects the detector to a :class:`torch.nn.Module`.
 
-    See :class:`~retrograd.anomaly.layer_detector.forward_pass.ModelAdapter` and
-    :class:`~retrograd.anomaly.layer_detector.forward_pass.LooksLater`.
+    See :class:`~retrograd.anomaly.layer_detector.adapter.ModelAdapter` and
+    :class:`~retrograd.anomaly.layer_detector.adapter.LooksLater`.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.unrecorded_operations impor
     same_places,
 )
 from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import UnsavedData, unsaved_data
-from retrograd.anomaly.adapters.retrograd.second_run import birth_of_call
+from retrograd.anomaly.adapters.retrograd.second_run.recording import birth_of_call
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.operation_names import is_normalisation

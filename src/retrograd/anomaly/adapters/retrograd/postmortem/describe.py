@@ -39,7 +39,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.source import (
     operation_written_at,
     text_given,
 )
-from retrograd.anomaly.adapters.retrograd.second_run import Call
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Call
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.composites import composed, known_values
 from retrograd.anomaly.event import NaNEvent, with_context

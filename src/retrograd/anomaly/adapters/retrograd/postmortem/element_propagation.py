@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.element_sources import (
     operands_of_node,
 )
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
-from retrograd.anomaly.adapters.retrograd.second_run import Recorder
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Recorder
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node, OpNode
 from retrograd.core.tensor import Edge

@@ -17,7 +17,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, flat, is_bad
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.postmortem.rules import CompiledRule, cleaned, from_rule, passed_on
-from retrograd.anomaly.adapters.retrograd.second_run import Call
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Call
 from retrograd.core.fit import sum_to
 from retrograd.core.node import MultiOpNode, Node, OpNode
 from retrograd.core.op import Op

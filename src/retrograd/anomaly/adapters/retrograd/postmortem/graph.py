@@ -15,7 +15,7 @@ from retrograd.anomaly.adapters.program.source_location import place_fields
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.postmortem.source import literal_operand, number_given
-from retrograd.anomaly.adapters.retrograd.second_run import Call, Recorder
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Call, Recorder
 from retrograd.anomaly.stack_frames import Position
 from retrograd.core import sites
 from retrograd.core.inplace import CopySlices

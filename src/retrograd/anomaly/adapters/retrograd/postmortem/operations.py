@@ -20,7 +20,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 )
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph, evaluate
 from retrograd.anomaly.adapters.retrograd.postmortem.source import CONDITIONS, condition_of
-from retrograd.anomaly.adapters.retrograd.second_run import Call
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Call
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites

@@ -21,7 +21,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 )
 from retrograd.anomaly.adapters.retrograd.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import MEANT, REVERSED, in_order, is_aligned
-from retrograd.anomaly.adapters.retrograd.second_run import Call
+from retrograd.anomaly.adapters.retrograd.second_run.recording import Call
 from retrograd.anomaly.event import NaNEvent
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.jvp import jvp

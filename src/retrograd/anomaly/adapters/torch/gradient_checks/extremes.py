@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import dense
 from retrograd.anomaly.adapters.torch.runtime.synchronization import waits
-from retrograd.anomaly.layer_detector.forward_pass import Look
+from retrograd.anomaly.layer_detector.adapter import Look
 
 _is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 

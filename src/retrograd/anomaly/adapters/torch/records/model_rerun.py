@@ -15,7 +15,7 @@ from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, unseen
 from retrograd.anomaly.adapters.torch.second_run.snapshot import left_as_they_are
-from retrograd.anomaly.layer_detector.forward_pass import tensors_in
+from retrograd.anomaly.layer_detector.nested_tensors import tensors_in
 
 
 class Given(ModelCall):
