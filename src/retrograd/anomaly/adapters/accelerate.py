@@ -7,7 +7,7 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from retrograd.anomaly.adapters.framework_steps import CleanLogs, speak_once
-from retrograd.anomaly.adapters.patches import replaced
+from retrograd.anomaly.adapters.patches import do_nothing, replaced
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.second_run import Batches
 
@@ -109,12 +109,9 @@ def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Generator[Any, 
     under_way: object = None
     for batch in steps:
         again, under_way = watch.present_step is under_way, watch.present_step
-        with replaced(owner, "_do_sync", _nothing) if again else nullcontext():
+        # the first run has settled whether this batch ends a group
+        with replaced(owner, "_do_sync", do_nothing) if again else nullcontext():
             yield batch
-
-
-def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """Do nothing: the first run has settled whether this batch ends a group."""
 
 
 def plain_optimizer(optimizer: Any) -> Any:

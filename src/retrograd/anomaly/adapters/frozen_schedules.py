@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.patches import Patches, do_nothing
 
 
 def freeze_schedules(patches: Patches, schedules: type[Any], average: type[Any]) -> None:
@@ -21,8 +21,8 @@ def freeze_schedules(patches: Patches, schedules: type[Any], average: type[Any])
         Its class of models that average the weights of another.
     """
     for schedule in _with_own_step(schedules):
-        patches.wrap(schedule, "step", _nothing)
-    patches.wrap(average, "update_parameters", _nothing)
+        patches.wrap(schedule, "step", do_nothing)
+    patches.wrap(average, "update_parameters", do_nothing)
 
 
 def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:
@@ -31,7 +31,3 @@ def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:
         yield schedule
     for each in schedule.__subclasses__():
         yield from _with_own_step(each)
-
-
-def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """Do nothing: it has advanced in the first run of the step."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from retrograd.anomaly.adapters.framework_steps import CleanLogs, speak_once, watched_step
-from retrograd.anomaly.adapters.patches import replaced
+from retrograd.anomaly.adapters.patches import do_nothing, replaced
 from retrograd.anomaly.expected import expect_nonfinite
 from retrograd.anomaly.monitor import Watch
 
@@ -169,11 +169,7 @@ class _Step:
             if not again:
                 return original(*args)
             self._progress.load_state_dict(counted)
-            with replaced(self._trainer.lightning_module, "log", _nothing):
+            with replaced(self._trainer.lightning_module, "log", do_nothing):
                 return original(*args)
 
         return watched_step(self._watch, self._trainer.fit_loop.epoch_loop.batch_idx, step)
-
-
-def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
-    """Do nothing: the first run has logged this already."""

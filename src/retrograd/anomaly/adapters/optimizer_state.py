@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -41,6 +41,11 @@ class BadState(NamedTuple):
 
 # Checks an optimizer's state, given the model and the user's frame for names.
 Find = Callable[[Any, Any, FrameType | None], BadState | None]
+
+
+def named_state(state: Any) -> Iterable[tuple[str, Any]]:
+    """What an optimizer keeps for a parameter, by name; one written by the user may keep just one thing."""
+    return state.items() if isinstance(state, Mapping) else [("state", state)]
 
 
 _NEVER = object()

@@ -61,6 +61,10 @@ def replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator
         patches.undo()
 
 
+def do_nothing(original: Any, *args: Any, **kwargs: Any) -> None:
+    """The replacement of a function that must not run: in the second run of a step, what the first has done already."""
+
+
 # Replacements, with the Patches they belong to and what they replaced.
 _replaced: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Patches, Any]] = weakref.WeakKeyDictionary()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.leaf_names import nameless
-from retrograd.anomaly.adapters.optimizer_state import BadState
+from retrograd.anomaly.adapters.optimizer_state import BadState, named_state
 from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, harm_of, is_bad, statistics
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.core.tensor import Tensor
@@ -27,7 +27,7 @@ def first_bad_state(optimizer: Any, model: Any, frame: FrameType | None) -> BadS
 
 
 def state_arrays(state: Any) -> Iterator[tuple[str, ndarray]]:
-    """The floating-point arrays in the state of a parameter, which a user's optimizer may keep in its own way."""
-    for key, value in state.items() if isinstance(state, Mapping) else [("state", state)]:
+    """The floating-point arrays that an optimizer keeps for a parameter, by name."""
+    for key, value in named_state(state):
         if isinstance(value, Tensor) and isinstance(value._data, ndarray) and value._data.dtype.kind in "fc":
             yield key, value._data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.leaf_names import nameless
-from retrograd.anomaly.adapters.optimizer_state import BadState
+from retrograd.anomaly.adapters.optimizer_state import BadState, named_state
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import kind_of
 from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.records.calls import can_be_bad, is_bad
@@ -31,7 +31,6 @@ def first_bad_state(optimizer: Any, model: Any, frame: FrameType | None) -> BadS
 
 
 def state_tensors(optimizer: Any, param: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The tensors an optimizer keeps for a parameter, by name; one written by the user may keep just one."""
-    state = optimizer.state.get(param, {})
-    named = state.items() if isinstance(state, Mapping) else [("state", state)]
+    """The tensors that an optimizer keeps for a parameter, by name."""
+    named = named_state(optimizer.state.get(param, {}))
     return ((key, value) for key, value in named if isinstance(value, Tensor) and can_be_bad(value))
