@@ -48,34 +48,44 @@ from retrograd.anomaly.event import NaNEvent, check_event
 from retrograd.anomaly.surroundings import Place
 
 CAUSES: tuple[Cause, ...] = (
+    # outside single operations
     *distribution_parameters.CAUSES,
     *incomplete_records.CAUSES,
     *python_numbers.CAUSES,
     *nonfinite_inputs.CAUSES,
     *training.CAUSES,
+    # a function, a type or a piece of code that is at fault itself
     *library_functions.CAUSES,
     *half_precision.CAUSES,
     *safeguards.CAUSES,
     *inverses.CAUSES,
     *recurrences.CAUSES,
     *overflow.CAUSES,
+    # whole expressions
     *logarithms.CAUSES,
     *likelihoods.CAUSES,
     *roots.CAUSES,
     *removable_singularities.CAUSES,
     *softmaxes.CAUSES,
     *quotients.CAUSES,
+    # what is meant to keep a bad number away
     *masks.CAUSES,
     *safeguards.FALLBACK,
+    # single functions
     *exponentials.CAUSES,
     *angles.CAUSES,
     *domain.CAUSES,
     *divisions.CAUSES,
+    # any operation
     *training.FALLBACK,
     *incomplete_records.FALLBACK,
     *overflow.FALLBACK,
 )
-"""Every row, in the order in which they are tried."""
+"""Every row, in the order in which they are tried: the first one that recognises an event explains it.
+
+Rows overlap where an event has a specific cause and a general one: the log of a softmax is also the log of a zero. The
+more specific row comes first. ``MORE_GENERAL`` in ``tests/anomaly/test_catalogue_programs.py`` lists the overlaps.
+"""
 
 _BY_THEMSELVES = (
     *logarithms.CAUSES,
