@@ -37,7 +37,7 @@ class Expression:
         return self.line.operation_at(self.node)
 
 
-class Origins:
+class Definitions:
     """What names stand for at a site, by the lines of ``operations``, those that led to what is written there."""
 
     def __init__(self, site: Site, operations: Iterable[Operation]) -> None:

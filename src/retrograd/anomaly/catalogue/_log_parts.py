@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from retrograd.anomaly.catalogue._definitions import Expression, Origins
+from retrograd.anomaly.catalogue._definitions import Definitions, Expression
 from retrograd.anomaly.catalogue._expression import ancestors, first, least, maker, number, size_of
 from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._inlining import inlined
@@ -78,7 +78,7 @@ class Parts:
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
         behind = list(ancestors(of, DEPTH))
-        self._origins = Origins(site, behind)
+        self._definitions = Definitions(site, behind)
         for operation in behind:
             for operand in map(partial(_as_written, operation), operation.args):
                 for name in {operand.text, operand.leaf_name} - {None}:
@@ -213,7 +213,7 @@ class Parts:
 
     def _origin(self, expression: Expression) -> Expression | None:
         """What a name stands for, where that can be written in the line of the logarithm."""
-        made = self._origins.of(expression)
+        made = self._definitions.of(expression)
         return made if made is not None or not self._asking else self._asked_for(expression.text)
 
     def _asked_for(self, name: str) -> Expression | None:
@@ -269,7 +269,7 @@ class Parts:
         if depth <= 0:
             return False
         if isinstance(expression.node, ast.Name):
-            made = self._origins.made(expression.text)
+            made = self._definitions.made(expression.text)
             return len(made) == 1 and self.is_positive(made[0], depth - 1)
         written = expression.written
         if written is None:
@@ -282,7 +282,7 @@ class Parts:
     def _is_data(self, node: ast.AST, depth: int = DEPTH) -> bool:
         """Whether no gradient goes to an expression, as far as is known of its names."""
         for name in names_in(node):
-            made = self._origins.made(name)
+            made = self._definitions.made(name)
             if any(each.requires_grad or (each.producer is not None and not made) for each in self.known(name)):
                 return False
             if not all(depth and self._is_data(each.node, depth - 1) for each in made):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._definitions import Expression, Origins
+from retrograd.anomaly.catalogue._definitions import Definitions, Expression
 from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, number_written
 from retrograd.anomaly.parsing import names_in
 
@@ -41,8 +41,8 @@ class Leading:
 class Series:
     """Reads how the expressions of a line behave near 0, by ``x`` if that is given; other names by what they are."""
 
-    def __init__(self, origins: Origins | None = None, x: str | None = None) -> None:
-        self._origins, self._x = origins, x
+    def __init__(self, definitions: Definitions | None = None, x: str | None = None) -> None:
+        self._definitions, self._x = definitions, x
 
     def of(self, expression: Expression) -> Leading:
         """How an expression behaves; any that is not known as one of another stands for itself."""
@@ -50,13 +50,13 @@ class Series:
 
     def _spelled_out(self, expression: Expression) -> Expression:
         """What a name stands for, if that is known and is not ``x``."""
-        if self._origins is None or self._x is None:
+        if self._definitions is None or self._x is None:
             return expression
         while isinstance(expression.node, ast.Name) and expression.text != self._x:
-            origin = self._origins.of(expression)
-            if origin is None:
+            definition = self._definitions.of(expression)
+            if definition is None:
                 break
-            expression = origin
+            expression = definition
         return expression
 
     def _written(self, expression: Expression) -> tuple[Expression, Written | None]:
@@ -120,16 +120,16 @@ def leading(line: Line, node: ast.AST) -> Leading:
     return Series().of(Expression(node, line, None))
 
 
-def limit(site: Site, origins: Origins) -> str | None:
+def limit(site: Site, definitions: Definitions) -> str | None:
     """What a written quotient tends to, with its derivative there, as far as both sides are known."""
     above, below = site.written.argument(0, "input"), site.written.argument(1, "other")
     if above is None or below is None or site.node is not site.written.node or site.written.form != "operator":
         return None
     one, other = (Expression(each, site.line, site.place) for each in (above, below))
     bottom = leading(site.line, below)
-    top = Series(origins, bottom.x).of(one)
+    top = Series(definitions, bottom.x).of(one)
     if top.x != bottom.x:
-        bottom = Series(origins, top.x).of(other)
+        bottom = Series(definitions, top.x).of(other)
     if top.x != bottom.x or not bottom.factor or top.order < bottom.order or bottom.factors:
         return None
     first, slope = top.factor / bottom.factor, top.slope - bottom.slope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._definitions import Origins
+from retrograd.anomaly.catalogue._definitions import Definitions
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
@@ -79,7 +79,7 @@ def removable_zero(scene: Scene) -> Finding | None:
     if scene.op != "div" or scene.kind != "invalid" or scene.backward or below is None or value(below) != 0:
         return None
     site = scene.site(scene.birth)
-    tends_to = None if site is None else limit(site, Origins(site, scene.operations()))
+    tends_to = None if site is None else limit(site, Definitions(site, scene.operations()))
     of_itself = maker(first(scene.birth), *SLOPES)
     if tends_to is None and (of_itself is None or not same(unscaled(first(of_itself)), unscaled(below))):
         return None
