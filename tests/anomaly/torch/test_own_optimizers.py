@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import retrograd as rg
 from retrograd.anomaly.messages import outcome_of
+from retrograd.anomaly.report.contents import advice
 from tests.anomaly.torch.training import line_of
 
 BAD = 4  # the step whose gradients are all zero
@@ -76,6 +77,7 @@ def test_without_a_record_the_event_says_how_to_find_the_line() -> None:
     assert "Normalised, your own optimizer" in event.cause
     assert event.remedy is None
     assert net.weight.isfinite().all()  # type: ignore[operator]
+    assert f"Mend Normalised.step, the update that line {event.lineno} calls, then run again." in advice(event)
 
 
 def test_under_raise_the_weights_stay_as_they_were() -> None:

@@ -339,6 +339,8 @@ def _what_to_do(event: NaNEvent) -> Iterator[str]:
             yield f"Line {event.lineno} belongs to {package}."
             what = f"what line {event.callers[0]['lineno']} passes to it" if event.callers else "what is passed to it"
         yield f"Fix {what} before line {event.lineno} uses it, then run again."
+    elif _is_in_own_step(event):
+        yield f"Mend {event.op}, the update that line {event.lineno} calls, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not get such values."
 
@@ -464,6 +466,12 @@ def _text_at(event: NaNEvent, lineno: int) -> str | None:
 def _is_state(event: NaNEvent) -> bool:
     """Whether a parameter or a buffer came in non-finite."""
     return event.kind == "leaf" and context_of(event).get("leaf") in ("parameter", "buffer")
+
+
+def _is_in_own_step(event: NaNEvent) -> bool:
+    """Whether an optimizer that belongs to the program made it, in a step whose operations are not known."""
+    optimizer = context_of(event).get("optimizer") or {}
+    return bool(optimizer.get("own")) and event.op == f"{optimizer.get('name')}.step"
 
 
 def _is_unkept(event: NaNEvent) -> bool:
