@@ -17,9 +17,10 @@ from numpy import ndarray
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.calls.arguments import leading_caller
+from retrograd.core.calls.several import several_caller
 from retrograd.core.foreign import is_foreign, left_to
 from retrograd.core.half import HALF, exact_numbers
-from retrograd.core.leading_calls import leading_caller
 from retrograd.core.looking import copied, show
 from retrograd.core.node import Node, OpNode
 from retrograd.core.observer import observed_operation
@@ -35,7 +36,6 @@ from retrograd.core.record import (
 )
 from retrograd.core.registry import add_method
 from retrograd.core.saved import save_result, save_tensor
-from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import save_argument
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr

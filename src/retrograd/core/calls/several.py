@@ -1,7 +1,7 @@
 """Calling an operation that differentiates several tensors, such as ``linear`` or ``conv2d``: the short path.
 
 It does what :func:`retrograd.core.record.apply` does for plain tensors on the CPU while nothing observes, in one
-function; see :mod:`retrograd.core.leading_calls`, which does it for operations that differentiate one tensor.
+function; see :mod:`retrograd.core.calls.arguments`, which does it for operations that differentiate one tensor.
 """
 
 from __future__ import annotations
