@@ -14,7 +14,7 @@ import pytest
 from retrograd.anomaly.adapters.retrograd import births
 from retrograd.autograd.function import Function
 from retrograd.core import engine, record
-from retrograd.core.calls import arguments, operands, several
+from retrograd.core.calls import arguments, in_place, operands
 from retrograd.core.jvp import jvp
 from retrograd.core.node import AccumulateGrad
 from retrograd.nn.modules.module import Module
@@ -30,13 +30,12 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
     AccumulateGrad.accumulate: ("self", "g"),
     AccumulateGrad.accumulate_recorded: ("self", "g"),
     Function.__dict__["_apply"].__func__: ("cls", "args", "ctx"),
-    operands._unary: ("op", "input"),
-    operands._binary: ("op", "input", "other"),
-    operands._product: ("op", "input", "other"),
-    operands._write_unrecorded: ("op", "target", "other"),
-    operands.apply_inplace: ("op", "bound", "target", "node"),
-    arguments.leading_caller: ("op", "input", "arguments"),
-    several.several_caller: ("op", "bound"),
+    operands.unary_caller: ("op", "input"),
+    operands.binary_caller: ("op", "input", "other"),
+    operands.product_caller: ("op", "input", "other"),
+    arguments._short_caller: ("op", "input", "arguments"),
+    in_place.write_unrecorded: ("op", "target", "other"),
+    in_place.apply_inplace: ("op", "bound", "target", "node"),
     record.apply: ("op", "bound"),
     record.finish: ("op", "bound"),
     jvp: ("op", "bound", "results", "tangents"),

@@ -34,7 +34,7 @@ BY_NAME: dict[str, Any] = {
     "value": Number,
 }
 
-# the functions that make in-place forms, in core.calls and in ops.shape
+# the functions that make in-place forms, in core.calls.in_place and in ops.shape
 IN_PLACE = ("inplace.<locals>.call", "_in_place.<locals>.call")
 
 # flags that each add a tensor to what is returned

@@ -1,7 +1,7 @@
 """Calling an operation in full generality: arguments to arrays, the plain function, the record of it.
 
 :func:`apply` is the reference for what a call does. The short paths in :mod:`retrograd.core.calls` do the same
-for the plainest cases in less time.
+for plain tensors in less time.
 """
 
 from __future__ import annotations
