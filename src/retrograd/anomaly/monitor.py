@@ -33,7 +33,7 @@ from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowe
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
 from retrograd.anomaly.skipped import Skipped
-from retrograd.decorating import from_begin_to_end
+from retrograd.context_decorators import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.finite_checks import show_sum
 from retrograd.core.hooks import Hooks, RemovableHandle
-from retrograd.core.looking import show_sum
 from retrograd.core.saved import Packed, SavedList, SavedTensor, Versioned, as_given, as_variable, saved_value
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr

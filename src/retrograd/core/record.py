@@ -27,9 +27,9 @@ from retrograd.core.errors import (
     no_tensor,
     not_differentiable,
 )
+from retrograd.core.finite_checks import show
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
-from retrograd.core.looking import show
 from retrograd.core.observer import observed_operation
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr

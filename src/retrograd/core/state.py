@@ -47,7 +47,7 @@ class _Local(threading.local):
     # the backward that this thread is in the middle of, for the hooks that run in it; an engine.GraphTask
     graph_task: Any = None
     multithreading: bool = True  # a setting without effect; see set_multithreading_enabled
-    dual_level: Any = None  # the innermost forward.Level
+    dual_level: Any = None  # the innermost forward_mode.Level
     forward_enabled: bool = True
     # what gives the results of an operation their tangents: the dual level, unless forward mode is off
     tangents: Any = None

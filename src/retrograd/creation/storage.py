@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.array_face import storage_of
+from retrograd.core.array_interface import storage_of
 from retrograd.core.inplace import change_shape, check_writable, lie_in
 from retrograd.core.registry import method
 from retrograd.core.state import local

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.batching.array import unbatched
+from retrograd.conjugate_views import UnresolvedArray, apply_lazily, resolve
 from retrograd.core.calls import inplace
 from retrograd.core.inplace import check_writable
 from retrograd.core.layout import unexpanded
@@ -16,7 +17,6 @@ from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._rules import conj as conjugated
 from retrograd.ops._rules import keep, zero
-from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from retrograd.batching import BatchedArray
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.finite_checks import copied, show
 from retrograd.core.half import HALF, exact_numbers
-from retrograd.core.looking import copied, show
 from retrograd.core.node import Node, OpNode
 from retrograd.core.observer import observed_operation
 from retrograd.core.record import edges_of, mask_of, new_node, prepare, run_forward, to_arrays
 from retrograd.core.saved import save_result
 from retrograd.core.state import NO_GRAD, WATCHED, local
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.unresolved import UnresolvedArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op

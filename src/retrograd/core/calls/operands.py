@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from retrograd.core.blocks import run_blocked
-from retrograd.core.foreign import is_foreign, left_to
+from retrograd.core.foreign_operands import is_foreign, left_to
 from retrograd.core.half import HALF
 from retrograd.core.record import apply, settle
 from retrograd.core.saved import save_tensor

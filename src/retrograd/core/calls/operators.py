@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.core.calls.in_place import apply_inplace, write_unrecorded
 from retrograd.core.calls.operands import SCALARS, binary_caller, product_caller, unary_caller
-from retrograd.core.foreign import is_foreign, left_to
+from retrograd.core.foreign_operands import is_foreign, left_to
 from retrograd.core.record import apply
 from retrograd.core.registry import add_method
 from retrograd.core.tensor import Tensor

@@ -61,7 +61,7 @@ from retrograd.anomaly.monitor import AnomalyError, AnomalyWarning, Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
-from retrograd.core.looking import is_finite
+from retrograd.core.finite_checks import is_finite
 from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
