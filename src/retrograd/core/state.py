@@ -54,11 +54,10 @@ class _Local(threading.local):
     # the active calls of vmap, outermost first, and the function that lifts operands shared by all their samples
     vmaps: tuple[Any, ...] = ()
     lift: Any = None
-    # the profiler and the detector share this one slot
-    observer: Any = None
+    observer: Any = None  # what is notified of every operation, see observer.py: one, or one that stands for several
     grad_layout: bool = True  # whether a gradient that may be taken over must lie in memory as its leaf does
     anomaly: Any = None  # anomaly mode's settings
-    evaluating: Any = None  # the node that the engine is at, in anomaly mode
+    evaluating: Any = None  # the node that the engine is at, in anomaly mode and where gradients are Tensors
     within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
     reached: Any = None  # the leaves that the backward under way has reached, in the monitor's list

@@ -193,11 +193,9 @@ def astype(
     return to(input, dtype=wanted, copy=copy)
 
 
-if hasattr(np, "astype"):
-
-    @implements(np.astype)
-    def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-        return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
+@implements(np.astype)
+def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
 
 
 _NAME_OF_TYPE = {kind: name for name, kind in DTYPES.items()}
