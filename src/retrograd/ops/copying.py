@@ -136,7 +136,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
     copy
         Copy even if nothing changes.
     """
-    dtype, device, copy = _target(args, dtype, device, copy, ignored)
+    dtype, device, copy = parse_to(args, dtype, device, copy, ignored)
     result = input
     if device is not None and (device.type, device.index or 0) != (input.device.type, input.device.index or 0):
         result = _transfer(result, device, input.device)
@@ -145,7 +145,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
     return _convert(input, input._data.dtype) if copy and result is input else result
 
 
-def _target(
+def parse_to(
     args: tuple[Any, ...], dtype: Any, device: Any, copy: bool, ignored: dict[str, Any]
 ) -> tuple[Any, Any, bool]:
     unknown = set(ignored) - {"non_blocking", "memory_format", "other"}
