@@ -150,6 +150,7 @@ def _short_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         tensor._cell = tensor._meta = tensor._grad = None
         edge = None
         edges: Any = None
+        plan: Any
         if differentiable and mode != NO_GRAD and result.dtype.kind in "fc":
             edge = input._edge
             if edge is None and meta is not None:
