@@ -13,7 +13,7 @@ from retrograd.autograd._function_node import FunctionNode
 from retrograd.autograd._function_saving import save
 from retrograd.core import state
 from retrograd.core.errors import kind_name
-from retrograd.core.inplace import check_writable, rebase
+from retrograd.core.in_place import check_writable, rebase
 from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
 from retrograd.core.signatures import signature_of

@@ -423,7 +423,7 @@ class AccumulateGrad(Node):
                             f"whose .grad has shape {list(grad.shape)}; set .grad to None when you change the leaf's "
                             "shape"
                         ) from None
-                    from retrograd.core.inplace import check_writable
+                    from retrograd.core.in_place import check_writable
 
                     check_writable(grad, "adding to .grad")
                     grad._data += g

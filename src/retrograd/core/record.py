@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from retrograd.array_methods import ArrayMethods
 from retrograd.batching import compute_per_sample, holds_batch
-from retrograd.core import inplace as _inplace
+from retrograd.core import in_place as _inplace
 from retrograd.core import state
 from retrograd.core.errors import (
     check_plain,

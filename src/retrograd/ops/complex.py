@@ -9,7 +9,7 @@ import numpy as np
 from retrograd.batching.array import unbatched
 from retrograd.conjugate_views import UnresolvedArray, apply_lazily, resolve
 from retrograd.core.calls import inplace
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements

@@ -11,7 +11,7 @@ import numpy as np
 from retrograd import dtypes
 from retrograd.core import calls
 from retrograd.core.errors import no_tensor
-from retrograd.core.inplace import check_writable, writable_everywhere
+from retrograd.core.in_place import check_writable, writable_everywhere
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import Op, kernel, linear, op
 from retrograd.core.registry import add_method, implements, method

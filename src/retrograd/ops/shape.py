@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from retrograd.batching.array import unbatched
 from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.errors import mention_numpy, no_tensor
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.layout import row_major
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite

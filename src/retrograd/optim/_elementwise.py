@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.optim._blockwise import LARGE, Kernel, Plan, Update
 from retrograd.optim._options import number

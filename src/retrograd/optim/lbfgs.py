@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
 from retrograd.dtypes import float32, float64

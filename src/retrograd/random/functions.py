@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from retrograd.core.errors import no_tensor
-from retrograd.core.inplace import write_out
+from retrograd.core.in_place import write_out
 from retrograd.core.op import op
 from retrograd.core.record import apply, settle
 from retrograd.core.registry import add_method, method

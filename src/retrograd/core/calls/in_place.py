@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.batching import BatchedArray
 from retrograd.conjugate_views import UnresolvedArray
-from retrograd.core import inplace as _inplace
+from retrograd.core import in_place as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.finite_checks import copied, show
 from retrograd.core.half import HALF, exact_numbers

@@ -27,7 +27,7 @@ from retrograd.batching import BatchedArray
 from retrograd.batching.array import levels_of
 from retrograd.batching.ufuncs import aligned
 from retrograd.core import blocks, calls, engine, jvp, record, registry, sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import edges_of

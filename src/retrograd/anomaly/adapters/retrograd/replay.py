@@ -34,7 +34,7 @@ from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_
 from retrograd.anomaly.adapters.standing_still import stand_still
 from retrograd.anomaly.libraries import Position, callers_of, user_frame
 from retrograd.autograd.function import BackwardCFunction
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import Node
 from retrograd.core.observer import Observer, pop
 from retrograd.core.op import Op

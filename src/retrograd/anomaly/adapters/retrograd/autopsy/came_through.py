@@ -13,7 +13,7 @@ from retrograd.anomaly.adapters.retrograd.autopsy.graph import Graph
 from retrograd.anomaly.adapters.retrograd.autopsy.handed_on import OperandElements, operands_of_call, operands_of_node
 from retrograd.anomaly.adapters.retrograd.elements import is_bad, same
 from retrograd.anomaly.adapters.retrograd.replay import Recorder
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import Node, OpNode
 from retrograd.core.tensor import Edge
 from retrograd.core.views import replay

@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.replay import Call, Recorder
 from retrograd.anomaly.libraries import Position
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import compute

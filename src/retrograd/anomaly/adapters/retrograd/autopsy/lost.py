@@ -14,7 +14,7 @@ from retrograd.anomaly.adapters.retrograd.autopsy.source import text_given
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import OpNode
 
 

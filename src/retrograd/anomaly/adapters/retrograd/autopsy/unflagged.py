@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, public_name
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad, is_born
 from retrograd.anomaly.names import canonical
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 
