@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.random import default_generator, sampling
+from retrograd.random import default_generator, in_place
 from tests.outcomes import cases, compare_but_values
 from tests.test_sampling import METHODS
 
@@ -208,7 +208,7 @@ def test_numbers_are_drawn_on_the_cpu_and_copied_to_other_devices(monkeypatch):
         copies.append(values)
         return values
 
-    monkeypatch.setattr(sampling, "module_of", lambda array: types.SimpleNamespace(asarray=asarray))
+    monkeypatch.setattr(in_place, "module_of", lambda array: types.SimpleNamespace(asarray=asarray))
     rg.manual_seed(11)
     assert [rg.zeros(4).normal_().tolist(), rg.zeros(4).bernoulli_(0.5).tolist()] == expected
     assert len(copies) == 1  # functions that fill an array write into it directly

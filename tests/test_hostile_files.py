@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd._damage import _MOST_DEFLATED
+from retrograd._archive import _MOST_DEFLATED
 
 
 def archive(pickled: bytes, storage: bytes = bytes(8)) -> io.BytesIO:

@@ -15,7 +15,7 @@ import scipy.stats
 
 import retrograd
 import retrograd.distributions
-from retrograd.core.leaving import IN_PLACE_OF_FUNCTIONS
+from retrograd.core.conversion_errors import IN_PLACE_OF_FUNCTIONS
 from tests.test_numpy_code import tensor
 
 A = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.1]])

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import overrides
 
 import retrograd as rg
-from retrograd.core.protocols import reason_for_refusing
+from retrograd.core.numpy_protocols import reason_for_refusing
 from tests.numpy_calls import CALLS, Call, Fixed
 
 pytestmark = pytest.mark.filterwarnings("ignore:`in1d` is deprecated:DeprecationWarning")

@@ -15,9 +15,8 @@ from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from retrograd import autograd, creation, ops, random, serialization
-from retrograd._late_names import NAMES as _LATE_NAMES
-from retrograd._late_names import PACKAGES as _LATE_PACKAGES
-from retrograd.absent import missing as _missing
+from retrograd._lazy_names import NAMES as _LATE_NAMES
+from retrograd._lazy_names import PACKAGES as _LATE_PACKAGES
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -95,6 +94,7 @@ from retrograd.dtypes import (
     short,
     uint8,
 )
+from retrograd.missing_names import missing as _missing
 from retrograd.ops.activations import (
     celu,
     celu_,

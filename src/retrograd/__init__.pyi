@@ -95,8 +95,8 @@ from retrograd.creation import tril_indices as tril_indices
 from retrograd.creation import triu_indices as triu_indices
 from retrograd.creation import zeros as zeros
 from retrograd.creation import zeros_like as zeros_like
+from retrograd.creation.options import memory_format as _memory_format
 from retrograd.creation.ranges import range as range
-from retrograd.creation.request import memory_format as _memory_format
 from retrograd.creation.signal_windows import bartlett_window as bartlett_window
 from retrograd.creation.signal_windows import blackman_window as blackman_window
 from retrograd.creation.signal_windows import hamming_window as hamming_window
@@ -169,24 +169,24 @@ from retrograd.random import randn_like as randn_like
 from retrograd.random import randperm as randperm
 from retrograd.random import seed as seed
 from retrograd.random import set_rng_state as set_rng_state
-from retrograd.switches import _assert as _assert
-from retrograd.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
-from retrograd.switches import bfloat16 as bfloat16
-from retrograd.switches import compile as compile
-from retrograd.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
-from retrograd.switches import get_float32_matmul_precision as get_float32_matmul_precision
-from retrograd.switches import get_num_interop_threads as get_num_interop_threads
-from retrograd.switches import (
+from retrograd.settings import _assert as _assert
+from retrograd.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from retrograd.settings import bfloat16 as bfloat16
+from retrograd.settings import compile as compile
+from retrograd.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from retrograd.settings import get_float32_matmul_precision as get_float32_matmul_precision
+from retrograd.settings import get_num_interop_threads as get_num_interop_threads
+from retrograd.settings import (
     is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
 )
-from retrograd.switches import is_warn_always_enabled as is_warn_always_enabled
-from retrograd.switches import set_default_tensor_type as set_default_tensor_type
-from retrograd.switches import set_deterministic_debug_mode as set_deterministic_debug_mode
-from retrograd.switches import set_float32_matmul_precision as set_float32_matmul_precision
-from retrograd.switches import set_flush_denormal as set_flush_denormal
-from retrograd.switches import set_num_interop_threads as set_num_interop_threads
-from retrograd.switches import set_warn_always as set_warn_always
-from retrograd.switches import use_deterministic_algorithms as use_deterministic_algorithms
+from retrograd.settings import is_warn_always_enabled as is_warn_always_enabled
+from retrograd.settings import set_default_tensor_type as set_default_tensor_type
+from retrograd.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from retrograd.settings import set_float32_matmul_precision as set_float32_matmul_precision
+from retrograd.settings import set_flush_denormal as set_flush_denormal
+from retrograd.settings import set_num_interop_threads as set_num_interop_threads
+from retrograd.settings import set_warn_always as set_warn_always
+from retrograd.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from retrograd.utils.dlpack import to_dlpack as to_dlpack
 from retrograd.vectorize import vmap as vmap
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd._damage import DAMAGE
+from retrograd._archive import DAMAGE
 
 Entry = tuple[np.dtype, tuple[int, ...], int, int]  # dtype, shape, first byte of the data and first beyond
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.tensor import Tensor
-from retrograd.unresolved import UnresolvedArray
 
 __all__ = ["Place", "lay_out"]
 

@@ -20,13 +20,13 @@ from typing import IO, Any
 import numpy as np
 
 from retrograd import dtypes
-from retrograd._damage import DAMAGE, Archive
-from retrograd._pickled import Builder, Encoder, as_key, encode_name, loads
+from retrograd._archive import DAMAGE, Archive
+from retrograd._plain_pickle import Builder, Encoder, as_key, encode_name, loads
 from retrograd._storages import lay_out
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
-from retrograd.unresolved import UnresolvedArray
 
 __all__ = ["is_array_of_numbers", "read", "write"]
 

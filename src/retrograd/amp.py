@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from retrograd._paths import add_paths
+from retrograd._module_aliases import add_paths
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core import state
 from retrograd.core.sites import warn_user

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.switches import compile
+from retrograd.settings import compile
 
 __all__ = [
     "allow_in_graph",

@@ -198,7 +198,7 @@ def _cuda_device_count(cupy: ModuleType) -> int:
 @functools.cache
 def _cuda_array_module(index: int | None) -> Any:
     """Return the library of CuPy after checking that the CUDA device `index` (None: the current one) is there."""
-    from retrograd.gpu.library import library  # imported late: few have a GPU
+    from retrograd.gpu.cupy_namespace import library  # imported late: few have a GPU
 
     cupy = _import_cupy()
     count = _cuda_device_count(cupy)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NoReturn
 
-from retrograd.absent import missing
+from retrograd.missing_names import missing
 
 __all__ = ["is_available", "is_initialized", "is_torchelastic_launched"]
 

@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 
 from retrograd import _safetensors, _torch_file
-from retrograd._damage import DAMAGE, Archive
+from retrograd._archive import DAMAGE, Archive
 from retrograd._torch_file import is_array_of_numbers
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from retrograd.absent import missing
+from retrograd.missing_names import missing
 
 __all__ = ["Final", "export", "ignore", "is_scripting", "is_tracing", "script", "script_if_tracing", "unused"]
 

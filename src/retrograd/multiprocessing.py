@@ -9,7 +9,7 @@ from __future__ import annotations
 from multiprocessing import cpu_count, freeze_support, get_all_start_methods, get_start_method, set_start_method
 from typing import Any
 
-from retrograd.absent import missing
+from retrograd.missing_names import missing
 
 __all__ = [
     "cpu_count",

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.registry import method
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
-from retrograd.unresolved import UnresolvedArray
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
 

@@ -13,7 +13,8 @@ import pytest
 
 from retrograd.anomaly.adapters.retrograd import births
 from retrograd.autograd.function import Function
-from retrograd.core import calls, engine, leading_calls, record, several_calls
+from retrograd.core import engine, record
+from retrograd.core.calls import arguments, in_place, operands
 from retrograd.core.jvp import jvp
 from retrograd.core.node import AccumulateGrad
 from retrograd.nn.modules.module import Module
@@ -29,13 +30,12 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
     AccumulateGrad.accumulate: ("self", "g"),
     AccumulateGrad.accumulate_recorded: ("self", "g"),
     Function.__dict__["_apply"].__func__: ("cls", "args", "ctx"),
-    calls._unary: ("op", "input"),
-    calls._binary: ("op", "input", "other"),
-    calls._product: ("op", "input", "other"),
-    calls._write_unrecorded: ("op", "target", "other"),
-    calls.apply_inplace: ("op", "bound", "target", "node"),
-    leading_calls.leading_caller: ("op", "input", "arguments"),
-    several_calls.several_caller: ("op", "bound"),
+    operands.unary_caller: ("op", "input"),
+    operands.binary_caller: ("op", "input", "other"),
+    operands.product_caller: ("op", "input", "other"),
+    arguments._short_caller: ("op", "input", "arguments"),
+    in_place.write_unrecorded: ("op", "target", "other"),
+    in_place.apply_inplace: ("op", "bound", "target", "node"),
     record.apply: ("op", "bound"),
     record.finish: ("op", "bound"),
     jvp: ("op", "bound", "results", "tangents"),

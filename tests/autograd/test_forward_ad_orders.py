@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.autograd import forward_ad
-from retrograd.core.forward import Level
+from retrograd.core.forward_mode import Level
 from retrograd.core.op import op
 from retrograd.core.state import local, set_dual_level
 from tests.autograd.duals import module, tangent, vector

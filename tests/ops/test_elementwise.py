@@ -358,7 +358,7 @@ def test_numpy_predicates_agree_with_numpy() -> None:
 
 
 def test_every_ufunc_has_a_rule_or_a_reason_for_none() -> None:
-    from retrograd.core.protocols import refused
+    from retrograd.core.numpy_protocols import refused
     from retrograd.core.registry import numpy_functions
 
     ufuncs = {getattr(np, name) for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}

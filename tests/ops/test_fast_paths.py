@@ -12,7 +12,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError
-from retrograd.core import reducing
+from retrograd.core import reductions
 from retrograd.ops import special
 from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._zeta import zeta_of_order
@@ -256,7 +256,7 @@ def test_derivatives_of_digamma_of_large_arrays(n: int) -> None:
     assert_same(second, torch.polygamma(2, theirs.detach()), 10)
 
 
-@pytest.mark.parametrize("length", [16, 17, 49, reducing.LONGEST, reducing.LONGEST + 1])
+@pytest.mark.parametrize("length", [16, 17, 49, reductions.LONGEST, reductions.LONGEST + 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sums_over_the_last_dimensions(length: int, dtype: str) -> None:
     x = np.random.default_rng(0).normal(size=(70, 2, length)).astype(dtype)
@@ -268,7 +268,7 @@ def test_sums_over_the_last_dimensions(length: int, dtype: str) -> None:
     assert_same(ours.amax((1, 2)), theirs.amax((1, 2)))
 
 
-@pytest.mark.parametrize("length", [16, 17, 64, reducing.LONG, reducing.LONG + 1])
+@pytest.mark.parametrize("length", [16, 17, 64, reductions.LONG, reductions.LONG + 1])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
 def test_extremes_of_the_last_dimensions(length: int, dtype: str) -> None:
     x = (np.random.default_rng(0).normal(size=(70, 2, length)) * 5).astype(dtype)
@@ -292,13 +292,13 @@ def test_overflow_of_products_of_rows_is_heard_once() -> None:
 
 
 def test_row_sums_are_precise_and_report_overflow() -> None:
-    x = np.random.default_rng(0).uniform(1, 2, size=(4, reducing.LONGEST)).astype(np.float32)
+    x = np.random.default_rng(0).uniform(1, 2, size=(4, reductions.LONGEST)).astype(np.float32)
     np.testing.assert_allclose(rg.from_numpy(x).sum(1).numpy(), x.astype(np.float64).sum(1), rtol=3e-7)
     with rg.anomaly.watch(), pytest.raises(AnomalyError, match="Inf born in sum at"):
         rg.full((40, 100), 3e38, requires_grad=True).sum(1).mean().backward()
 
 
-@pytest.mark.parametrize("size", [reducing._WHOLE - 1, reducing._WHOLE, 200_001])
+@pytest.mark.parametrize("size", [reductions._WHOLE - 1, reductions._WHOLE, 200_001])
 def test_sums_of_all_are_precise_and_their_anomalies_are_heard(size: int) -> None:
     x = np.random.default_rng(0).uniform(1, 2, size=size).astype(np.float32)
     assert rg.from_numpy(x).sum().item() == pytest.approx(x.sum(dtype=np.float64), rel=3e-7)
@@ -310,7 +310,7 @@ def test_sums_of_all_are_precise_and_their_anomalies_are_heard(size: int) -> Non
         rg.full((size,), 3e38, requires_grad=True).sum().backward()
 
 
-@pytest.mark.parametrize("length", [100, reducing.LONGEST + 1])
+@pytest.mark.parametrize("length", [100, reductions.LONGEST + 1])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_gradients_of_softmax_over_short_and_long_rows(name: str, length: int) -> None:
     rng = np.random.default_rng(0)

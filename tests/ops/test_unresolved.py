@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.unresolved import UnresolvedArray
+from retrograd.conjugate_views import UnresolvedArray
 from tests.ops.harness import TOLERANCE, Bound, Row, Sample, are_close, as_array, to_ours
 from tests.ops.test_table import CASES, GRADIENT_CASES, gradients, samples
 from tests.parity import parity

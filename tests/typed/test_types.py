@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd._late_names import NAMES, PACKAGES
+from retrograd._lazy_names import NAMES, PACKAGES
 from tests.typed.mistakes import MISTAKES
 
 SOURCE = Path(__file__).parents[2] / "src"

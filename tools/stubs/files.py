@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Any
 
 import retrograd
-from retrograd._late_names import NAMES, PACKAGES
+from retrograd._lazy_names import NAMES, PACKAGES
 from retrograd.core import registry
 from retrograd.core.annotations import Operand, TensorOrArray
-from retrograd.core.array_face import ArrayFace
+from retrograd.core.array_interface import ArrayInterface
 from retrograd.core.named_results import kinds
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CPU_TYPES
@@ -168,7 +168,7 @@ def methods(results: set[str]) -> str:
     names = Names(dict.fromkeys(("Methods", *members)))
     blocks = [block for name, member in sorted(members.items()) for block in member_text(name, member, names)]
     results |= names.results
-    base = names.name("retrograd.core.array_face", "ArrayFace")
+    base = names.name("retrograd.core.array_interface", "ArrayInterface")
     body = indented("\n".join(blocks))
     head = HEAD.format("The methods and operators of tensors that operations add.")
     return "\n".join([head, *names.imports(), f"class Methods({base}):", body])
@@ -177,7 +177,7 @@ def methods(results: set[str]) -> str:
 def registered_members() -> Iterator[tuple[str, Any]]:
     """The public members of Tensor that are not written in its class."""
     tensor = retrograd.eye(2)
-    inherited = {name for base in (ArrayFace, object) for name in vars(base)}
+    inherited = {name for base in (ArrayInterface, object) for name in vars(base)}
     written = written_members()
     for name, member in list(vars(Tensor).items()):
         if name in written or (name in inherited and name.strip("_") not in _COMPARISONS):

@@ -15,9 +15,9 @@ from retrograd.core import registry
 from retrograd.core.annotations import DeviceLike, DTypeLike, Number, Operand, TensorOrArray
 from retrograd.core.named_results import NamedResults
 from retrograd.core.op import Op
-from retrograd.core.synonyms import OF_OPERANDS, synonyms
+from retrograd.core.parameter_aliases import OF_OPERANDS, synonyms
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import memory_format
+from retrograd.creation.options import memory_format
 from tools.stubs.annotations import hints
 
 Signature = inspect.Signature
@@ -34,7 +34,7 @@ BY_NAME: dict[str, Any] = {
     "value": Number,
 }
 
-# the functions that make in-place forms, in core.calls and in ops.shape
+# the functions that make in-place forms, in core.calls.in_place and in ops.shape
 IN_PLACE = ("inplace.<locals>.call", "_in_place.<locals>.call")
 
 # flags that each add a tensor to what is returned

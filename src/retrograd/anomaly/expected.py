@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from retrograd.decorating import while_it_runs
+from retrograd.context_decorators import while_it_runs
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -33,7 +33,7 @@ from retrograd.anomaly.second_run import Batches, SecondRun, batches_of
 from retrograd.anomaly.skipped_batches import IN_VAIN, CheckedLoss, SkippedBatches
 from retrograd.anomaly.skipped_updates import SkippedUpdates
 from retrograd.anomaly.stack_frames import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
-from retrograd.decorating import from_begin_to_end
+from retrograd.context_decorators import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
 

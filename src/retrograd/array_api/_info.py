@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd import cuda, dtypes
 from retrograd.array_api._dtypes import KINDS
-from retrograd.creation.request import get_default_device
+from retrograd.creation.options import get_default_device
 from retrograd.device import device as device_class
 from retrograd.dtypes import get_default_dtype, promote_types
 

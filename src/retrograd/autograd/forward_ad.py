@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from retrograd.autograd.grad_mode import _Mode, _Switch
 from retrograd.core import state
 from retrograd.core.errors import kind_name, no_tensor, to_be_made
-from retrograd.core.forward import Level, check_dual, fit_tangent
+from retrograd.core.forward_mode import Level, check_dual, fit_tangent
 from retrograd.core.tensor import Tensor
 
 

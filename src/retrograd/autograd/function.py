@@ -13,7 +13,7 @@ from retrograd.autograd._function_node import FunctionNode
 from retrograd.autograd._function_saving import save
 from retrograd.core import state
 from retrograd.core.errors import kind_name
-from retrograd.core.inplace import check_writable, rebase
+from retrograd.core.in_place import check_writable, rebase
 from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
 from retrograd.core.signatures import signature_of
@@ -358,7 +358,7 @@ class Function(metaclass=_FunctionMeta):
         outputs = (output,) if single else output
         wrapped = _wrap_outputs(node, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
         if state.local.tangents is not None:
-            from retrograd.autograd._tangents import propagate  # only forward mode needs it
+            from retrograd.autograd._function_jvp import propagate  # only forward mode needs it
 
             propagate(node, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None

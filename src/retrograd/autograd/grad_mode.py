@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, overload
 
+from retrograd.context_decorators import while_it_runs
 from retrograd.core import state
-from retrograd.core.own_names import own_methods
+from retrograd.core.renamed_functions import own_methods
 from retrograd.core.sites import warn_user
-from retrograd.decorating import while_it_runs
 
 F = TypeVar("F", bound=Callable[..., Any])
 

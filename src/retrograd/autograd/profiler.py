@@ -25,11 +25,11 @@ from retrograd.autograd._nvprof import EnforceUnique, load_nvprof, load_nvvp, pa
 from retrograd.autograd._profiler_events import make_events
 from retrograd.autograd._profiler_ranges import emit_itt, emit_nvtx
 from retrograd.autograd._profiler_recorder import DetailedRecorder, Recorder
-from retrograd.autograd._steps import KinetoStepTracker
+from retrograd.autograd._step_tracker import KinetoStepTracker
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.autograd.profiler_util import EventList, FunctionEvent, FunctionEventAvg, MemRecordsAcc
 from retrograd.core.observer import Observer, pop, push
-from retrograd.core.own_names import own_methods
+from retrograd.core.renamed_functions import own_methods
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.device import cuda_is_available

@@ -16,7 +16,7 @@ from retrograd.batching.array import (
     unbatched,
     with_room,
 )
-from retrograd.batching.samples import compute_per_sample, holds_batch
+from retrograd.batching.per_sample import compute_per_sample, holds_batch
 
 __all__ = [
     "BatchedArray",

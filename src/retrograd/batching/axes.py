@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching.array import BatchedArray, batched, with_levels
-from retrograd.batching.table import RULES, rule
+from retrograd.batching.rules import RULES, rule
 from retrograd.batching.ufuncs import aligned, from_the_end
 
 _function: Any

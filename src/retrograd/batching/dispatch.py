@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.batching import arranging, axes  # noqa: F401 (they fill the table)
+from retrograd.batching import axes, manipulation  # noqa: F401 (they fill the table)
 from retrograd.batching.array import BatchedArray, samples_apart
-from retrograd.batching.samples import per_sample
-from retrograd.batching.table import RULES
+from retrograd.batching.per_sample import per_sample
+from retrograd.batching.rules import RULES
 
 # Functions with ``like=``: what they make is the same for every sample.
 _MADE_LIKE: frozenset[Any] = frozenset((np.zeros, np.ones, np.empty, np.full, np.eye, np.arange, np.asarray))

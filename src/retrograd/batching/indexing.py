@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching.array import BatchedArray, Levels, levels_of, lift, union, with_levels
-from retrograd.batching.samples import change_samples, depends_on_data
+from retrograd.batching.per_sample import change_samples, depends_on_data
 from retrograd.batching.ufuncs import check_target
 
 _ALL = slice(None)

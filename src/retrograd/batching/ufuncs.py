@@ -12,8 +12,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from retrograd.array_methods import outer
 from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, samples_apart, with_levels
+from retrograd.batching.per_sample import change_samples, is_ours, per_sample
 from retrograd.batching.products import matmul
-from retrograd.batching.samples import change_samples, is_ours, per_sample
 
 
 def batched_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

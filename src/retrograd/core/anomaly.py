@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.batching import unbatched
-from retrograd.core.looking import is_finite
+from retrograd.core.finite_checks import is_finite
 from retrograd.core.sites import format_trace, parent_of, warn_user
 from retrograd.core.tensor import Tensor
 

@@ -15,12 +15,12 @@ import numpy as np
 from retrograd.core import sites, state
 from retrograd.core.backward_hooks import as_carried, as_tensor, run_posthooks, run_prehooks, run_tensor_hooks
 from retrograd.core.blocks import LARGE, run_blocked
-from retrograd.core.fit import fit
-from retrograd.core.looking import checks, show_sum
+from retrograd.core.finite_checks import checks, show_sum
+from retrograd.core.graph_traversal import dependencies, if_all_end_in, leading_to
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
-from retrograd.core.reaching import dependencies, if_all_end_in, leading_to
 from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.core.unbroadcast import fit
 from retrograd.gpu import DeviceArray
 
 

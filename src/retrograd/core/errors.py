@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.leaving import asking_library
+from retrograd.core.conversion_errors import asking_library
 
 
 class LinAlgError(RuntimeError):

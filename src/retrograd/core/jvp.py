@@ -24,14 +24,14 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.blocks import run_blocked
 from retrograd.core.engine import run
-from retrograd.core.fit import fit
+from retrograd.core.finite_checks import show
 from retrograd.core.half import HALF
-from retrograd.core.looking import show
 from retrograd.core.node import MultiOpNode, Node
 from retrograd.core.record import apply, settle
 from retrograd.core.slots import Keeping, Saver, compile_saver
 from retrograd.core.state import local, refresh, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.core.unbroadcast import fit
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op

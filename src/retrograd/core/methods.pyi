@@ -12,16 +12,16 @@ from numpy import ndarray
 
 from retrograd import return_types
 from retrograd.core.annotations import DTypeLike, Index, Number, Operand, TensorOrArray
-from retrograd.core.array_face import ArrayFace
+from retrograd.core.array_interface import ArrayInterface
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import TensorType
-from retrograd.creation.request import Options, ShapedOptions, memory_format
-from retrograd.creation.request import layout as _layout
+from retrograd.creation.options import Options, ShapedOptions, memory_format
+from retrograd.creation.options import layout as _layout
 from retrograd.creation.storage import UntypedStorage
 from retrograd.device import device
 from retrograd.random.generator import Generator
 
-class Methods(ArrayFace):
+class Methods(ArrayInterface):
     @property
     def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.finite_checks import show_sum
 from retrograd.core.hooks import Hooks, RemovableHandle
-from retrograd.core.looking import show_sum
 from retrograd.core.saved import Packed, SavedList, SavedTensor, Versioned, as_given, as_variable, saved_value
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
@@ -423,7 +423,7 @@ class AccumulateGrad(Node):
                             f"whose .grad has shape {list(grad.shape)}; set .grad to None when you change the leaf's "
                             "shape"
                         ) from None
-                    from retrograd.core.inplace import check_writable
+                    from retrograd.core.in_place import check_writable
 
                     check_writable(grad, "adding to .grad")
                     grad._data += g

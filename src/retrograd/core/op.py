@@ -39,8 +39,8 @@ from retrograd.core.node import (
     raw_saved_property,
     saved_property,
 )
+from retrograd.core.parameter_aliases import synonyms
 from retrograd.core.slots import Saver, compile_saver, meaning
-from retrograd.core.synonyms import synonyms
 
 Rule = Callable[..., Any]
 

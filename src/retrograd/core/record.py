@@ -1,7 +1,7 @@
 """Calling an operation in full generality: arguments to arrays, the plain function, the record of it.
 
 :func:`apply` is the reference for what a call does. The short paths in :mod:`retrograd.core.calls` do the same
-for the plainest cases in less time.
+for plain tensors in less time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from retrograd.array_methods import ArrayMethods
 from retrograd.batching import compute_per_sample, holds_batch
-from retrograd.core import inplace as _inplace
+from retrograd.core import in_place as _inplace
 from retrograd.core import state
 from retrograd.core.errors import (
     check_plain,
@@ -27,9 +27,9 @@ from retrograd.core.errors import (
     no_tensor,
     not_differentiable,
 )
+from retrograd.core.finite_checks import show
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
-from retrograd.core.looking import show
 from retrograd.core.observer import observed_operation
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr

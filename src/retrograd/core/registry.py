@@ -13,9 +13,9 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.core.errors import explain, is_torchs, mention_numpy, no_keepdim, no_tensor, taken_for_tensor
-from retrograd.core.inplace import check_out, write_out
+from retrograd.core.in_place import check_out, write_out
+from retrograd.core.parameter_aliases import OF_OPERANDS, synonyms
 from retrograd.core.state import local
-from retrograd.core.synonyms import OF_OPERANDS, synonyms
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import DeviceArray
 

@@ -47,18 +47,17 @@ class _Local(threading.local):
     # the backward that this thread is in the middle of, for the hooks that run in it; an engine.GraphTask
     graph_task: Any = None
     multithreading: bool = True  # a setting without effect; see set_multithreading_enabled
-    dual_level: Any = None  # the innermost forward.Level
+    dual_level: Any = None  # the innermost forward_mode.Level
     forward_enabled: bool = True
     # what gives the results of an operation their tangents: the dual level, unless forward mode is off
     tangents: Any = None
     # the active calls of vmap, outermost first, and the function that lifts operands shared by all their samples
     vmaps: tuple[Any, ...] = ()
     lift: Any = None
-    # the profiler and the detector share this one slot
-    observer: Any = None
+    observer: Any = None  # what is notified of every operation, see observer.py: one, or one that stands for several
     grad_layout: bool = True  # whether a gradient that may be taken over must lie in memory as its leaf does
     anomaly: Any = None  # anomaly mode's settings
-    evaluating: Any = None  # the node that the engine is at, in anomaly mode
+    evaluating: Any = None  # the node that the engine is at, in anomaly mode and where gradients are Tensors
     within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
     reached: Any = None  # the leaves that the backward under way has reached, in the monitor's list

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from retrograd.core.node import Node
     from retrograd.core.views import Moves, View
 else:
-    from retrograd.core.array_face import ArrayFace as Methods
+    from retrograd.core.array_interface import ArrayInterface as Methods
 
 Edge = tuple["Node", int]
 
@@ -365,7 +365,7 @@ class Tensor(Methods):
         return object.__format__(self, spec)
 
     def __repr__(self) -> str:
-        from retrograd.core.show import show_tensor
+        from retrograd.core.tensor_repr import show_tensor
 
         return show_tensor(self)
 

@@ -151,12 +151,12 @@ INFERENCE_VIEW = (
 )
 
 
-def _multi_view_message(node_name: str, nr: int) -> str:
-    name = node_name.removesuffix("Backward0")
+def _of_multi_view(node_name: str) -> str:
+    """Why the views that an operation returned together are not written to, after "Output 0 of "."""
     return (
-        f"Output {nr} of {name} is a view and is being modified inplace. This view is the output of a function "
-        "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
-        "replace the inplace operation by an out-of-place one."
+        f"{node_name.removesuffix('Backward0')} is a view and is being modified inplace. This view is the output of a "
+        "function that returns multiple views. Such functions do not allow the output views to be modified inplace. "
+        "You should replace the inplace operation by an out-of-place one."
     )
 
 
@@ -197,6 +197,7 @@ def _new_views(
         base, steps, forbidden = origin.base, origin.steps + steps, origin.forbidden or forbidden
     in_inference = source.is_inference()
     version = 0 if in_inference else base._version  # inference tensors have none
+    of_multi_view = _of_multi_view(op.class_for(bound).__name__) if op.multi_view else ""
     tensors = []
     for nr, result in zip(numbers, results, strict=True):
         if not shares_memory(result, data):
@@ -207,7 +208,7 @@ def _new_views(
         if in_inference:
             meta.inference = True
         else:
-            why = _multi_view_message(op.class_for(bound).__name__, nr or 0) if op.multi_view else forbidden
+            why = f"Output {nr or 0} of {of_multi_view}" if op.multi_view else forbidden
             meta.view = View(base, (*steps, (op, arguments, nr)), why, version)
         tensors.append(tensor)
     return tensors

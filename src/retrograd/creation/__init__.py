@@ -15,8 +15,7 @@ from retrograd.creation.filled import (
     zeros,
     zeros_like,
 )
-from retrograd.creation.ranges import arange, linspace, logspace, tril_indices, triu_indices
-from retrograd.creation.request import (
+from retrograd.creation.options import (
     contiguous_format,
     get_default_device,
     layout,
@@ -25,6 +24,7 @@ from retrograd.creation.request import (
     set_default_device,
     strided,
 )
+from retrograd.creation.ranges import arange, linspace, logspace, tril_indices, triu_indices
 from retrograd.creation.storage import UntypedStorage, is_storage
 
 __all__ = [

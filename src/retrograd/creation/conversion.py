@@ -12,7 +12,7 @@ from retrograd.batching import BatchedArray
 from retrograd.core.registry import method
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import NumpyDType, Request, dtype_of_number
+from retrograd.creation.options import NumpyDType, Request, dtype_of_number
 from retrograd.device import array_module
 from retrograd.device import device as _device
 from retrograd.dtypes import default_float, from_numpy_dtype, get_default_dtype, int64, promote_types

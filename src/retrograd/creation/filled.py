@@ -10,7 +10,7 @@ from retrograd.core.errors import no_tensor
 from retrograd.core.registry import add_method, method
 from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import (
+from retrograd.creation.options import (
     Options,
     Request,
     ShapedOptions,

@@ -12,7 +12,7 @@ from retrograd.batching import BatchedArray, unbatched
 from retrograd.core.sites import warn_user
 from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import NumpyDType, Options, Request, as_number, as_real
+from retrograd.creation.options import NumpyDType, Options, Request, as_number, as_real
 from retrograd.dtypes import default_complex, default_float, fits, int64
 
 if TYPE_CHECKING:

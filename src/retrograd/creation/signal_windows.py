@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import Options, Request, as_real
+from retrograd.creation.options import Options, Request, as_real
 
 __all__ = [
     "bartlett_window",

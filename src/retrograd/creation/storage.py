@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.array_face import storage_of
-from retrograd.core.inplace import change_shape, check_writable, lie_in
+from retrograd.core.array_interface import storage_of
+from retrograd.core.in_place import change_shape, check_writable, lie_in
 from retrograd.core.registry import method
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap

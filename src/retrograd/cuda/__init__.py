@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from retrograd import random
-from retrograd.absent import missing
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CUDA_TYPES
 from retrograd.cuda import amp
 from retrograd.device import array_module, as_device, cuda_is_available, device_count
 from retrograd.device import device as _device
+from retrograd.missing_names import missing
 
 __all__ = [
     "OutOfMemoryError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import amp as _amp
-from retrograd._paths import add_paths
+from retrograd._module_aliases import add_paths
 from retrograd.amp import custom_bwd, custom_fwd
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]

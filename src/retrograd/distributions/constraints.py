@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.own_names import own_methods
+from retrograd.core.renamed_functions import own_methods
 from retrograd.core.tensor import Tensor
 from retrograd.linalg import cholesky_ex, eigvalsh
 from retrograd.ops._rules import somewhere

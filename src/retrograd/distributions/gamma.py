@@ -17,7 +17,7 @@ from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.utils import broadcast_all, check_tensors, quotient
 from retrograd.ops.joining import stack
 from retrograd.random.generator import default_generator
-from retrograd.random.sampling import module_of
+from retrograd.random.in_place import module_of
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "InverseGamma", "StudentT"]
 

@@ -13,7 +13,7 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Elementwise
 from retrograd.random.generator import default_generator
-from retrograd.random.sampling import module_of
+from retrograd.random.in_place import module_of
 from retrograd.special import i0e, i1e
 
 __all__ = ["VonMises"]

@@ -13,11 +13,11 @@ tensor(-0.8415)
 
 from typing import TYPE_CHECKING
 
-from retrograd.absent import missing
 from retrograd.func.forward import hessian, jacfwd, jvp, linearize
 from retrograd.func.rearrangement import rearrange
 from retrograd.func.reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
 from retrograd.func.stateless import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from retrograd.missing_names import missing
 from retrograd.vectorize import vmap
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.autograd._functional import pulled
 from retrograd.core import state
-from retrograd.core.forward import Level, check_dual, fit_tangent
+from retrograd.core.forward_mode import Level, check_dual, fit_tangent
 from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor
 from retrograd.func._scope import (

@@ -24,8 +24,8 @@ class Answers(NamedTuple):
 @functools.cache
 def _answers() -> Answers:
     """Imported with the first array, as few users have a GPU, and cached: an import per call would double its time."""
+    from retrograd.gpu.cupy_calls import method
     from retrograd.gpu.functions import device_function
-    from retrograd.gpu.handing import method
     from retrograd.gpu.indexing import get, put
     from retrograd.gpu.ufuncs import device_ufunc
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
-from retrograd.gpu.handing import leaves
+from retrograd.gpu.cupy_calls import leaves
 
 
 def on_cpu(value: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray, as_strided
+from retrograd.gpu.cupy_calls import call, is_answered
 from retrograd.gpu.fallback import computed_on_cpu
-from retrograd.gpu.handing import call, is_answered
 from retrograd.gpu.indexing import check, in_bounds
 
 Function = Callable[..., Any]

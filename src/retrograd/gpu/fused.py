@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from retrograd.gpu.array import DeviceArray
-from retrograd.gpu.handing import call
+from retrograd.gpu.cupy_calls import call
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
-from retrograd.gpu.handing import call
+from retrograd.gpu.cupy_calls import call
 
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from retrograd.array_methods import outer
 from retrograd.gpu.array import DeviceArray
-from retrograd.gpu.combining import combine_at
-from retrograd.gpu.elementwise import ANSWERED, answer_for
+from retrograd.gpu.cupy_calls import call, call_simply
 from retrograd.gpu.fallback import computed_on_cpu, on_cpu
 from retrograd.gpu.functions import ANSWERS
-from retrograd.gpu.handing import call, call_simply
+from retrograd.gpu.ufunc_at import combine_at
+from retrograd.gpu.ufunc_corrections import ANSWERED, answer_for
 
 # CuPy's functions for reductions with a ufunc.
 _REDUCTIONS: dict[Any, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retrograd.absent import missing
+from retrograd.missing_names import missing
 from retrograd.nn import attention, common_types, functional, grad, init, modules, parallel, parameter, utils
 from retrograd.nn.modules import (
     CELU,

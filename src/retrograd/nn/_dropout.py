@@ -12,7 +12,7 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_number, check_tensors
 from retrograd.random.generator import default_generator
-from retrograd.random.sampling import module_of
+from retrograd.random.in_place import module_of
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 

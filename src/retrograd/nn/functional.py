@@ -35,7 +35,7 @@ from retrograd.nn._dropout import (
 from retrograd.nn._fractional_pool import fractional_max_pool2d, fractional_max_pool3d
 from retrograd.nn._linear_losses import linear_cross_entropy
 from retrograd.nn._multi_head import multi_head_attention_forward
-from retrograd.nn._resampling import upsample, upsample_bilinear, upsample_nearest
+from retrograd.nn._upsample import upsample, upsample_bilinear, upsample_nearest
 from retrograd.ops.activations import (
     celu_,
     elu_,

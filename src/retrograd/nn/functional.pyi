@@ -35,9 +35,9 @@ from retrograd.nn._fractional_pool import fractional_max_pool2d as fractional_ma
 from retrograd.nn._fractional_pool import fractional_max_pool3d as fractional_max_pool3d
 from retrograd.nn._linear_losses import linear_cross_entropy as linear_cross_entropy
 from retrograd.nn._multi_head import multi_head_attention_forward as multi_head_attention_forward
-from retrograd.nn._resampling import upsample as upsample
-from retrograd.nn._resampling import upsample_bilinear as upsample_bilinear
-from retrograd.nn._resampling import upsample_nearest as upsample_nearest
+from retrograd.nn._upsample import upsample as upsample
+from retrograd.nn._upsample import upsample_bilinear as upsample_bilinear
+from retrograd.nn._upsample import upsample_nearest as upsample_nearest
 
 __all__ = [
     "adaptive_avg_pool1d",

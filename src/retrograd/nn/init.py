@@ -16,7 +16,7 @@ from retrograd.dtypes import float16
 from retrograd.ops._checks import check_number
 from retrograd.random import Generator, randperm
 from retrograd.random.generator import generator_of
-from retrograd.random.sampling import module_of
+from retrograd.random.in_place import module_of
 
 __all__ = [
     "calculate_gain",

@@ -16,7 +16,7 @@ from retrograd.device import as_device
 from retrograd.device import device as Device
 from retrograd.dtypes import as_dtype, default_float
 from retrograd.dtypes import dtype as DType
-from retrograd.ops.copying import _target as parse_to
+from retrograd.ops.copying import parse_to
 
 __all__ = [
     "Buffer",

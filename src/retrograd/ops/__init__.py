@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-from retrograd.core.foreign import with_sparse
+from retrograd.core.foreign_operands import with_sparse
 from retrograd.core.registry import add_late_methods, late
 from retrograd.ops import (
     _scipy,

@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import along
 from retrograd.ops._windows import Windows

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.batching import holds_batch
-from retrograd.batching.samples import in_front, over_rows, per_sample
+from retrograd.batching.per_sample import in_front, over_rows, per_sample
 from retrograd.core.engine import run
 from retrograd.core.node import Node
 from retrograd.core.op import linear

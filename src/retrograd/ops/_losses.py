@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.reducing import SHORT, reduce
+from retrograd.core.reductions import SHORT, reduce
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype
 from retrograd.ops._rules import normalize_dims

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrograd.core import blocks as sharing
-from retrograd.core.reducing import LONG, LONGEST, ones, reduce
+from retrograd.core.reductions import LONG, LONGEST, ones, reduce
 from retrograd.gpu import DeviceArray
 
 T = TypeVar("T")

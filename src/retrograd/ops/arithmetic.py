@@ -8,8 +8,8 @@ import numpy as np
 
 from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise
-from retrograd.core.own_names import renamed
 from retrograd.core.registry import add_method, composite, implements
+from retrograd.core.renamed_functions import renamed
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
 from retrograd.ops._checks import check_kind, check_tensor

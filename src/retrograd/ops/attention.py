@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.core.blocks import block_size, share_out, threads_for
-from retrograd.core.fit import sum_to
 from retrograd.core.layout import dense_like
 from retrograd.core.op import op
+from retrograd.core.unbroadcast import sum_to
 from retrograd.ops._checks import check_number, check_tensors
 from retrograd.ops._fused import gradients_of, samples_in_front
 from retrograd.ops._rows import largest, row_sums

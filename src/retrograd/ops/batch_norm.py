@@ -12,7 +12,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.state import local, set_grad_enabled

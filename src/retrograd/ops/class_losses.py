@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.batching import unbatched
 from retrograd.core.op import kernel, op
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import put_within, take_within

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.numpy_protocols import refuse
 from retrograd.core.op import elementwise, op
-from retrograd.core.protocols import refuse
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind, check_tensor, check_tensors

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.batching.array import unbatched
+from retrograd.conjugate_views import UnresolvedArray, apply_lazily, resolve
 from retrograd.core.calls import inplace
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
@@ -16,7 +17,6 @@ from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._rules import conj as conjugated
 from retrograd.ops._rules import keep, zero
-from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @kernel(name="complex", public=False, method=False, real=lambda g: np.real(g), imag=lambda g: np.imag(g))
-def _from_parts(real, imag):
+def from_parts(real, imag):
     # real + 1j * imag would make NaN of infinities
     dtype = np.result_type(real.dtype, np.complex64)
     result = np.empty_like(unexpanded(real), dtype, shape=np.broadcast_shapes(real.shape, imag.shape))
@@ -46,7 +46,7 @@ def real(input: Tensor) -> Tensor:
     return _real(input) if check_tensor("real", input).is_complex() else input
 
 
-@view(method=False, input=lambda g: _from_parts(np.zeros_like(g), g))
+@view(method=False, input=lambda g: from_parts(np.zeros_like(g), g))
 def imag(input):
     """Return the imaginary part of a complex tensor, a view.
 
@@ -110,7 +110,7 @@ def complex(real, imag):
     tensor([1.+0.j, 2.-1.j])
     """
     _check_parts("complex", real, imag)
-    return _from_parts(real, imag)
+    return from_parts(real, imag)
 
 
 @op(
@@ -127,7 +127,7 @@ def polar(abs, angle):
         If the two are not of one floating-point dtype.
     """
     _check_parts("polar", abs, angle)
-    return _from_parts(abs * np.cos(angle), abs * np.sin(angle))
+    return from_parts(abs * np.cos(angle), abs * np.sin(angle))
 
 
 # --- conjugates -------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def _numpy_angle(z: Any, deg: bool = False) -> Tensor:
 # --- pairs of real numbers --------------------------------------------------------------------------------------------
 
 
-@view(method=False, input=lambda g: _from_parts(g[..., 0], g[..., 1]))
+@view(method=False, input=lambda g: from_parts(g[..., 0], g[..., 1]))
 def view_as_real(input):
     """Return a view of a complex tensor as a real one, with real and imaginary part along a new last dimension.
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from retrograd.core.errors import no_tensor
 from retrograd.core.layout import dense_copy, unexpanded
+from retrograd.core.numpy_protocols import lists_as_arrays
 from retrograd.core.op import elementwise, op
-from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype

@@ -11,7 +11,7 @@ import numpy as np
 from retrograd import dtypes
 from retrograd.core import calls
 from retrograd.core.errors import no_tensor
-from retrograd.core.inplace import check_writable, writable_everywhere
+from retrograd.core.in_place import check_writable, writable_everywhere
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import Op, kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
@@ -136,7 +136,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
     copy
         Copy even if nothing changes.
     """
-    dtype, device, copy = _target(args, dtype, device, copy, ignored)
+    dtype, device, copy = parse_to(args, dtype, device, copy, ignored)
     result = input
     if device is not None and (device.type, device.index or 0) != (input.device.type, input.device.index or 0):
         result = _transfer(result, device, input.device)
@@ -145,7 +145,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool
     return _convert(input, input._data.dtype) if copy and result is input else result
 
 
-def _target(
+def parse_to(
     args: tuple[Any, ...], dtype: Any, device: Any, copy: bool, ignored: dict[str, Any]
 ) -> tuple[Any, Any, bool]:
     unknown = set(ignored) - {"non_blocking", "memory_format", "other"}
@@ -193,11 +193,9 @@ def astype(
     return to(input, dtype=wanted, copy=copy)
 
 
-if hasattr(np, "astype"):
-
-    @implements(np.astype)
-    def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-        return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
+@implements(np.astype)
+def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
 
 
 _NAME_OF_TYPE = {kind: name for name, kind in DTYPES.items()}

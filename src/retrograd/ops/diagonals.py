@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._rules import normalize_dim
-from retrograd.unresolved import UnresolvedArray
 
 # --- diagonals ----------------------------------------------------------------------------------------------------
 

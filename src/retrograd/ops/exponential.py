@@ -16,7 +16,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind, must_fit
 from retrograd.ops._rules import conj, in_floats, is_tensor, keep, zero
 from retrograd.ops._single import log1p_to_one
-from retrograd.ops.complex import _from_parts as from_parts
+from retrograd.ops.complex import from_parts
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand

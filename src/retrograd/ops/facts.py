@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor, bump
 from retrograd.ops._checks import check_tensors

@@ -14,7 +14,7 @@ import numpy as np
 from retrograd.batching import holds_batch
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor

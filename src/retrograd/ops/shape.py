@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from retrograd.batching.array import unbatched
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.errors import mention_numpy, no_tensor
-from retrograd.core.fit import sum_to
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.layout import row_major
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite
@@ -20,12 +20,12 @@ from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
+from retrograd.core.unbroadcast import sum_to
 from retrograd.core.views import Moves, Step, move_retained, shares_memory
 from retrograd.dtypes import as_dtype
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim, normalize_dims
 from retrograd.ops.complex import conj
-from retrograd.unresolved import UnresolvedArray
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import TensorOrArray

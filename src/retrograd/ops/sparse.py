@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.errors import LinAlgError, kind_name, no_tensor
-from retrograd.core.foreign import is_sparse
+from retrograd.core.foreign_operands import is_sparse
 from retrograd.core.half import HALF, single
 from retrograd.core.op import kernel, without_flags
 from retrograd.core.registry import composite

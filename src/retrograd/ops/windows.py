@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import BatchedArray
-from retrograd.core.array_face import storage_of, storage_offset_of
+from retrograd.core.array_interface import storage_of, storage_offset_of
 from retrograd.core.op import kernel, view
 from retrograd.core.registry import composite, method
 from retrograd.core.tensor import Tensor

@@ -7,9 +7,9 @@
 
 from typing import TYPE_CHECKING
 
-from retrograd._paths import add_paths
-from retrograd.absent import missing
-from retrograd.core.own_names import own_methods
+from retrograd._module_aliases import add_paths
+from retrograd.core.renamed_functions import own_methods
+from retrograd.missing_names import missing
 from retrograd.optim import lr_scheduler, swa_utils
 from retrograd.optim.adadelta import Adadelta
 from retrograd.optim.adafactor import Adafactor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.monitor import silenced
 from retrograd.core.tensor import Tensor, bump
 from retrograd.optim.optimizer import Closure, Group, Optimizer

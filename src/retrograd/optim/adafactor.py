@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.optim._elementwise import check_lr, count_step, number
 from retrograd.optim._matrixwise import MatrixwiseOptimizer
-from retrograd.optim.optimizer import Group, scalar
+from retrograd.optim._options import check_lr, number
+from retrograd.optim.optimizer import Group, count_step, scalar
 
 __all__ = ["Adafactor"]
 

@@ -12,15 +12,8 @@ from retrograd.core.tensor import Tensor
 from retrograd.gpu import DeviceArray
 from retrograd.gpu.fused import fused
 from retrograd.optim._blockwise import Kernel
-from retrograd.optim._elementwise import (
-    ElementwiseOptimizer,
-    check_betas,
-    check_implementation,
-    check_lr,
-    check_not_negative,
-    filled_like,
-    number,
-)
+from retrograd.optim._elementwise import ElementwiseOptimizer, filled_like
+from retrograd.optim._options import check_betas, check_implementation, check_lr, check_not_negative, number
 from retrograd.optim.optimizer import Group
 
 __all__ = ["Adam", "AdamW"]

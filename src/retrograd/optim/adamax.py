@@ -9,14 +9,8 @@ import numpy as np
 from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
-from retrograd.optim._elementwise import (
-    ElementwiseOptimizer,
-    check_betas,
-    check_implementation,
-    check_lr,
-    check_not_negative,
-    number,
-)
+from retrograd.optim._elementwise import ElementwiseOptimizer
+from retrograd.optim._options import check_betas, check_implementation, check_lr, check_not_negative, number
 from retrograd.optim.optimizer import Group
 
 __all__ = ["Adamax"]

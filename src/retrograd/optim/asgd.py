@@ -8,16 +8,9 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
-from retrograd.optim._elementwise import (
-    ElementwiseOptimizer,
-    check_implementation,
-    check_lr,
-    check_not_negative,
-    count_step,
-    filled_like,
-    number,
-)
-from retrograd.optim.optimizer import Group, scalar
+from retrograd.optim._elementwise import ElementwiseOptimizer, filled_like
+from retrograd.optim._options import check_implementation, check_lr, check_not_negative, number
+from retrograd.optim.optimizer import Group, count_step, scalar
 
 __all__ = ["ASGD"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.core.inplace import check_writable
+from retrograd.core.in_place import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
 from retrograd.dtypes import float32, float64
 from retrograd.optim._blockwise import as_vector
-from retrograd.optim._elementwise import check_lr, number
 from retrograd.optim._line_search import Point, strong_wolfe
+from retrograd.optim._options import check_lr, number
 from retrograd.optim.optimizer import Closure, Optimizer
 
 __all__ = ["LBFGS"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.optim._elementwise import check_lr, number
 from retrograd.optim._matrixwise import MatrixwiseOptimizer
+from retrograd.optim._options import check_lr, number
 from retrograd.optim.optimizer import Group
 
 __all__ = ["Muon"]

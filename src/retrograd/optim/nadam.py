@@ -9,17 +9,10 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
-from retrograd.optim._elementwise import (
-    ElementwiseOptimizer,
-    check_betas,
-    check_implementation,
-    check_lr,
-    check_not_negative,
-    count_step,
-    number,
-)
+from retrograd.optim._elementwise import ElementwiseOptimizer
+from retrograd.optim._options import check_betas, check_implementation, check_lr, check_not_negative, number
 from retrograd.optim.adam import update_moments
-from retrograd.optim.optimizer import Group, scalar
+from retrograd.optim.optimizer import Group, count_step, scalar
 
 __all__ = ["NAdam"]
 

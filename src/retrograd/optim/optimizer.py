@@ -465,6 +465,14 @@ def scalar(value: float) -> Tensor:
     return tensor(value, dtype=float64 if get_default_dtype() is float64 else float32)
 
 
+def count_step(state: dict[str, Any]) -> float:
+    """Count a step, and return the number of it."""
+    array = state["step"]._data
+    step = array.item() + 1
+    array[()] = step
+    return step
+
+
 def _advice(params: Any) -> str:
     """What to pass instead of something that is not a list of parameters."""
     if isinstance(params, Tensor):

@@ -8,14 +8,8 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
-from retrograd.optim._elementwise import (
-    ElementwiseOptimizer,
-    check,
-    check_implementation,
-    check_lr,
-    filled_like,
-    number,
-)
+from retrograd.optim._elementwise import ElementwiseOptimizer, filled_like
+from retrograd.optim._options import check, check_implementation, check_lr, number
 from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["Rprop"]

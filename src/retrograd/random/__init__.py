@@ -1,16 +1,6 @@
 """Random numbers: generators, random tensors, and methods that overwrite a tensor with samples."""
 
-from retrograd.random.generator import (
-    Generator,
-    default_generator,
-    fork_rng,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
-from retrograd.random.samples import (
+from retrograd.random.functions import (
     bernoulli,
     binomial,
     multinomial,
@@ -23,6 +13,16 @@ from retrograd.random.samples import (
     randn,
     randn_like,
     randperm,
+)
+from retrograd.random.generator import (
+    Generator,
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
 )
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching.array import BatchedArray, Levels, expanded, full_sizes, levels_of, unbatched, union
-from retrograd.batching.samples import RandomnessError
+from retrograd.batching.per_sample import RandomnessError
 from retrograd.core.state import local
 
 

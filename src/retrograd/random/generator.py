@@ -133,7 +133,7 @@ class Generator:
         """What draws the numbers of an array module: NumPy's generator; for a GPU, they are copied there."""
         if xp is np:
             return BatchedDraws(self._numpy) if local.vmaps else self._numpy
-        from retrograd.gpu.draws import DeviceDraws  # imported late: few have a GPU
+        from retrograd.gpu.random import DeviceDraws  # imported late: few have a GPU
 
         return DeviceDraws(self._numpy, xp.asarray)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor
-from retrograd.creation.request import Options, Request, as_real
+from retrograd.creation.options import Options, Request, as_real
 from retrograd.creation.signal_windows import Values, cosines, make_window, triangle
 from retrograd.creation.signal_windows import blackman as _blackman
 from retrograd.creation.signal_windows import kaiser as _kaiser

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from retrograd._paths import add_paths
-from retrograd.absent import missing
+from retrograd._module_aliases import add_paths
+from retrograd.missing_names import missing
 from retrograd.utils import checkpoint, data, dlpack
 
 __all__ = ["checkpoint", "data", "dlpack"]

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrograd.absent import missing
 from retrograd.autograd import backward
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.core import state
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
+from retrograd.missing_names import missing
 from retrograd.random import fork_rng, get_rng_state, set_rng_state
 from retrograd.utils._recomputation import CheckpointError, Facts, GraphExecGroup, Region
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.autograd.graph.hooks import saved_tensors_hooks
 from retrograd.core import state
-from retrograd.core.array_face import storage_address_of
+from retrograd.core.array_interface import storage_address_of
 from retrograd.core.tensor import Tensor, wrap
 
 _OUTSIDE = (

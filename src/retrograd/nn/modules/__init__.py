@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retrograd._paths import add_paths
-from retrograd.core.own_names import own_methods
+from retrograd._module_aliases import add_paths
+from retrograd.core.renamed_functions import own_methods
 from retrograd.nn.modules.activation import (
     CELU,
     ELU,

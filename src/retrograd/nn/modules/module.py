@@ -29,7 +29,7 @@ from retrograd.nn.modules._hooks import (
 )
 from retrograd.nn.modules._members import Members
 from retrograd.nn.modules._state import Stateful, _IncompatibleKeys
-from retrograd.ops.copying import _target as parse_to
+from retrograd.ops.copying import parse_to
 
 if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar

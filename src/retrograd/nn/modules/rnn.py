@@ -10,7 +10,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, zeros
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn._packed import PackedSequence
+from retrograd.nn._packed_sequence import PackedSequence
 from retrograd.nn.modules._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import unless_default

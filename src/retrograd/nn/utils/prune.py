@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from retrograd.core.own_names import own_methods
+from retrograd.core.renamed_functions import own_methods
 from retrograd.core.tensor import Tensor
 from retrograd.creation import ones_like
 from retrograd.nn.modules.module import Module

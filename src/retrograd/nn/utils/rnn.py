@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.creation import full, tensor
-from retrograd.nn._packed import PackedSequence, invert_permutation
+from retrograd.nn._packed_sequence import PackedSequence, invert_permutation
 
 __all__ = [
     "PackedSequence",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy._core import umath
 
-from retrograd.core.protocols import refuse
+from retrograd.core.numpy_protocols import refuse
 
 refuse(
     "there are no tensors of dates; use x.numpy()",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 from retrograd.ops.norm_layers import in_single
 from retrograd.ops.recurrent.runs import reversal, runs_of
 from retrograd.ops.recurrent.steps import Operands

@@ -3,7 +3,7 @@
 A schedule sets the learning rate when it is made, and again at each ``step()``, which is called after the optimizer's.
 """
 
-from retrograd.core.own_names import own_methods
+from retrograd.core.renamed_functions import own_methods
 from retrograd.optim.lr_scheduler._base import LRScheduler
 from retrograd.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR
 from retrograd.optim.lr_scheduler._cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts

@@ -10,7 +10,7 @@ from typing import Any
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
-from retrograd.optim._elementwise import number
+from retrograd.optim._options import number
 from retrograd.optim.optimizer import Optimizer
 
 _EPOCH_WARNING = (

@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from retrograd.core.sites import warn_user
-from retrograd.optim._elementwise import number
+from retrograd.optim._options import number
 from retrograd.optim.lr_scheduler._base import _EPOCH_WARNING, LRScheduler, check_optimizer, get, put
 from retrograd.optim.optimizer import Optimizer
 

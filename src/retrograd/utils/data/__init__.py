@@ -1,6 +1,6 @@
 """Data sets, samplers, and the loader that makes batches of them, as in ``torch.utils.data``."""
 
-from retrograd._paths import add_paths
+from retrograd._module_aliases import add_paths
 from retrograd.utils.data._workers import WorkerInfo, get_worker_info
 from retrograd.utils.data.collate import default_collate, default_convert
 from retrograd.utils.data.dataloader import DataLoader

@@ -6,6 +6,7 @@ every operation and every node. These names are a contract, which ``tests/anomal
 
 from __future__ import annotations
 
+import os.path
 import re
 import threading
 import weakref
@@ -25,8 +26,8 @@ from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
 from retrograd.batching.array import levels_of
 from retrograd.batching.ufuncs import aligned
-from retrograd.core import blocks, engine, jvp, registry, sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core import blocks, calls, engine, jvp, record, registry, sites
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import edges_of
@@ -301,12 +302,12 @@ _PUSH = jvp.jvp.__code__
 _APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
 _MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
 _CLIP, _CLIP_FILE = "clip_grads_with_norm_", sites.PACKAGE + "nn/utils/clip_grad.py"
-_CALLS = tuple(sites.PACKAGE + f"core/{name}.py" for name in ("calls", "leading_calls", "several_calls", "record"))
+_CALLS = (os.path.join(os.path.dirname(calls.__file__), ""), record.__file__)
 
 
 def _arguments(frame: FrameType) -> list[Any] | None:
     """The arguments of an operation, if it is a frame of one of the functions that run operations."""
-    if frame.f_code.co_filename not in _CALLS:
+    if not frame.f_code.co_filename.startswith(_CALLS):
         return None
     values = frame.f_locals
     op = values.get("op")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.elements.channels import channel_of
-from retrograd.core.looking import is_finite
+from retrograd.core.finite_checks import is_finite
 from retrograd.core.op import Op
 from retrograd.core.record import compute
 

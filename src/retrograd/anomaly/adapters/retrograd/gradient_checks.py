@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import BatchedArray
-from retrograd.core.looking import is_finite
+from retrograd.core.finite_checks import is_finite
 from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Edge, Tensor
 

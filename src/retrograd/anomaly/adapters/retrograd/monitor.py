@@ -62,7 +62,7 @@ from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.policies import are_among
 from retrograd.anomaly.stack_frames import depth_of_user
 from retrograd.core import observer, sites, state
-from retrograd.core.looking import is_finite
+from retrograd.core.finite_checks import is_finite
 from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap

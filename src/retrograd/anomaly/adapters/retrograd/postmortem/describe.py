@@ -46,10 +46,10 @@ from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.batching import BatchedArray
 from retrograd.core import sites
-from retrograd.core.fit import fit
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import Node, OpNode
 from retrograd.core.op import Op
+from retrograd.core.unbroadcast import fit
 from retrograd.core.views import replay
 
 _NAN_IN_PRODUCT = (

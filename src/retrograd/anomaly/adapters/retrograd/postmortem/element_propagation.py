@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.element_sources import (
 )
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.second_run.recording import Recorder
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import Node, OpNode
 from retrograd.core.tensor import Edge
 from retrograd.core.views import replay

@@ -18,7 +18,6 @@ from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, flat, is_bad
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.adapters.retrograd.postmortem.rules import CompiledRule, cleaned, from_rule, passed_on
 from retrograd.anomaly.adapters.retrograd.second_run.recording import Call
-from retrograd.core.fit import sum_to
 from retrograd.core.node import MultiOpNode, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import compute
@@ -32,6 +31,7 @@ from retrograd.core.slots import (
     shape_of,
 )
 from retrograd.core.tensor import Edge
+from retrograd.core.unbroadcast import sum_to
 
 
 class OperandElements(NamedTuple):

@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.source import literal_opera
 from retrograd.anomaly.adapters.retrograd.second_run.recording import Call, Recorder
 from retrograd.anomaly.stack_frames import Position
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import compute

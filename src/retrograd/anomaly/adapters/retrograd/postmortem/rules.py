@@ -11,10 +11,10 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.batching import BatchedArray
-from retrograd.core.fit import fit
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import MultiOpNode, Node, OpNode
 from retrograd.core.op import Op
+from retrograd.core.unbroadcast import fit
 from retrograd.core.views import replay
 
 if TYPE_CHECKING:

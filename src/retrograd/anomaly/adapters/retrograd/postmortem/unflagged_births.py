@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.describe import module_of
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.operation_names import canonical
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 

@@ -14,7 +14,7 @@ from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph, filled
 from retrograd.anomaly.adapters.retrograd.postmortem.source import text_given
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.core import sites
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import OpNode
 
 

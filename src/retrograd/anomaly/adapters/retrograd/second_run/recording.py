@@ -29,7 +29,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
 from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
 from retrograd.anomaly.stack_frames import Position, callers_of, user_frame
 from retrograd.autograd.function import BackwardCFunction
-from retrograd.core.inplace import CopySlices
+from retrograd.core.in_place import CopySlices
 from retrograd.core.node import Node
 from retrograd.core.observer import Observer, pop
 from retrograd.core.op import Op

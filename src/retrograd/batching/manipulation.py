@@ -10,10 +10,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from retrograd.batching import products
 from retrograd.batching.array import BatchedArray, expanded, full_sizes, levels_of, unbatched, with_levels
-from retrograd.batching.samples import change_samples, depends_on_data
-from retrograd.batching.table import RULES, rule
+from retrograd.batching.per_sample import change_samples, depends_on_data
+from retrograd.batching.rules import RULES, rule
 from retrograd.batching.ufuncs import aligned, check_target, from_the_end
-from retrograd.unresolved import UnresolvedArray
+from retrograd.conjugate_views import UnresolvedArray
 
 # NumPy's stubs do not know about batched arrays.
 numpy: Any = np

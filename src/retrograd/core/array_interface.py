@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from retrograd.batching.array import BatchedArray
+from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core import state
+from retrograd.core.conversion_errors import asks_for_operand, no_array, warn_of_number
 from retrograd.core.layout import is_row_major
-from retrograd.core.leaving import asks_for_operand, no_array, warn_of_number
 from retrograd.core.size import Size, checked_dim, shape_of
 from retrograd.core.state import local
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.gpu import DeviceArray
-from retrograd.unresolved import UnresolvedArray
 
 if TYPE_CHECKING:
     from retrograd.core.tensor import Tensor
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CPU = _device("cpu")
 
 
-class ArrayFace:
+class ArrayInterface:
     """Properties and conversions of a tensor that have nothing to do with its history."""
 
     __slots__ = ()
@@ -301,7 +301,7 @@ class ArrayFace:
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __contains__(self, element: Any) -> bool:
-        if isinstance(element, ArrayFace):
+        if isinstance(element, ArrayInterface):
             element = element._data
         elif not isinstance(element, (int, float, complex, np.generic)):
             raise RuntimeError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.core import state
-from retrograd.core.forward import Level, fit_tangent, step_back, zeros_like
+from retrograd.core.forward_mode import Level, fit_tangent, step_back, zeros_like
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.core.conversion_errors import no_operand_of
 from retrograd.core.errors import is_torchs, two_libraries
-from retrograd.core.leaving import no_operand_of
 from retrograd.core.tensor import Tensor
 
 # Products of a tensor and a sparse array of SciPy's, by the tensor's method that Python called.

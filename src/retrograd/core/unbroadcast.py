@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core.layout import dense_copy
-from retrograd.core.reducing import reduce
+from retrograd.core.reductions import reduce
 
 if TYPE_CHECKING:
     from retrograd.core.node import Node

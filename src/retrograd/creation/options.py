@@ -12,7 +12,7 @@ import numpy as np
 
 from retrograd.batching import lift
 from retrograd.core.errors import no_tensor
-from retrograd.core.inplace import change_shape, check_writable, mark_inference
+from retrograd.core.in_place import change_shape, check_writable, mark_inference
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.device import array_module, as_device, device_of_block

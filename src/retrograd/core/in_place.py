@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import has_room, with_room
-from retrograd.core.array_face import storage_of, storage_offset_of
+from retrograd.core.array_interface import storage_of, storage_offset_of
 from retrograd.core.errors import no_tensor
 from retrograd.core.layout import copy_in_memory_order, in_memory_order, memory_order
 from retrograd.core.node import Node

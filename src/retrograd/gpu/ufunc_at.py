@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
+from retrograd.gpu.cupy_calls import call
 from retrograd.gpu.fallback import on_cpu
-from retrograd.gpu.handing import call
 from retrograd.gpu.indexing import in_bounds
 
 

@@ -15,7 +15,7 @@ from retrograd.core.op import op
 from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
 from retrograd.core.size import as_int
-from retrograd.creation.request import NumpyDType, as_real
+from retrograd.creation.options import NumpyDType, as_real
 from retrograd.device import array_module
 from retrograd.device import device as _device
 from retrograd.random.generator import Generator, generator_of

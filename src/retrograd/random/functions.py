@@ -8,18 +8,18 @@ from typing import Any, Unpack
 import numpy as np
 
 from retrograd.core.errors import no_tensor
-from retrograd.core.inplace import write_out
+from retrograd.core.in_place import write_out
 from retrograd.core.op import op
 from retrograd.core.record import apply, settle
 from retrograd.core.registry import add_method, method
 from retrograd.core.size import as_int
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation.filled import empty_as, like
-from retrograd.creation.request import Options, Request, ShapedOptions, as_real, as_shape, shape_of
+from retrograd.creation.options import Options, Request, ShapedOptions, as_real, as_shape, shape_of
 from retrograd.dtypes import int64
 from retrograd.random.batched import with_room
 from retrograd.random.generator import Generator, generator_of
-from retrograd.random.sampling import (
+from retrograd.random.in_place import (
     check_dtype,
     check_integers,
     deviation,

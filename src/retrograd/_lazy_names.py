@@ -44,7 +44,7 @@ NAMES = {
         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
         "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
         "printing": "printoptions set_printoptions",
-        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_deterministic_debug_mode "
+        "settings": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_deterministic_debug_mode "
         "get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled "
         "is_warn_always_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision "
         "set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms",

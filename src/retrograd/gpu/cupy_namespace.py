@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from retrograd.gpu.array import DeviceArray
-from retrograd.gpu.handing import plain, wrapped
+from retrograd.gpu.cupy_calls import plain, wrapped
 
 
 class Library:

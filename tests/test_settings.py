@@ -17,8 +17,8 @@ import torch
 
 import retrograd as rg
 import retrograd.backends.cudnn as cudnn
-from retrograd.absent import ABSENT, OF_TENSORS
 from retrograd.core.tensor_types import DTYPES
+from retrograd.missing_names import ABSENT, OF_TENSORS
 from tests.parity import attempt, parity
 
 without_gpu = pytest.mark.skipif(rg.cuda.is_available(), reason="there is a GPU")
@@ -332,7 +332,7 @@ def test_unused_backends_are_not_available() -> None:
 
 
 def test_number_of_interop_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.switches._interop_threads", 1)
+    monkeypatch.setattr("retrograd.settings._interop_threads", 1)
     rg.set_num_interop_threads(3)
     assert rg.get_num_interop_threads() == 3
     with pytest.raises(RuntimeError, match="positive number, got 0"):
