@@ -126,7 +126,7 @@ def test_where_logging_captures_them():
         logging.getLogger("py.warnings").removeHandler(handler)
         logging.captureWarnings(False)
     assert "test_warnings.py" in told.getvalue()
-    assert "noting.py" not in told.getvalue()
+    assert "function_mode.py" not in told.getvalue()
 
 
 def in_a_loop():
