@@ -264,6 +264,7 @@ def padded(input, pad: Sequence[int], value: float = 0):
 constant_pad_nd = for_users(padded)
 
 
+@functools.lru_cache(maxsize=256)
 def _border(length: int, before: int, after: int, mode: str) -> tuple[int, int, list[tuple[int, int]]]:
     """Where the kept elements begin and end, and for each position beyond the edges which element it repeats."""
     inner = max(length - 1, 1)
