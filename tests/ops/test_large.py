@@ -145,6 +145,34 @@ def test_large_where_copies_bit_patterns(dtype: type, size: int) -> None:
         np.testing.assert_array_equal(grad.numpy(), np.where(condition, np.inf, 0))
 
 
+@pytest.mark.parametrize("number", [0.0, -0.0, float("-inf"), float("nan")])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(300, 300), (800, 700)])
+def test_large_where_and_masked_fill_with_a_number(shape: tuple[int, int], dtype: type, number: float) -> None:
+    """Bit by bit, for masks of the whole shape and for others that are broadcast."""
+    rng = np.random.default_rng(2)
+    values = filled(shape, "infinities").astype(dtype)
+    for mask in (rng.random(shape) < 0.5, rng.random(shape[1]) < 0.5, rng.random((shape[0], 1)) < 0.5):
+        kept, filled_in = np.where(mask, values, dtype(number)), np.where(mask, dtype(number), values)
+        m = rg.from_numpy(mask)
+        for expected, kept_where, function in (
+            (kept, mask, lambda x, m=m: rg.where(m, x, number)),
+            (filled_in, ~mask, lambda x, m=m: rg.where(m, number, x)),
+            (filled_in, ~mask, lambda x, m=m: x.masked_fill(m, number)),
+        ):
+            x = rg.tensor(values, requires_grad=True)
+            result = function(x)
+            assert result.detach().numpy().tobytes() == expected.tobytes()
+            result.backward(rg.full_like(x, np.inf))  # also a gradient that is not finite stays where it belongs
+            np.testing.assert_array_equal(x.grad.numpy(), np.where(np.broadcast_to(kept_where, shape), np.inf, 0))
+
+
+def test_large_where_of_two_numbers() -> None:
+    condition = np.random.default_rng(3).random(50000) < 0.5
+    result = rg.where(rg.from_numpy(condition), 1.5, float("nan"))
+    np.testing.assert_array_equal(result.numpy(), np.where(condition, np.float32(1.5), np.float32("nan")))
+
+
 def test_large_where_of_transposed_operands() -> None:
     rng = np.random.default_rng(0)
     condition, a, b = rng.random((90, 100)) < 0.5, rng.random((100, 90), np.float32), rng.random((180, 100), np.float32)

@@ -74,15 +74,45 @@ def is_whole(axis: Windows | Spans) -> bool:
     return spans is not None and spans.starts[0] == 0 and spans.stops[0] == axis.size
 
 
+@functools.lru_cache(maxsize=256)
+def _few_side_by_side(axis: Windows | Spans) -> bool:
+    """Whether there are few long windows that lie one after the other and cover everything."""
+    if isinstance(axis, Spans):
+        return False
+    number, kernel, before = axis.number, axis.kernel, axis.before
+    return number < kernel == axis.stride and before == 0 and number * kernel == axis.size
+
+
+@functools.lru_cache(maxsize=256)
+def _reached(axis: Windows | Spans) -> list[tuple[slice, slice]]:
+    """For each element of a window, which windows have it and where; first those that all windows have."""
+    assert isinstance(axis, Windows)
+    return sorted(map(axis.reached, range(axis.kernel)), key=lambda pair: pair[0] != slice(0, axis.number))
+
+
+def _sum_of_elements(input: Any, dim: int, axis: Windows | Spans) -> Any:
+    """The first elements of all windows plus the second ones, and so on."""
+    elements = _reached(axis)
+    windows, places = elements[0]
+    if windows == slice(0, axis.number):
+        result, elements = input[along(dim, places)].copy(order="C"), elements[1:]
+    else:
+        shape = (*input.shape[:dim], axis.number, *input.shape[dim + 1 :])
+        result = np.zeros_like(input, shape=shape, order="C")
+    for windows, places in elements:
+        result[along(dim, windows)] += input[along(dim, places)]
+    return result
+
+
 def _sum_along(input: Any, dim: int, axis: Windows | Spans) -> Any:
-    result = np.zeros_like(input, shape=(*input.shape[:dim], axis.number, *input.shape[dim + 1 :]), order="C")
+    front, rest = input.shape[:dim], input.shape[dim + 1 :]
+    if _few_side_by_side(axis):
+        return reduce(np.add, input.reshape(*front, axis.number, axis.size // axis.number, *rest), dim + 1)
     spans = _spans(axis)
     if spans is None:
-        assert isinstance(axis, Windows)
-        for k in range(axis.kernel):
-            windows, places = axis.reached(k)
-            result[along(dim, windows)] += input[along(dim, places)]
-    elif (elements := _each_element(spans)) is not None:
+        return _sum_of_elements(input, dim, axis)
+    result = np.zeros_like(input, shape=(*front, axis.number, *rest), order="C")
+    if (elements := _each_element(spans)) is not None:
         for windows, places in elements:
             result[along(dim, windows)] += input.take(places, axis=dim)
     else:
@@ -95,12 +125,18 @@ def _spread_along(grad: Any, dim: int, axis: Windows | Spans) -> Any:
     spans = _spans(axis)
     if spans is not None and _each_element(spans) is not None:
         return _sum_along(grad, dim, _windows_of_elements(spans))
-    result = np.zeros_like(grad, shape=(*grad.shape[:dim], axis.size, *grad.shape[dim + 1 :]), order="C")
+    front, rest = grad.shape[:dim], grad.shape[dim + 1 :]
+    if _few_side_by_side(axis):
+        return np.repeat(grad, axis.size // axis.number, dim)
+    result = np.zeros_like(grad, shape=(*front, axis.size, *rest), order="C")
     if spans is None:
         assert isinstance(axis, Windows)
-        for k in range(axis.kernel):
-            windows, places = axis.reached(k)
-            result[along(dim, places)] += grad[along(dim, windows)]
+        overlap = axis.stride < axis.kernel
+        for windows, places in _reached(axis):
+            if overlap:
+                result[along(dim, places)] += grad[along(dim, windows)]
+            else:
+                result[along(dim, places)] = grad[along(dim, windows)]
     else:
         for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
             result[along(dim, slice(start, stop))] += grad[along(dim, slice(i, i + 1))]

@@ -47,14 +47,20 @@ def _blocks(count: int, n: int, m: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _columns(x: Any) -> Any:
-    return np.ascontiguousarray(np.moveaxis(x, -1, 0))
+    return np.ascontiguousarray(x.transpose(2, 0, 1))
+
+
+def _flattened(x: Any, front: tuple[int, ...]) -> Any:
+    """Matrices with their leading dimensions broadcast to ``front`` and flattened into one."""
+    if x.shape[:-2] != front:
+        x = np.broadcast_to(x, (*front, *x.shape[-2:]))
+    return x.reshape(math.prod(front), *x.shape[-2:])
 
 
 def _together(x1: Any, x2: Any) -> tuple[tuple[int, ...], Any, Any]:
     """The leading dimensions, broadcast together, and both operands with these flattened into one."""
-    front = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    x1, x2 = (np.broadcast_to(x, (*front, *x.shape[-2:])).reshape(math.prod(front), *x.shape[-2:]) for x in (x1, x2))
-    return front, x1, x2
+    front = x1.shape[:-2] if x1.ndim == x2.ndim == 2 else np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return front, _flattened(x1, front), _flattened(x2, front)
 
 
 def _distances(x1: Any, x2: Any, p: float) -> Any:
@@ -87,7 +93,7 @@ def _pull(g: Any, x1: Any, x2: Any, distance: Any, p: float) -> Any:
     """The gradient of ``x1``: of each row, the sum over all pairs that it is in."""
     front, x1, x2 = _together(x1, x2)
     count, n, m = len(x1), x1.shape[1], x2.shape[1]
-    g, distance = (np.broadcast_to(x, (*front, n, m)).reshape(count, n, m) for x in (g, distance))
+    g, distance = _flattened(g, front), _flattened(distance, front)
     gradient = np.empty((x1.shape[-1], count, n), x1.dtype)
     first, second = _columns(x1), _columns(x2)
     for samples, rows in _blocks(count, n, m):
@@ -102,7 +108,7 @@ def _pull(g: Any, x1: Any, x2: Any, distance: Any, p: float) -> Any:
             elif p != 2:
                 pull = _signs(a, b) if p == 1 else _signs(a, b) * np.abs(pull) ** (p - 1)
             np.vecdot(pull, weights, out=gradient[column, samples, rows])
-    return row_major(np.moveaxis(gradient, 0, -1)).reshape(*front, n, len(gradient))
+    return row_major(gradient.transpose(1, 2, 0)).reshape(*front, n, len(gradient))
 
 
 def _signs(a: Any, b: Any) -> Any:

@@ -107,7 +107,7 @@ def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> Non
         target[...] = combined
         return
     if not isinstance(values, (bool, int, float, complex)):
-        values = np.broadcast_to(values, positions.shape).reshape(-1)
+        values = (values if values.shape == positions.shape else np.broadcast_to(values, positions.shape)).reshape(-1)
     write_flat(target, lambda flat: ufunc.at(flat, positions.reshape(-1), values))
 
 

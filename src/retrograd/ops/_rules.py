@@ -121,12 +121,13 @@ def _keep(g, mask):
 
 def choose(condition: Any, input: Any, other: Any) -> Any:
     """``np.where``, whose time depends on how well the condition can be predicted; by the bits, it is always short."""
-    bits = _bits_of_all(condition, input, other)
+    are_many = type(condition) is np.ndarray and condition.size >= _LARGE["f"]
+    bits = _bits_of_all(condition, input, other) if are_many else None
     if bits is None:
         return np.where(condition, input, other)
     otherwise = other.view(bits)
     difference = input.view(bits) ^ otherwise
-    difference *= condition.astype(bits)
+    difference = np.multiply(difference, condition, out=difference if difference.ndim else None)
     difference ^= otherwise
     return difference.view(input.dtype)
 
@@ -137,10 +138,10 @@ _LARGE = {"f": 1 << 13, "d": 1 << 15}
 
 
 def _bits_of_all(condition: Any, *values: Any) -> Any:
-    """The integer dtype for the bits of floats; None if they do not have one element for each of a condition."""
-    if type(condition) is not np.ndarray or condition.size < _LARGE["f"]:
-        return None
-    if any(type(value) is not np.ndarray or value.shape != condition.shape for value in values):
+    """The integer dtype for the bits of floats; None if they have neither one element for each of a condition nor
+    one for all."""
+    shapes = condition.shape, ()
+    if not all(isinstance(value, (np.ndarray, np.generic)) and value.shape in shapes for value in values):
         return None
     dtype, *others = (value.dtype for value in values)
     fits = condition.size >= _LARGE.get(dtype.char, np.inf) and all(other == dtype for other in others)

@@ -183,7 +183,7 @@ def threshold(input, threshold: float, value: float):
     below = input <= least
     if value == 0 and input.dtype.kind == "f":
         return zeroed(input, below)
-    return choose(below, np.full_like(input, value), input)
+    return choose(below, input.dtype.type(value), input)
 
 
 def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:

@@ -333,6 +333,10 @@ def attend(tensors, allowed, options: Options):
     return made, all_largest, all_sums, all_weights
 
 
+def _shapes(query: Any, key: Any, value: Any) -> str:
+    return f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
+
+
 def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:
     """Raise for arguments that attention cannot be computed from.
 
@@ -343,25 +347,24 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
     RuntimeError
         For dtypes and shapes that do not fit.
     """
-    operands = {"query": query, "key": key, "value": value}
-    check_tensors("scaled_dot_product_attention", **operands)
-    shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in operands.items())
-    if not query.dtype == key.dtype == value.dtype:
+    check_tensors("scaled_dot_product_attention", query=query, key=key, value=value)
+    q, k, v = query._data, key._data, value._data
+    if not q.dtype == k.dtype == v.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
         )
-    if query.dtype.kind != "f":
+    if q.dtype.kind != "f":
         raise RuntimeError(f"scaled_dot_product_attention: expected a floating-point dtype but found {query.dtype}")
-    if min(x.ndim for x in operands.values()) < 2:
+    if q.ndim < 2 or k.ndim < 2 or v.ndim < 2:
         raise RuntimeError(
             f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.ndim} "
             f"key.dim: {key.ndim} and value.dim: {value.ndim} instead."
         )
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise RuntimeError(
-            f"scaled_dot_product_attention: {shapes}: query and key must have the same last dimension, key and value "
-            "the same number of rows"
+            f"scaled_dot_product_attention: {_shapes(query, key, value)}: query and key must have the same last "
+            "dimension, key and value the same number of rows"
         )
     if not 0 <= check_number("scaled_dot_product_attention", "dropout_p", dropout_p) <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
@@ -380,7 +383,7 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
     except ValueError:
         raise RuntimeError(
             f"scaled_dot_product_attention: attn_mask {list(attn_mask.shape)} does not fit scores of shape "
-            f"{list(expected)}, from {shapes}"
+            f"{list(expected)}, from {_shapes(query, key, value)}"
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
 from retrograd.ops._reducing import add_reduce
 from retrograd.ops._rules import everywhere, normalize_dim, normalize_dims
+from retrograd.ops._windows import Slices
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
 
@@ -238,29 +240,31 @@ def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
+@functools.lru_cache(maxsize=256)
+def _places(pad: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[tuple[int, ...], Slices, Slices]:
+    """The padded shape, and where the elements that are kept are in it and in the tensor."""
+    pairs = _pairs(pad, len(lengths))
+    shape = tuple(n + before + after for n, (before, after) in zip(lengths, pairs, strict=True))
+    if any(n + min(before, 0) + min(after, 0) < 0 for n, (before, after) in zip(lengths, pairs, strict=True)):
+        raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(lengths)}")
+    there = tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))
+    here = tuple(slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(lengths, pairs, strict=True))
+    return shape, there, here
+
+
 @kernel(name="constant_pad_nd", method=False, input=lambda g, pad: padded(g, [-width for width in pad]))
 def padded(input, pad: Sequence[int], value: float = 0):
     """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
-    pairs = _pairs(pad, input.ndim)
-    shape = tuple(length + sum(pair) for length, pair in zip(input.shape, pairs, strict=True))
-    kept = [length + min(before, 0) + min(after, 0) for length, (before, after) in zip(input.shape, pairs, strict=True)]
-    if any(length < 0 for length in kept):
-        raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(input.shape)}")
+    shape, there, here = _places(tuple(map(operator.index, pad)), tuple(input.shape))
     result = np.full_like(input, fill_value("pad", value or 0, input.dtype), shape=shape, order="C")
-    result[tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))] = (
-        input[
-            tuple(
-                slice(max(-before, 0), n - max(-after, 0))
-                for n, (before, after) in zip(input.shape, pairs, strict=True)
-            )
-        ]
-    )
+    result[there] = input[here]
     return result
 
 
 constant_pad_nd = for_users(padded)
 
 
+@functools.lru_cache(maxsize=256)
 def _border(length: int, before: int, after: int, mode: str) -> tuple[int, int, list[tuple[int, int]]]:
     """Where the kept elements begin and end, and for each position beyond the edges which element it repeats."""
     inner = max(length - 1, 1)
