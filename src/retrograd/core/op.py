@@ -29,6 +29,7 @@ from retrograd.core import calls, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
 from retrograd.core.errors import mention_numpy, no_keepdim
 from retrograd.core.half import in_single
+from retrograd.core.kinds import PLAIN, kind_of
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -50,19 +51,6 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
-
-# The annotations of parameters that are a single number.
-_NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | None")).union(
-    f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
-)
-
-# Those of parameters for an integer, or several, with the plain types that they take: a bool or a float is none.
-_INTEGERS = {
-    f"{kind}{none}": frozenset((int, *absent))
-    for kind in ("int", "int | Sequence[int]")
-    for none, absent in (("", ()), (" | None", (type(None),)))
-}
-_INTEGERS["Dims"] = _INTEGERS["int | Sequence[int] | None"]
 
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
 _NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
@@ -181,15 +169,12 @@ class Op:
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
         self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
+        kinds = [kind_of(plain.__annotations__.get(name, "")) for name in self.params]
+        # what the parameters for plain values take, and the classes of values that need no check, by position
+        self.kinds = {position: kind for position, kind in enumerate(kinds) if kind is not None}
+        self.fitting_types = [PLAIN if kind is None else kind.types for kind in kinds]
         # parameters for a number, which may be given as a tensor without dimensions
-        self.number_positions = frozenset(
-            self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
-        )
-        self.int_kinds = {
-            self.positions[name]: _INTEGERS[plain.__annotations__[name]]
-            for name in self.plain_params
-            if plain.__annotations__[name] in _INTEGERS
-        }
+        self.number_positions = frozenset(position for position, kind in self.kinds.items() if kind.is_number)
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Assign a slot to every name that a rule uses, and to every rule the numbers of its slots."""
@@ -349,7 +334,7 @@ class Op:
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
             raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)
         if given > self.keepdim_position and not isinstance(args[self.keepdim_position], bool):
-            raise no_keepdim(called or self.name, self.keepdim_position, args[self.keepdim_position])
+            raise no_keepdim(called or self.name, "keepdim", self.keepdim_position, args[self.keepdim_position])
         bound = [*args, *self.defaults[given:]]
         if kwargs:
             for key, value in kwargs.items():

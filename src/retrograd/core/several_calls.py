@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import generic, ndarray
 
-from retrograd.core.record import PLAIN, holds_tensor, settle
+from retrograd.core.kinds import PLAIN
+from retrograd.core.record import holds_only_ints, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import (
     ARGUMENT,
@@ -49,7 +50,8 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     required, most, keepdim = op.required, len(op.params), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)
-    edge_positions, numbers = op.edge_positions, op.number_positions
+    edge_positions, fitting = op.edge_positions, op.fitting_types
+    single = frozenset(position for position, kind in op.kinds.items() if not kind.several)
     meanings = [meaning(op, slot) for slot in op.slots]
     plans: dict[int, list[tuple[int, int] | None]] = {}  # by which tensors need a gradient
 
@@ -69,13 +71,23 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             kind = type(value)
             if kind is Tensor:
                 data = arrays[place] = value._data
-                if place in numbers or type(data) is not ndarray or (value._meta is not None and value._meta.inference):
+                if (
+                    place in op.kinds
+                    or type(data) is not ndarray
+                    or (value._meta is not None and value._meta.inference)
+                ):
                     return general(*args, **kwargs)
                 found = True
-            elif kind in PLAIN or kind is ndarray:
+            elif kind in fitting[place] or (kind is ndarray and place not in op.kinds):
                 continue
-            elif isinstance(value, (Tensor, ndarray, generic)) or (
-                (kind is tuple or kind is list) and holds_tensor(value)
+            elif (
+                place in single
+                or kind in PLAIN
+                or isinstance(value, (Tensor, ndarray, generic))
+                or (
+                    (kind is tuple or kind is list)
+                    and (holds_tensor(value) if place not in op.kinds else not holds_only_ints(value))
+                )
             ):
                 return general(*args, **kwargs)
         if not found:

@@ -239,14 +239,14 @@ def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
 
 
 @kernel(name="constant_pad_nd", method=False, input=lambda g, pad: padded(g, [-width for width in pad]))
-def padded(input, pad: Sequence[int], value: float = 0):
+def padded(input, pad: Sequence[int], value: complex = 0):
     """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
     pairs = _pairs(pad, input.ndim)
     shape = tuple(length + sum(pair) for length, pair in zip(input.shape, pairs, strict=True))
     kept = [length + min(before, 0) + min(after, 0) for length, (before, after) in zip(input.shape, pairs, strict=True)]
     if any(length < 0 for length in kept):
         raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(input.shape)}")
-    result = np.full_like(input, fill_value("pad", value or 0, input.dtype), shape=shape, order="C")
+    result = np.full_like(input, fill_value("pad", value, input.dtype), shape=shape, order="C")
     result[tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))] = (
         input[
             tuple(
@@ -320,7 +320,7 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
     [[2, 1, 2, 3, 2, 1]]
     """
     if mode == "constant":
-        return padded(input, pad, value)
+        return padded(input, pad, value or 0)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular"

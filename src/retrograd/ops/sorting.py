@@ -31,7 +31,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
 @arranging()
 @lifted
-def sort(input, dim: int = -1, descending: bool = False, stable: bool = False):
+def sort(input, dim: int = -1, descending: bool = False, stable: bool | None = False):
     """Return the elements sorted along ``dim`` and the indices they had, as a named tuple ``(values, indices)``.
 
     Equal elements always keep their order.
