@@ -2265,7 +2265,7 @@ def sort(
     input: Tensor,
     dim: _int = -1,
     descending: _bool = False,
-    stable: _bool | None = False,
+    stable: _bool | None = None,
     *,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.sort: ...
@@ -2275,7 +2275,7 @@ def sort(
     *,
     axis: _int,
     descending: _bool = False,
-    stable: _bool | None = False,
+    stable: _bool | None = None,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.sort: ...
 @overload

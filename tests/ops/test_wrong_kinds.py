@@ -15,7 +15,7 @@ import torch
 
 import retrograd as rg
 from retrograd.core.kinds import Kind, kind_of
-from tests.ops.harness import Bound, Make, Row, to_ours, to_torch
+from tests.ops.harness import Bound, Make, Row, assert_same, flatten, to_ours, to_torch
 from tests.ops.table import ROWS
 from tests.parity import check_message
 
@@ -107,3 +107,21 @@ def test_messages_name_function_parameter_and_value() -> None:
         (lambda: rg.addcmul(x, x, x, value="2"), ["addcmul()", "'value'", "number", "'2'"]),
     ):
         check_message(call, words)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda m, x: m.nn.functional.normalize(x, dim=(0, 1)), id="several dimensions of normalize"),
+        pytest.param(lambda m, x: m.nn.functional.max_pool1d(x, 2, np.int64(1)), id="a NumPy number for a stride"),
+        pytest.param(lambda m, x: m.nn.functional.max_pool1d(x, 2, return_indices=1), id="the truth of a number"),
+        pytest.param(lambda m, x: m.nn.functional.gaussian_nll_loss(x, x, x + 9, full="a"), id="the truth of a string"),
+        pytest.param(lambda m, x: x.sum(dim=m.tensor(1)), id="a tensor for a dimension"),
+        pytest.param(lambda m, x: x.var(False), id="a bool in place of dimensions"),
+    ],
+)
+def test_values_that_torch_takes_give_its_results(call: Any) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    ours, theirs = call(rg, to_ours(values)), call(torch, to_torch(values))
+    for a, b in zip(flatten(ours), flatten(theirs), strict=True):
+        assert_same(a, b)

@@ -56,6 +56,12 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 _NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
 
 
+def _counted_on(name: str, skipped: int) -> str:
+    """The name of the node of a form that torch counts so many forms later: ``FillBackward3`` for ``FillBackward1``."""
+    stem = name.rstrip("0123456789")
+    return f"{stem}{int(name[len(stem) :]) + skipped}" if skipped else name
+
+
 class Op:
     """An operation: its function on arrays, its rules, and the save plan compiled from them.
 
@@ -107,6 +113,7 @@ class Op:
         opmath: bool = True,
         fitting: Callable[[str, str, Any, np.dtype], None] | None = None,
         heavy: bool = False,
+        forms: int = 0,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
@@ -127,6 +134,8 @@ class Op:
         # the check for numbers before they are converted to the result's dtype, in which they wrap around
         self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
+        # how many forms torch counts before those that write in place, if the latter have node names of their own
+        self.forms = forms
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
         self.variadic = variadic
@@ -214,7 +223,7 @@ class Op:
         self.naming_positions = tuple([self.positions[name] for name in named_by])
         named = node_name if isinstance(node_name, str) else None
         self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
+        self._classes: dict[tuple[Any, ...], type[OpNode]] = {}
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:
@@ -246,16 +255,18 @@ class Op:
         rules = tuple((in_single(rule), slots) for rule, slots in self.rules)
         return type(self.node_name, (self.node_class,), {"__slots__": (), "rules": rules})
 
-    def class_for(self, bound: Sequence[Any], is_half: bool = False) -> type[OpNode]:
-        """The class of the node for a call with these arguments, whose result may be float16."""
+    def class_for(self, bound: Sequence[Any], is_half: bool = False, is_inplace: bool = False) -> type[OpNode]:
+        """The class of the node for a call with these arguments, whose result may be float16, or written in place."""
         usual = self.half_class if is_half else self.node_class
-        if self.naming is None:
+        skipped = self.forms if is_inplace else 0
+        if self.naming is None and not skipped:
             return usual
-        key = (usual, *[type(bound[position]) for position in self.naming_positions])
+        key = (usual, skipped, *[type(bound[position]) for position in self.naming_positions])
         found = self._classes.get(key)
         if found is None:
-            name = self.naming(*[bound[position] for position in self.naming_positions])
-            found = self._classes[key] = self._named(usual, name)
+            given = [bound[position] for position in self.naming_positions]
+            name = self.node_name if self.naming is None else self.naming(*given)
+            found = self._classes[key] = self._named(usual, _counted_on(name, skipped))
         return found
 
     def _named(self, usual: type[OpNode], name: str) -> type[OpNode]:

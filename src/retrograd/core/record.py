@@ -469,7 +469,7 @@ def new_node(
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
     dtype = data.dtype
-    node = object.__new__(op.class_for(bound, dtype is HALF))
+    node = object.__new__(op.class_for(bound, dtype is HALF, not written))
     node.next = edges
     node.shape = data.shape
     node.dtype = dtype
