@@ -172,7 +172,7 @@ def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weigh
     """
     input, target = _paired("huber_loss", input, target)
     check_reduction(reduction)
-    if delta <= 0:
+    if not delta > 0:  # or NaN
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
         return _huber_loss(input, target, reduction, delta)
@@ -224,7 +224,7 @@ def smooth_l1_loss(
     """
     input, target = _paired("smooth_l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
-    if beta < 0:
+    if not beta >= 0:  # or NaN
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     if beta == 0:
         return reduce_losses((input - target).abs(), reduction)
