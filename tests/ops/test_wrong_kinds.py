@@ -104,6 +104,9 @@ def test_messages_name_function_parameter_and_value() -> None:
         (lambda: rg.nn.functional.elu(x, [1.0]), ["elu()", "'alpha'", "float", "[1.0]"]),
         (lambda: rg.isclose(x, x, equal_nan=0), ["isclose()", "'equal_nan'", "bool", "0"]),
         (lambda: rg.histc(x, True), ["histc()", "'bins'", "int", "True"]),
+        (lambda: rg.div(x, x, rounding_mode=[1]), ["div()", "'rounding_mode'", "str", "[1]"]),
+        (lambda: rg.fft.fft(x, norm=["ortho"]), ["fft", "normalization mode", "ortho"]),
+        (lambda: x.index_reduce_(0, "a", x, "mean"), ["index_reduce_()", "'index'", "Tensor", "str"]),
         (lambda: rg.addcmul(x, x, x, value="2"), ["addcmul()", "'value'", "number", "'2'"]),
     ):
         check_message(call, words)
