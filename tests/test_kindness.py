@@ -392,10 +392,10 @@ def test_type_error_names_the_called_function_and_the_argument() -> None:
         (lambda: rg.flatten([1.0]), r"flatten\(\): argument 'input' \(position 1\) must be Tensor, not list"),
         (lambda: rg.flatten(None), r"flatten\(\): argument 'input' \(position 1\) must be Tensor, not NoneType$"),
         (lambda: rg.ones(2).is_set_to(3.0), r"is_set_to\(\): argument 'tensor' .* must be Tensor, not float"),
-        (lambda: rg.ones(2, 3).chunk(2, 1.0), r"size\(\): argument 'dim' must be int, not float"),
-        (lambda: rg.ones(2, 3).diff(1, 1.0), r"diff\(\): argument 'dim' must be int, not float"),
+        (lambda: rg.ones(2, 3).chunk(2, 1.0), r"chunk\(\): argument 'dim' .* must be int, not float \(1\.0\)"),
+        (lambda: rg.ones(2, 3).diff(1, 1.0), r"diff\(\): argument 'dim' .* must be int, not float"),
         (lambda: rg.ones(2, 3).unsqueeze(1.0), r"unsqueeze\(\): argument 'dim' .* must be int, not float"),
-        (lambda: rg.ones(2, 3).flip(1.0), r"flip\(\): .*integer.*float"),
+        (lambda: rg.ones(2, 3).flip(1.0), r"flip\(\): argument 'dims' .* must be int, not float"),
         (lambda: rg.nn.functional.dropout([1.0]), r"dropout\(\): argument 'input' \(position 1\) must be Tensor"),
     ):
         with pytest.raises(TypeError, match=text) as info:

@@ -1072,7 +1072,9 @@ def concatenate(tensors: Sequence[TensorOrArray], *, axis: _int, out: Tensor | N
 def conj(input: Tensor) -> Tensor: ...
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def conj_physical_(input: Tensor) -> Tensor: ...
-def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float = 0, *, out: Tensor | None = None) -> Tensor: ...
+def constant_pad_nd(
+    input: Tensor, pad: Sequence[_int], value: _complex = 0, *, out: Tensor | None = None
+) -> Tensor: ...
 def conv1d(
     input: TensorOrArray,
     weight: TensorOrArray,
@@ -2263,7 +2265,7 @@ def sort(
     input: Tensor,
     dim: _int = -1,
     descending: _bool = False,
-    stable: _bool = False,
+    stable: _bool | None = None,
     *,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.sort: ...
@@ -2273,7 +2275,7 @@ def sort(
     *,
     axis: _int,
     descending: _bool = False,
-    stable: _bool = False,
+    stable: _bool | None = None,
     out: tuple[Tensor, ...] | list[Tensor] | None = None,
 ) -> return_types.sort: ...
 @overload

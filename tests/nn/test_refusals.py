@@ -59,6 +59,12 @@ REFUSED: dict[str, Program] = {
     "images for circular padding of sequences": lambda m: m.nn.CircularPad1d(1)(m.ones(1, 1, 3, 3)),
     "a matrix for circular padding of images": lambda m: m.nn.CircularPad2d(1)(m.ones(3, 3)),
     "an image for circular padding of volumes": lambda m: m.nn.CircularPad3d(1)(m.ones(1, 3, 3)),
+    "NaN for a tolerance": lambda m: m.isclose(m.ones(2), m.ones(2), atol=m.nan),
+    "NaN for the order of a norm": lambda m: m.nn.functional.pdist(m.ones(2, 2), m.nan),
+    "NaN for a bound that is no NaN": lambda m: m.nn.functional.softshrink(m.ones(2), m.nan),
+    "NaN for the bound of squares": lambda m: m.nn.HuberLoss(delta=m.nan)(m.ones(2), m.zeros(2)),
+    "NaN for where a loss becomes smooth": lambda m: m.nn.SmoothL1Loss(beta=m.nan)(m.ones(2), m.zeros(2)),
+    "a negative length that stands in for zero": lambda m: m.nn.CosineSimilarity(eps=-1.0)(m.ones(2, 2), m.ones(2, 2)),
     "a method for what it gives": lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters),
 }
 

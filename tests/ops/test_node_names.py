@@ -21,11 +21,47 @@ CASES = [
 ]
 
 # names depend on the classes of arguments, not on their values or whether they are given
-BY_VALUE = {"div": "rounding_mode", "round": "decimals", "sort": "stable"}
+BY_VALUE = {"div": "rounding_mode", "round": "decimals"}
 # forms that Python programs cannot reach: torch's C++ functions call them, with numbers and in place
 ONLY_INSIDE = ("DivBackward1", "MulBackward1", "TransposeBackward1")
 # the in-place form has a derivative of its own there
 OWN_INPLACE = ("conj_physical",)
+
+
+# Functions whose nodes have other names than torch's, by the reason. They are all deliberate.
+_COMPOSED_HERE = """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d affine_grid avg_pool1d bilinear
+    block_diag cdist channel_shuffle cholesky_inverse cholesky_solve combinations cross_entropy ctc_loss
+    cumulative_trapezoid diff dist einsum embedding_bag glu grid_sample index_reduce inner interpolate kron linalg.cond
+    linalg.householder_product linalg.lstsq linalg.lu linalg.lu_solve linalg.matrix_norm linalg.matrix_power
+    linalg.multi_dot chain_matmul linalg.norm linalg.solve linalg.solve_ex linalg.solve_triangular linalg.tensorinv
+    linalg.vander lu_solve lu_unpack matrix_power max_pool1d max_unpool1d max_unpool2d max_unpool3d multi_margin_loss
+    multilabel_margin_loss nanquantile nll_loss norm orgqr ormqr pad pairwise_distance pdist pixel_shuffle
+    pixel_unshuffle quantile repeat_interleave rms_norm rsub segment_reduce soft_margin_loss std_mean stft istft
+    sum_to_size svd tensordot trapezoid trapz triangular_solve unsafe_chunk unsafe_split unsafe_split_with_sizes vander
+    var_mean
+"""
+_COMPOSED_IN_TORCH = """
+    fft.fftshift fft.ifft fft.ifftshift fft.ihfft fft.ihfftn linalg.eigvals linalg.eigvalsh linalg.matmul linalg.svdvals
+    linalg.vecdot linear matmul nanmean special.ndtr tanhshrink
+"""
+_COPIES = """
+    alias_copy as_strided_copy diag diagonal_copy expand_copy permute_copy slice_copy split_copy split_with_sizes_copy
+    squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_real_copy view_copy
+"""
+_VIEWS = "atleast_1d atleast_2d atleast_3d flatten imag movedim real reshape"
+DELIBERATE = {
+    **dict.fromkeys(_COMPOSED_HERE.split(), "composed of operations here, or of others than in torch: the last one's"),
+    **dict.fromkeys(_COMPOSED_IN_TORCH.split(), "one operation here, composed of several in torch"),
+    **dict.fromkeys(_COPIES.split(), "a clone of a view: the clone's"),
+    **dict.fromkeys(_VIEWS.split(), "made by another view than in torch, which depends on shapes and strides"),
+    **dict.fromkeys(("relu6", "selu"), "its own, which reports show; in torch it is that of hardtanh or elu"),
+    **dict.fromkeys(("round", "special.round"), "torch's depends on whether decimals was given"),
+    "cholesky": "another name of linalg.cholesky",
+    "div": "torch's depends on whether rounding_mode was given, even as None",
+    "fake_quantize_per_tensor_affine": "torch's depends on whether the scale is a tensor",
+    "fft.fft": "of a real tensor, torch computes the half spectrum first",
+}
 
 
 def name(result: Any) -> str | None:
@@ -70,6 +106,43 @@ def test_node_names_number_forms_as_in_torch(row: Row, dtype: str) -> None:
             if len(written) == 2 and is_another_form(*written):
                 wrong.append(f"in place, {written[0]} is {written[1]} in torch: {sample}")
     assert wrong == []
+
+
+@pytest.mark.parametrize(("row", "dtype"), CASES)
+def test_node_names_are_those_of_torch_or_differ_deliberately(row: Row, dtype: str) -> None:
+    differing = []
+    for sample in row.samples(Make(dtype)):
+        ours, theirs = (Bound(row, sample, *library, True) for library in ((to_ours, rg), (to_torch, torch)))
+        rg.manual_seed(0)
+        for mine, other in zip(ours.run(row.function), theirs.run(row.oracle), strict=True):
+            if name(mine) != name(other):
+                differing.append(f"{name(mine)} is {name(other)} in torch: {sample}")
+    assert row.name in DELIBERATE or differing == []
+
+
+def test_deliberate_names_do_differ() -> None:
+    """A function that has torch's names by now is to be taken from the list."""
+    same = set(DELIBERATE)
+    for row, dtype in (case.values for case in CASES):
+        if row.name not in same:
+            continue
+        for sample in row.samples(Make(str(dtype))):
+            ours, theirs = (Bound(row, sample, *library, True) for library in ((to_ours, rg), (to_torch, torch)))
+            pairs = zip(ours.run(row.function), theirs.run(row.oracle), strict=True)
+            if any(name(mine) != name(other) for mine, other in pairs):
+                same.discard(row.name)
+                break
+    assert same == set()
+
+
+@parity
+def test_node_names_of_filling_and_sorting(m: Any) -> list[str | None]:
+    x = m.ones(3, requires_grad=True)
+    results = [
+        *(m.fill(x, 2.0), m.fill(x, m.tensor(2.0)), (x * 1).fill_(2.0), (x * 1).fill_(m.tensor(2.0))),
+        *(x.sort()[0], x.sort(stable=True)[0], x.sort(dim=0, stable=False)[0], x.sort(descending=True)[0]),
+    ]
+    return list(map(name, results))
 
 
 @parity

@@ -16,6 +16,9 @@ TensorOrArray: TypeAlias = Tensor | np.ndarray[Any, Any]
 Number: TypeAlias = complex | np.number[Any] | np.bool_
 Operand: TypeAlias = TensorOrArray | Number
 
+# a bool; any value counts by its truth, as in the functions that torch has written in Python
+Truth: TypeAlias = bool
+
 DTypeLike: TypeAlias = (
     dtypes.dtype | np.dtype[Any] | type[int] | type[float] | type[complex] | type[np.generic] | str  # its name
 )
@@ -26,4 +29,4 @@ DeviceLike: TypeAlias = device | str | int | None
 _OneIndex: TypeAlias = SupportsIndex | slice | EllipsisType | TensorOrArray | list[Any] | range | None
 Index: TypeAlias = _OneIndex | tuple[_OneIndex, ...]
 
-__all__ = ["DTypeLike", "DeviceLike", "Index", "Number", "Operand", "TensorOrArray"]
+__all__ = ["DTypeLike", "DeviceLike", "Index", "Number", "Operand", "TensorOrArray", "Truth"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,24 +38,39 @@ def two_libraries(value: Any) -> TypeError:
     )
 
 
-def no_keepdim(function: str, position: int, value: Any) -> TypeError:
+def no_keepdim(function: str, name: str, position: int, value: Any) -> TypeError:
     """The error about ``x.sum(0, 1)``, which reads as if it were over two dimensions."""
     return TypeError(
-        f"{function}(): argument 'keepdim' (position {position + 1}) must be bool, not {kind_name(value)}; pass "
+        f"{function}(): argument '{name}' (position {position + 1}) must be bool, not {kind_name(value)}; pass "
         "several dimensions as one argument, as in dim=(0, 1)"
     )
 
 
-def no_int(function: str, argument: str, value: Any) -> TypeError:
-    """The error about a float or a bool in place of an integer: ``x.sort(True)`` reads as if it were descending.
+def wrong_kind(function: str, argument: str, expected: str, value: Any) -> TypeError:
+    """The error about a value of another kind than the parameter takes.
+
+    A bool in place of an integer may be meant for another parameter: ``x.sort(True)`` reads as if it were descending.
 
     Parameters
     ----------
     argument
         Which one it is, in words: ``"argument 'dim' (position 2)"``.
+    expected
+        What it must be: ``"int"``.
     """
-    advice = f"; pass {value} by keyword, as in keepdim={value}" if isinstance(value, bool) else ""
-    return TypeError(f"{function}(): {argument} must be int, not {kind_name(value)}{advice}")
+    text = f"{function}(): {argument} must be {expected}, not {kind_name(value)}"
+    if isinstance(value, bool):
+        return TypeError(f"{text}; pass {value} by keyword, as in keepdim={value}")
+    shown = isinstance(value, (int, float, complex, str, list, tuple))
+    return TypeError(f"{text} ({reprlib.repr(value)})" if shown else text)
+
+
+def wrong_element(function: str, argument: str, place: int, value: Any) -> TypeError:
+    """The error about an element of a sequence; see :func:`wrong_kind`."""
+    return TypeError(
+        f"{function}(): {argument} must be a sequence of ints, but found {value!r}, of type {kind_name(value)}, "
+        f"at index {place}"
+    )
 
 
 def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False) -> TypeError:

@@ -1959,7 +1959,7 @@ class Methods(ArrayInterface):
     @overload
     def softmax(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> return_types.sort:
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool | None = None) -> return_types.sort:
         """Return the elements sorted along ``dim`` and the indices they had, as a named tuple ``(values, indices)``.
 
         Equal elements always keep their order.
@@ -1968,7 +1968,7 @@ class Methods(ArrayInterface):
         tensor([1., 2., 3.])
         """
     @overload
-    def sort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> return_types.sort: ...
+    def sort(self, *, axis: _int, descending: _bool = False, stable: _bool | None = None) -> return_types.sort: ...
     def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor into views of length ``split_size`` along ``dim``, or of the given lengths; :func:`split`."""
     @overload

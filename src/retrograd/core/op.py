@@ -29,6 +29,7 @@ from retrograd.core import calls, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
 from retrograd.core.errors import mention_numpy, no_keepdim
 from retrograd.core.half import in_single
+from retrograd.core.kinds import PLAIN, kind_of
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -51,21 +52,14 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-# The annotations of parameters that are a single number.
-_NUMBERS = frozenset(("bool", "complex", "float", "float | None", "int", "int | None")).union(
-    f"{kind} | TensorOrArray{none}" for kind in ("float", "int") for none in ("", " | None")
-)
-
-# Those of parameters for an integer, or several, with the plain types that they take: a bool or a float is none.
-_INTEGERS = {
-    f"{kind}{none}": frozenset((int, *absent))
-    for kind in ("int", "int | Sequence[int]")
-    for none, absent in (("", ()), (" | None", (type(None),)))
-}
-_INTEGERS["Dims"] = _INTEGERS["int | Sequence[int] | None"]
-
 # Parameters that can be read off a result's shape and dtype, and those that do not influence it.
 _NOT_NEEDED_AGAIN = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
+
+
+def _counted_on(name: str, skipped: int) -> str:
+    """The name of the node of a form that torch counts so many forms later: ``FillBackward3`` for ``FillBackward1``."""
+    stem = name.rstrip("0123456789")
+    return f"{stem}{int(name[len(stem) :]) + skipped}" if skipped else name
 
 
 class Op:
@@ -119,6 +113,7 @@ class Op:
         opmath: bool = True,
         fitting: Callable[[str, str, Any, np.dtype], None] | None = None,
         heavy: bool = False,
+        forms: int = 0,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
@@ -139,6 +134,8 @@ class Op:
         # the check for numbers before they are converted to the result's dtype, in which they wrap around
         self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
+        # how many forms torch counts before those that write in place, if the latter have node names of their own
+        self.forms = forms
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
         self.variadic = variadic
@@ -181,15 +178,12 @@ class Op:
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
         self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
+        kinds = [kind_of(plain.__annotations__.get(name, "")) for name in self.params]
+        # what the parameters for plain values take, and the classes of values that need no check, by position
+        self.kinds = {position: kind for position, kind in enumerate(kinds) if kind is not None}
+        self.fitting_types = [PLAIN if kind is None else kind.types for kind in kinds]
         # parameters for a number, which may be given as a tensor without dimensions
-        self.number_positions = frozenset(
-            self.positions[name] for name in self.plain_params if plain.__annotations__[name] in _NUMBERS
-        )
-        self.int_kinds = {
-            self.positions[name]: _INTEGERS[plain.__annotations__[name]]
-            for name in self.plain_params
-            if plain.__annotations__[name] in _INTEGERS
-        }
+        self.number_positions = frozenset(position for position, kind in self.kinds.items() if kind.is_number)
 
     def _compile(self, rules: dict[str, Rule]) -> None:
         """Assign a slot to every name that a rule uses, and to every rule the numbers of its slots."""
@@ -229,7 +223,7 @@ class Op:
         self.naming_positions = tuple([self.positions[name] for name in named_by])
         named = node_name if isinstance(node_name, str) else None
         self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
+        self._classes: dict[tuple[Any, ...], type[OpNode]] = {}
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:
@@ -261,16 +255,18 @@ class Op:
         rules = tuple((in_single(rule), slots) for rule, slots in self.rules)
         return type(self.node_name, (self.node_class,), {"__slots__": (), "rules": rules})
 
-    def class_for(self, bound: Sequence[Any], is_half: bool = False) -> type[OpNode]:
-        """The class of the node for a call with these arguments, whose result may be float16."""
+    def class_for(self, bound: Sequence[Any], is_half: bool = False, is_inplace: bool = False) -> type[OpNode]:
+        """The class of the node for a call with these arguments, whose result may be float16, or written in place."""
         usual = self.half_class if is_half else self.node_class
-        if self.naming is None:
+        skipped = self.forms if is_inplace else 0
+        if self.naming is None and not skipped:
             return usual
-        key = (usual, *[type(bound[position]) for position in self.naming_positions])
+        key = (usual, skipped, *[type(bound[position]) for position in self.naming_positions])
         found = self._classes.get(key)
         if found is None:
-            name = self.naming(*[bound[position] for position in self.naming_positions])
-            found = self._classes[key] = self._named(usual, name)
+            given = [bound[position] for position in self.naming_positions]
+            name = self.node_name if self.naming is None else self.naming(*given)
+            found = self._classes[key] = self._named(usual, _counted_on(name, skipped))
         return found
 
     def _named(self, usual: type[OpNode], name: str) -> type[OpNode]:
@@ -349,7 +345,7 @@ class Op:
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
             raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)
         if given > self.keepdim_position and not isinstance(args[self.keepdim_position], bool):
-            raise no_keepdim(called or self.name, self.keepdim_position, args[self.keepdim_position])
+            raise no_keepdim(called or self.name, "keepdim", self.keepdim_position, args[self.keepdim_position])
         bound = [*args, *self.defaults[given:]]
         if kwargs:
             for key, value in kwargs.items():

@@ -23,12 +23,12 @@ from retrograd.core.errors import (
     is_torchs,
     kind_name,
     no_derivative,
-    no_int,
     no_tensor,
     not_differentiable,
 )
 from retrograd.core.finite_checks import show
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
+from retrograd.core.kinds import PLAIN
 from retrograd.core.layout import dense_copy
 from retrograd.core.observer import observed_operation
 from retrograd.core.sites import caller_of, note
@@ -40,9 +40,6 @@ from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
-
-# Argument types that are certainly not tensors and hold none.
-PLAIN = frozenset((int, float, complex, bool, str, type(None)))
 
 
 def settle(result: Any) -> Any:
@@ -58,55 +55,70 @@ def holds_tensor(values: Any) -> bool:
     return False
 
 
+def holds_only_ints(values: Any) -> bool:
+    for value in values:  # noqa: SIM110
+        if type(value) is not int:
+            return False
+    return True
+
+
 def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
     """The arguments with arrays for Tensors, also inside lists, and whether there was any Tensor."""
     arrays = list(bound)
     found = False
+    fitting = op.fitting_types
     for position, value in enumerate(bound):
         kind = type(value)
-        if kind in PLAIN:
-            if kind is not int and position in op.int_kinds:
-                _check_plain(op, position, value)
+        if kind in fitting[position]:
             continue
         if kind is Tensor or isinstance(value, Tensor):
             data = arrays[position] = value._data
             found = True
-            if position in op.number_positions:
-                _check_constant(op, position, value)
-                if type(data) is ndarray and not data.ndim:  # as an array, it would take part in promotion
-                    bound[position] = arrays[position] = _check_plain(op, position, data.item())
+            if position in op.kinds:
+                arrays[position] = _number_in(op, position, value)
+                if type(arrays[position]) in PLAIN:  # as an array, it would take part in promotion
+                    bound[position] = arrays[position]
             if type(data) is DeviceArray:
                 check_one_device(bound)
-        elif (kind is list or kind is tuple) and holds_tensor(value):
+        elif (kind is list or kind is tuple) and position not in op.number_positions and holds_tensor(value):
             arrays[position] = [item._data if isinstance(item, Tensor) else _plain(item) for item in value]
             found = True
+        elif position in op.kinds and not is_torchs(value):
+            # a NumPy scalar would take part in promotion, in the function and in rules
+            bound[position] = arrays[position] = op.kinds[position].checked(op.name, _argument(op, position), value)
         elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
             bound[position] = arrays[position] = _plain(np.asanyarray(value))
         elif isinstance(value, np.generic):
-            # a NumPy scalar would take part in promotion, in the function and in rules
             if (op.kind == "elementwise" or op.params[position] in op.plain_params) and value.dtype.kind in "biufc":
-                bound[position] = arrays[position] = _check_plain(op, position, value.item())
+                bound[position] = arrays[position] = value.item()
         elif is_torchs(value) and (value.ndim or position in op.operand_positions):
-            raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
+            raise no_tensor(op.name, _argument(op, position), value)
     return arrays, found
 
 
-def _check_plain(op: Op, position: int, value: Any) -> Any:
-    """The argument itself, which must be an integer where the parameter is one: a bool is none, as in torch."""
-    if type(value) not in op.int_kinds.get(position, PLAIN):
-        raise no_int(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
-    return value
+def _argument(op: Op, position: int) -> str:
+    """Which argument it is, for errors."""
+    return f"argument '{op.params[position]}' (position {position + 1})"
+
+
+def _number_in(op: Op, position: int, value: Tensor) -> Any:
+    """The plain argument that was given as a tensor: its number if it has no dimensions, or else its array."""
+    data = value._data
+    if position in op.number_positions:
+        _check_constant(op, position, value)
+    if type(data) is not ndarray:
+        return data
+    return op.kinds[position].in_tensor(op.name, _argument(op, position), data)
 
 
 def _check_constant(op: Op, position: int, value: Tensor) -> None:
     """Raise for a tensor that requires grad in place of a number, or of several, that has no derivative."""
     if not value.requires_grad:
         return
-    name = op.params[position]
-    if "TensorOrArray" not in op.function.__annotations__[name]:
-        raise no_derivative(op.name, f"argument '{name}' (position {position + 1})")
+    if not op.kinds[position].tensors:
+        raise no_derivative(op.name, _argument(op, position))
     if local.grad_enabled:
-        raise not_differentiable(op.label, name)
+        raise not_differentiable(op.label, op.params[position])
 
 
 def _is_array_of_others(value: Any) -> bool:
@@ -157,6 +169,8 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         bound = _in_dtype_of(out, op, bound)
         if local.tangents is not None:
             local.tangents.refuse_out(op, [*bound, out])
+    if op.sequence is not None:
+        _check_is_sequence(op, bound[op.sequence_position])
     arrays, found = to_arrays(op, bound)
     if not found:
         if op.arrays_too:
@@ -327,12 +341,15 @@ def _no_tensor_given(op: Op, value: Any) -> TypeError:
     return no_tensor(op.name, argument, value)
 
 
-def _check_sequence(op: Op, value: Any) -> None:
+def _check_is_sequence(op: Op, value: Any) -> None:
     if isinstance(value, (Tensor, ndarray)):
         raise TypeError(
             f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; put several "
             f"in a list, as in {op.name}([a, b]), or split one with unbind()"
         )
+
+
+def _check_sequence(op: Op, value: Any) -> None:
     if any(isinstance(item, Tensor) and type(item._data) is DeviceArray for item in value):
         check_one_device(value)
     for k, item in enumerate(value):
@@ -452,7 +469,7 @@ def new_node(
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
     dtype = data.dtype
-    node = object.__new__(op.class_for(bound, dtype is HALF))
+    node = object.__new__(op.class_for(bound, dtype is HALF, not written))
     node.next = edges
     node.shape = data.shape
     node.dtype = dtype

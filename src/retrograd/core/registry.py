@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import explain, is_torchs, mention_numpy, no_keepdim, no_tensor, taken_for_tensor
+from retrograd.core.errors import (
+    explain,
+    is_torchs,
+    mention_numpy,
+    no_derivative,
+    no_keepdim,
+    no_tensor,
+    taken_for_tensor,
+)
 from retrograd.core.in_place import check_out, write_out
+from retrograd.core.kinds import Kind, kind_of
 from retrograd.core.parameter_aliases import OF_OPERANDS, synonyms
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
@@ -36,6 +45,9 @@ numpy_functions: dict[Any, Callable[..., Any]] = {}
 # By a library's name, what registers implementations of more of its functions when one without is first called: few
 # programs need them, and this package does not import some of the libraries.
 late: dict[str, Callable[[ModuleType], object]] = {}
+
+
+_OR_BOOL = " | bool"
 
 
 def add_method(name: str, function: Any) -> None:
@@ -125,16 +137,36 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     renamed = synonyms(known, known[0] if code.co_argcount else None)
     if OF_OPERANDS.issuperset(renamed) and not reported and method:
         return function  # arrays get to the operation that it picks, which takes them
-    keepdim = known.index("keepdim") if "keepdim" in known[: code.co_argcount] else sys.maxsize
+    # a bool for dimensions is given by position only: ``x.var(False)`` is short for ``unbiased=False``
+    written = {name: str(function.__annotations__.get(name, "")) for name in known}
+    found = {name: kind_of(annotation.removesuffix(_OR_BOOL)) for name, annotation in written.items()}
+    kinds = {name: kind for name, kind in found.items() if kind is not None}
+    # the classes that need no check, for every argument by position up to the last with a kind
+    fitting = [
+        kinds[name].types.union((bool,) if written[name].endswith(_OR_BOOL) else ()) if name in kinds else None
+        for name in known[: code.co_argcount]
+    ]
+    while fitting and fitting[-1] is None:
+        fitting.pop()
+    # what follows the dimensions of a reduction: several dimensions one by one would get there
+    after_dims = [known.index(name) for name in ("unbiased", "keepdim") if name in kinds and name in known]
+    follows = min(after_dims, default=sys.maxsize)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > keepdim and not isinstance(args[keepdim], bool):
-            raise no_keepdim(label, keepdim, args[keepdim])
+        if len(args) > follows and type(args[follows]) not in kinds[known[follows]].types:
+            raise no_keepdim(label, known[follows], follows, args[follows])
         if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
         if holds_array(args) or (kwargs and holds_array(kwargs.values())):
             args, kwargs = _with_tensors(label, known, args, kwargs)
+        for types, value in zip(fitting, args):  # noqa: B905 (stops with the shorter)
+            if types is not None and type(value) not in types:
+                given = [_checked(label, kinds, known[k], k, value) for k, value in enumerate(args[: len(fitting)])]
+                args = (*given, *args[len(fitting) :])
+                break
+        if kwargs and kinds:
+            kwargs = {key: _checked(label, kinds, key, None, value) for key, value in kwargs.items()}
         observer = local.observer if reported else None
         token = None if observer is None else observer.region_begin(label, args, False)
         try:
@@ -155,6 +187,22 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
                 observer.region_end(token)
 
     return call  # type: ignore[return-value]
+
+
+def _checked(label: str, kinds: dict[str, Kind], name: str, position: int | None, value: Any) -> Any:
+    """An argument, with Python's number for NumPy's or for that in a tensor, if the parameter takes plain values."""
+    kind = kinds.get(name)
+    if kind is None or type(value) in kind.types or is_torchs(value):
+        return value
+    argument = f"argument '{name}'" if position is None else f"argument '{name}' (position {position + 1})"
+    if not isinstance(value, Tensor):
+        return kind.checked(label, argument, value)
+    data = value._data
+    if kind.tensors or type(data) is not ndarray:
+        return value
+    if value.requires_grad and kind.is_number:
+        raise no_derivative(label, argument)
+    return kind.in_tensor(label, argument, data)
 
 
 def _writing(function: F, label: str) -> F:

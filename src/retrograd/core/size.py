@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
 
-from retrograd.core.errors import no_int
+from retrograd.core.errors import wrong_kind
 
 _item = tuple.__getitem__
 
@@ -70,7 +70,7 @@ def as_int(name: str, argument: str, value: Any) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise no_int(name, f"argument '{argument}'", value)
+    raise wrong_kind(name, f"argument '{argument}'", "int", value)
 
 
 def checked_dim(name: str, dim: Any, ndim: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrograd.core import calls
 from retrograd.core.sites import warn_user
@@ -16,6 +16,9 @@ from retrograd.ops import activations as ops
 from retrograd.ops._checks import check_tensors
 from retrograd.ops.conditional import where
 from retrograd.random import rand_like
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 __all__ = [
     "celu",
@@ -183,7 +186,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return ops.log_softmax(input, _implied_dim("log_softmax", input, dim), dtype)
 
 
-def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: Truth = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """Return samples from the Gumbel-softmax distribution (Jang, Gu, Poole, 2017).
 
     Parameters

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind, check_tensor
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops.fractional_pool import FRACTIONAL_MAX_POOL
 from retrograd.random import rand
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
 
@@ -45,7 +48,7 @@ def _fractional_max_pool(
     kernel_size: Any,
     output_size: Any,
     output_ratio: Any,
-    return_indices: bool,
+    return_indices: Truth,
     samples: Tensor | None,
 ) -> Any:
     name = f"fractional_max_pool{n}d"
@@ -76,7 +79,7 @@ def fractional_max_pool2d(
     kernel_size: int | Sequence[int],
     output_size: int | Sequence[int] | None = None,
     output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
+    return_indices: Truth = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
     """Return the maxima over windows at random, roughly equal distances (Graham, 2014).
@@ -116,7 +119,7 @@ def fractional_max_pool3d(
     kernel_size: int | Sequence[int],
     output_size: int | Sequence[int] | None = None,
     output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
+    return_indices: Truth = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
     """Return the maxima over random windows of ``(N, C, D, H, W)``; see :func:`fractional_max_pool2d`."""

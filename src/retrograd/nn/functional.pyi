@@ -709,11 +709,20 @@ def nll_loss(
 ) -> Tensor: ...
 @overload
 def normalize(
-    input: TensorOrArray, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: TensorOrArray | None = None
+    input: TensorOrArray,
+    p: float = 2.0,
+    dim: int | Sequence[int] | None = 1,
+    eps: float = 1e-12,
+    out: TensorOrArray | None = None,
 ) -> Tensor: ...
 @overload
 def normalize(
-    input: TensorOrArray, p: float = 2.0, *, axis: int, eps: float = 1e-12, out: TensorOrArray | None = None
+    input: TensorOrArray,
+    p: float = 2.0,
+    *,
+    axis: int | Sequence[int] | None,
+    eps: float = 1e-12,
+    out: TensorOrArray | None = None,
 ) -> Tensor: ...
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor: ...
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor: ...

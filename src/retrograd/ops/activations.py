@@ -201,7 +201,7 @@ def hardshrink(input, lambd: float = 0.5):
 def softshrink(input, lambd: float = 0.5):
     """Return ``input`` moved towards 0 by ``lambd``, and 0 where it is between ``-lambd`` and ``lambd``."""
     check_kind("softshrink", "f", input)
-    if lambd < 0:
+    if not lambd >= 0:  # or NaN
         raise RuntimeError(f"softshrink: lambda must be greater than or equal to 0, but found {lambd}")
     return input - input.clip(-lambd, lambd)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows
 from retrograd.ops.pool import IntOrInts, max_of_rows, mean_operation, outer_product, to_places
 from retrograd.ops.scatter import scatter
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 OutputSize = int | Sequence[int | None] | None
 
@@ -156,7 +159,7 @@ def _adaptive_max_operation(n: int) -> Callable[..., Any]:
 _ADAPTIVE_MAX_POOL = {n: _adaptive_max_operation(n) for n in (1, 2, 3)}
 
 
-def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: Truth) -> Any:
     name = f"adaptive_max_pool{n}d"
     _check(name, input, n)
     sizes = tuple(input.shape[-n:])
@@ -166,13 +169,13 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
 
 
 @composite(method=False, reported=False)
-def adaptive_max_pool1d(input, output_size: OutputSize, return_indices: bool = False):
+def adaptive_max_pool1d(input, output_size: OutputSize, return_indices: Truth = False):
     """Return the maxima over ``output_size`` windows of ``(N, C, L)``; see :func:`adaptive_max_pool2d`."""
     return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
 @composite(method=False, reported=False)
-def adaptive_max_pool2d(input, output_size: OutputSize, return_indices: bool = False):
+def adaptive_max_pool2d(input, output_size: OutputSize, return_indices: Truth = False):
     """Return the maxima over as many windows of ``(N, C, H, W)`` or ``(C, H, W)`` as the result is to have elements.
 
     Parameters
@@ -186,7 +189,7 @@ def adaptive_max_pool2d(input, output_size: OutputSize, return_indices: bool = F
 
 
 @composite(method=False, reported=False)
-def adaptive_max_pool3d(input, output_size: OutputSize, return_indices: bool = False):
+def adaptive_max_pool3d(input, output_size: OutputSize, return_indices: Truth = False):
     """Return the maxima over ``output_size`` windows of ``(N, C, D, H, W)``; see :func:`adaptive_max_pool2d`."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
 

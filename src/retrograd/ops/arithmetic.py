@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core.calls import inplace
+from retrograd.core.errors import wrong_kind
 from retrograd.core.op import elementwise
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.renamed_functions import renamed
@@ -212,12 +213,11 @@ _DIV_ = {mode: inplace(division.op, "div_") for mode, division in _DIV.items()}
 
 
 def _by_rounding_mode(choices: dict[str | None, Any], mode: str | None) -> Any:
-    try:
-        return choices[mode]
-    except KeyError:
-        raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
-        ) from None
+    if not isinstance(mode, str | None):
+        raise wrong_kind("div", "argument 'rounding_mode'", "str", mode)
+    if mode not in choices:
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    return choices[mode]
 
 
 @composite("divide", reported=False)

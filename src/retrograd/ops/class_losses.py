@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._losses import check_reduction, checked_reduction, reduction_of
 from retrograd.ops._rules import keep
 from retrograd.ops.activations import log_softmax, softmax
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 # Up to this many classes, rows are too short for NumPy's loops: the classes go to the front.
 FEW = 24
@@ -184,9 +187,9 @@ def nll_loss(
     input,
     target,
     weight=None,
-    size_average: bool | None = None,
+    size_average: Truth | None = None,
     ignore_index: int = -100,
-    reduce: bool | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return minus the elements of ``input``, logarithms of probabilities, at the classes in ``target``.
@@ -302,9 +305,9 @@ def cross_entropy(
     input,
     target,
     weight=None,
-    size_average: bool | None = None,
+    size_average: Truth | None = None,
     ignore_index: int = -100,
-    reduce: bool | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:

@@ -85,7 +85,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     if input.dtype is not other.dtype:
         raise RuntimeError(f"isclose: {input.dtype} did not match {other.dtype}; convert one of the tensors")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
-        if tolerance < 0:
+        if not tolerance >= 0:  # or NaN
             raise RuntimeError(f"isclose: {name} must be greater than or equal to zero, but got {tolerance}")
     return _isclose(input, other, rtol, atol, equal_nan)
 

@@ -386,6 +386,8 @@ def _fill(input: Any, value: Any) -> None:
     public=False,
     method=False,
     inplace=_fill,
+    node_name=lambda value: f"FillBackward{int(isinstance(value, Tensor))}",
+    forms=2,
     input=lambda g: np.zeros_like(g),
     value=lambda g: g,
 )

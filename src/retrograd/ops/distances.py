@@ -29,6 +29,6 @@ def pdist(input, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype}")
-    if p < 0:
+    if not p >= 0:  # or NaN
         raise RuntimeError(f"pdist only supports non-negative p values, but got {p}")
     return distances_of_pairs(input, p) if goes_by_column(input, p) else composed_pairs(input, p)

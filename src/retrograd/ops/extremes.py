@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from retrograd.core.errors import no_int
+from retrograd.core.errors import wrong_kind
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
@@ -190,7 +190,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 def _one_dim(name: str, dim: Any) -> int:
     if isinstance(dim, bool):
-        raise no_int(name, "argument 'dim'", dim)
+        raise wrong_kind(name, "argument 'dim'", "int", dim)
     try:
         return operator.index(dim)
     except TypeError:

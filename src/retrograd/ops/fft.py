@@ -56,7 +56,7 @@ def mirrored(spectrum, n, dim, factor):
 
 def _numbers(name: str, input: Any, norm: Norm, *, real: bool = False) -> Any:
     """The input in a dtype that can be transformed; integers become the default float."""
-    if norm not in ADJOINT:
+    if not isinstance(norm, str | None) or norm not in ADJOINT:
         raise RuntimeError(f'{name}: Invalid normalization mode: "{norm}"; it must be "forward", "backward" or "ortho"')
     kind = input.dtype.kind
     if real and kind == "c":

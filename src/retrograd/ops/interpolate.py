@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from retrograd.ops._checks import check_kind, check_number, check_tensor
 from retrograd.ops._fused import samples_in_front
 from retrograd.ops._positions import along
 from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 _cached = functools.lru_cache(maxsize=256)  # programs resample to the same sizes again and again
 
@@ -323,7 +326,7 @@ def interpolate(
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
+    recompute_scale_factor: Truth | None = None,
     antialias: bool = False,
 ) -> Tensor:
     """Return images in another size.

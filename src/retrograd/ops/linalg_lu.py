@@ -18,6 +18,7 @@ from retrograd.ops.linalg_triangular import substitute
 
 if TYPE_CHECKING:
     from retrograd import return_types
+    from retrograd.core.annotations import Truth
 
 
 # how many columns are eliminated one by one before the rest is brought up to date by a product of matrices
@@ -196,7 +197,7 @@ def lu_with_infos(A: Tensor, pivot: bool = True, get_infos: Literal[False] = Fal
 @overload
 def lu_with_infos(A: Tensor, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
 @composite(name="lu", out=True)
-def lu_with_infos(A, pivot: bool = True, get_infos: bool = False):
+def lu_with_infos(A, pivot: bool = True, get_infos: Truth = False):
     """Return ``(LU, pivots)``, and with ``get_infos`` also ``info``; :func:`linalg.lu_factor` is newer."""
     LU, pivots, info = lu_factor_ex(A, pivot)
     return (LU, pivots, info) if get_infos else (LU, pivots)

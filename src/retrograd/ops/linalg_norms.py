@@ -246,6 +246,8 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
     if x1.shape != x2.shape:
         check_broadcast("cosine_similarity", x1, x2)
         x1, x2 = np.broadcast_arrays(x1, x2)
+    if not eps >= 0:  # or NaN
+        raise RuntimeError(f"cosine_similarity(): eps must be non-negative, but got {eps}")
     return np.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), axis=dim)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from retrograd.ops._losses import REDUCTIONS, check_reduction, checked_reduction
 from retrograd.ops._rules import everywhere
 from retrograd.ops.activations import log1p_exp_below, logistic
 from retrograd.ops.special import xlogy
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 # --- arguments --------------------------------------------------------------------------------------------------------
 
@@ -78,7 +81,7 @@ def _mse_loss(input, target, reduction: str):
 
 @composite(method=False, reported=False)
 def mse_loss(
-    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight=None
+    input, target, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean", weight=None
 ) -> Tensor:
     """Return the squared differences of input and target.
 
@@ -109,7 +112,7 @@ def mse_loss(
 
 @composite(method=False)
 def l1_loss(
-    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight=None
+    input, target, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean", weight=None
 ) -> Tensor:
     """Return the absolute differences of input and target; the arguments are those of :func:`mse_loss`."""
     input, target = _paired("l1_loss", input, target)
@@ -169,7 +172,7 @@ def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weigh
     """
     input, target = _paired("huber_loss", input, target)
     check_reduction(reduction)
-    if delta <= 0:
+    if not delta > 0:  # or NaN
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
         return _huber_loss(input, target, reduction, delta)
@@ -200,8 +203,8 @@ def _smooth_l1_loss(input, target, reduction: str, beta: float):
 def smooth_l1_loss(
     input,
     target,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
@@ -221,7 +224,7 @@ def smooth_l1_loss(
     """
     input, target = _paired("smooth_l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
-    if beta < 0:
+    if not beta >= 0:  # or NaN
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     if beta == 0:
         return reduce_losses((input - target).abs(), reduction)
@@ -278,7 +281,7 @@ def _check_probabilities(name: str, input: Any, target: Any) -> None:
 
 @composite(method=False, reported=False)
 def binary_cross_entropy(
-    input, target, weight=None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input, target, weight=None, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Return the cross entropy of probabilities and targets between 0 and 1.
 
@@ -359,8 +362,8 @@ def binary_cross_entropy_with_logits(
     input,
     target,
     weight=None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
     pos_weight=None,
 ) -> Tensor:
@@ -406,8 +409,8 @@ def binary_cross_entropy_with_logits(
 def kl_div(
     input,
     target,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
@@ -453,9 +456,9 @@ def poisson_nll_loss(
     target,
     log_input: bool = True,
     full: bool = False,
-    size_average: bool | None = None,
+    size_average: Truth | None = None,
     eps: float = 1e-8,
-    reduce: bool | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return minus the logarithms of the likelihood of counts under Poisson distributions.
@@ -489,7 +492,7 @@ def poisson_nll_loss(
 
 
 @composite(method=False)
-def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(input, target, var, full: Truth = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Return minus the logarithms of the likelihood of targets under normal distributions.
 
     Parameters

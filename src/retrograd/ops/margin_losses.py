@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from retrograd.ops.activations import logsigmoid
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.linalg_norms import pairwise_distance
 
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
+
 # --- two classes ------------------------------------------------------------------------------------------------------
 
 
 @composite(method=False)
 def soft_margin_loss(
-    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input, target, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Return the logistic losses ``log(1 + exp(-target * input))`` of targets 1 and -1, without overflow.
 
@@ -47,8 +50,8 @@ def hinge_embedding_loss(
     input,
     target,
     margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the input where the target is 1, and ``max(0, margin - input)`` where it is -1.
@@ -75,8 +78,8 @@ def multi_margin_loss(
     p: float = 1,
     margin: float = 1.0,
     weight=None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return the mean over the wrong classes of ``max(0, margin - input[target] + input[wrong]) ** p``.
@@ -146,7 +149,7 @@ def _check_indices(name: str, target: Any, lowest: int, number: int) -> None:
 
 @composite(method=False)
 def multilabel_margin_loss(
-    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input, target, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Return ``max(0, 1 - input[right] + input[wrong])``, summed over right and wrong classes, per class.
 
@@ -195,7 +198,7 @@ def multilabel_margin_loss(
 
 @composite(method=False)
 def multilabel_soft_margin_loss(
-    input, target, weight=None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input, target, weight=None, size_average: Truth | None = None, reduce: Truth | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Return the logistic losses of several classes, each right or wrong, averaged over the classes.
 
@@ -230,8 +233,8 @@ def cosine_embedding_loss(
     input2,
     target,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return 1 minus the cosine of the angle where the target is 1, its excess over ``margin`` where it is -1.
@@ -269,8 +272,8 @@ def margin_ranking_loss(
     input2,
     target,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return ``max(0, -target * (input1 - input2) + margin)``: with a target of 1, the first should be larger.
@@ -321,8 +324,8 @@ def triplet_margin_loss(
     p: float = 2.0,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Truth | None = None,
+    reduce: Truth | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``, with the norm of order ``p``.

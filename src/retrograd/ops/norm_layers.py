@@ -436,7 +436,7 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
 
 
 @composite(method=False)
-def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None) -> Tensor:
+def normalize(input, p: float = 2.0, dim: int | Sequence[int] | None = 1, eps: float = 1e-12, out=None) -> Tensor:
     """Divide by the p-norm along ``dim``, which counts as at least ``eps``.
 
     Examples

@@ -14,6 +14,7 @@ from retrograd.core.registry import add_method, composite, method
 from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._positions import ALL, add_picked, along, apart, combine_at
 from retrograd.ops._rules import choose, is_tensor, keep, normalize_dim
 from retrograd.ops.arithmetic import as_alpha
@@ -136,6 +137,7 @@ def index_fill(input, dim: int, index, value):
 
 def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str) -> tuple[Any, Any]:
     """A vector of positions along ``dim`` as an index for :func:`gather`, and the source to write there."""
+    check_tensors(name, input=input, index=index, source=source)
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if input.ndim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from retrograd.ops._windows import Windows, count_windows, each_element
 from retrograd.ops.activations import relu
 from retrograd.ops.arithmetic import sign
 from retrograd.ops.selecting import scatter_zeros
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 IntOrInts = int | Sequence[int]
 Axes = tuple[Windows, ...]
@@ -45,7 +48,11 @@ def _windows(
 ) -> Axes:
     _check_pooled(name, input, n)
     kernels = per_dimension(name, "kernel_size", kernel_size, n)
-    strides = kernels if stride is None or stride in ([], ()) else per_dimension(name, "stride", stride, n)
+    strides = (
+        kernels
+        if stride is None or (isinstance(stride, (list, tuple)) and not stride)
+        else per_dimension(name, "stride", stride, n)
+    )
     paddings = per_dimension(name, "padding", padding, n)
     dilations = per_dimension(name, "dilation", dilation, n)
     return _layout(name, tuple(input.shape[-n - 1 :]), kernels, strides, dilations, paddings, ceil_mode)
@@ -294,7 +301,7 @@ def _max_pool(
     padding: Any,
     dilation: Any,
     ceil_mode: bool,
-    return_indices: bool,
+    return_indices: Truth,
 ) -> Any:
     axes = _windows(f"max_pool{n}d", input, n, kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices and not (local.grad_enabled and input.requires_grad):
@@ -311,7 +318,7 @@ def max_pool1d(
     padding: IntOrInts = 0,
     dilation: IntOrInts = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: Truth = False,
 ):
     """Return the maxima over windows of ``(N, C, L)`` or ``(C, L)``; see :func:`max_pool2d`."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -325,7 +332,7 @@ def max_pool2d(
     padding: IntOrInts = 0,
     dilation: IntOrInts = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: Truth = False,
 ):
     """Return the maxima over windows of ``(N, C, H, W)`` or ``(C, H, W)``.
 
@@ -361,7 +368,7 @@ def max_pool3d(
     padding: IntOrInts = 0,
     dilation: IntOrInts = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: Truth = False,
 ):
     """Return the maxima over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see :func:`max_pool2d`."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)

@@ -253,10 +253,10 @@ def _places(pad: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[tuple[int, 
 
 
 @kernel(name="constant_pad_nd", method=False, input=lambda g, pad: padded(g, [-width for width in pad]))
-def padded(input, pad: Sequence[int], value: float = 0):
+def padded(input, pad: Sequence[int], value: complex = 0):
     """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
     shape, there, here = _places(tuple(map(operator.index, pad)), tuple(input.shape))
-    result = np.full_like(input, fill_value("pad", value or 0, input.dtype), shape=shape, order="C")
+    result = np.full_like(input, fill_value("pad", value, input.dtype), shape=shape, order="C")
     result[there] = input[here]
     return result
 
@@ -324,7 +324,7 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
     [[2, 1, 2, 3, 2, 1]]
     """
     if mode == "constant":
-        return padded(input, pad, value)
+        return padded(input, pad, value or 0)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular"

@@ -119,7 +119,7 @@ def _identity(reduce: str, dtype: np.dtype) -> Any:
 
 
 def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> None:
-    if reduce not in _UFUNCS:
+    if not isinstance(reduce, str) or reduce not in _UFUNCS:
         raise RuntimeError(f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, but got {reduce}")
     if reduce in ("amax", "amin"):
         check_ordered("scatter_reduce", input)

@@ -29,9 +29,9 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
     return x.shape[dim] - 1 - np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
 
 
-@arranging()
+@arranging(node_name=lambda stable: f"SortBackward{int(stable is not None)}")
 @lifted
-def sort(input, dim: int = -1, descending: bool = False, stable: bool = False):
+def sort(input, dim: int = -1, descending: bool = False, stable: bool | None = None):
     """Return the elements sorted along ``dim`` and the indices they had, as a named tuple ``(values, indices)``.
 
     Equal elements always keep their order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from retrograd.ops.complex import view_as_real
 from retrograd.ops.fft import fft, ifft, irfft, rfft
 from retrograd.ops.rearranging import pad
 from retrograd.ops.windows import fold_windows, unfold
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Truth
 
 
 def _checked_window(name: str, window: Any, n_fft: int, win_length: int | None) -> tuple[Any, int]:
@@ -53,7 +56,7 @@ def stft(
     hop_length: int | None = None,
     win_length: int | None = None,
     window: Tensor | None = None,
-    center: bool = True,
+    center: Truth = True,
     pad_mode: str = "reflect",
     normalized: bool = False,
     onesided: bool | None = None,

@@ -72,11 +72,6 @@ def _spread(name: str, dim: Any, unbiased: bool | None, correction: float | None
         dim, unbiased = None, dim
     if unbiased is None:
         return dim, 1 if correction is None else correction
-    if not isinstance(unbiased, (bool, np.bool_)):
-        raise TypeError(
-            f"{name}(): argument 'unbiased' must be bool, not {unbiased!r}; pass several dimensions as one argument, "
-            "as in dim=(0, 1), and degrees of freedom as correction="
-        )
     if correction is not None:
         raise TypeError(f"{name}(): give either unbiased or correction, not both")
     return dim, 1 if unbiased else 0

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from numpy import generic, ndarray
 
 from retrograd.core.half import HALF
-from retrograd.core.record import PLAIN, apply, holds_tensor, settle
+from retrograd.core.kinds import PLAIN
+from retrograd.core.record import apply, holds_only_ints, holds_tensor, settle
 from retrograd.core.saved import save_tensor
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import ARGUMENT, BYPRODUCT, RESULTS, SHAPE, meaning, shape_of
@@ -85,8 +86,10 @@ def _short_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)
-    numbers = frozenset(position - 1 for position in op.number_positions)
-    plain = frozenset().union(*op.int_kinds.values()) if len(op.int_kinds) == most - 1 else PLAIN
+    # parameters for one plain value, or for several integers
+    single = frozenset(position - 1 for position, kind in op.kinds.items() if not kind.several)
+    several = frozenset(position - 1 for position in op.kinds).difference(single)
+    fitting = op.fitting_types[1:]
     kept_by_slot = [_kept(op, slot) for slot in op.slots]
 
     def planned(mask: int) -> list[int | None]:
@@ -115,17 +118,19 @@ def _short_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         operands = arguments
         for place, value in enumerate(arguments):
             kind = type(value)
-            if kind in plain:
+            if kind in fitting[place]:
                 continue
-            if kind is Tensor:
-                if place in numbers or (others and type(value._data) is not type(data)):
+            if kind is tuple or kind is list:
+                if place in single or (holds_tensor(value) if place not in several else not holds_only_ints(value)):
+                    return general(*args, **kwargs)
+            elif place in single or place in several:
+                return general(*args, **kwargs)
+            elif kind is Tensor:
+                if others and type(value._data) is not type(data):
                     return general(*args, **kwargs)
                 if operands is arguments:
                     operands = arguments.copy()
                 operands[place] = value._data
-            elif kind is tuple or kind is list:
-                if holds_tensor(value):
-                    return general(*args, **kwargs)
             elif kind is not ndarray and (kind in PLAIN or isinstance(value, (Tensor, ndarray, generic))):
                 return general(*args, **kwargs)
         if (is_elementwise and (data.dtype.kind not in "fc" or data.dtype is HALF)) or (
