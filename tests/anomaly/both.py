@@ -15,6 +15,7 @@ from tests.anomaly.disguises import HERE
 _numbers = iter(range(10**9))
 
 libraries = pytest.mark.parametrize("library", ["retrograd", "torch"])
+modules = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 runs = pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
 
 

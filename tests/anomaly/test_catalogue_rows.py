@@ -250,7 +250,9 @@ def test_the_remedy_for_zero_to_the_power_gives_a_finite_gradient_of_the_exponen
         ("logdet", "y = torch.logdet(A)", [[1.0, 2.0], [2.0, 4.0]]),
     ],
 )
-def test_the_remedy_for_a_singular_matrix_gives_finite_results_and_gradients(op: str, code: str, matrix: list[list[float]]) -> None:
+def test_the_remedy_for_a_singular_matrix_gives_finite_results_and_gradients(
+    op: str, code: str, matrix: list[list[float]]
+) -> None:
     operation = Operation(op=op, args=(Operand(name="A", shape=(2, 2), dtype="float32"),), code_line=code)
     event = outside(kind="invalid", op=op, operation=operation, context={"error": "The input is singular."})
     assert "The input is singular" in diagnose(event).cause
@@ -435,7 +437,9 @@ def respelled(code: str, setup: str, lines: dict[str, str]) -> NaNEvent:
         ),
     ],
 )
-def test_the_remedy_uses_the_spelling_of_numpy_or_retrograd_that_the_line_uses(row: int, values: str, torch_line: str, line: str, remedy: str) -> None:
+def test_the_remedy_uses_the_spelling_of_numpy_or_retrograd_that_the_line_uses(
+    row: int, values: str, torch_line: str, line: str, remedy: str
+) -> None:
     event = respelled(torch_line, leaf(values), {torch_line: line})
     assert remedied(event, row) == remedy
     x = rg.tensor(ast.literal_eval(values), requires_grad=True)

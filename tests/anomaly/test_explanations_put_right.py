@@ -604,9 +604,7 @@ def test_a_leaf_that_became_infinite_after_returned_gradients_is_not_initial() -
         (".div(x)", ".div(torch.where(x == 0, 1.0, x))"),
     ],
 )
-def test_one_method_of_a_chain_over_several_lines_is_mended(
-    library: str, method: str, mended_method: str
-) -> None:
+def test_one_method_of_a_chain_over_several_lines_is_mended(library: str, method: str, mended_method: str) -> None:
     """The receiver of the method stands in the lines above, and the remedy does not repeat it."""
     text = (
         "x = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = (\n    x\n    .mul(2)\n"

@@ -518,7 +518,9 @@ def test_data_is_named_in_an_error_that_a_package_raises_again(library: str, pac
     assert (event.filename, event.lineno) == ("<program>", 4)
 
 
-def test_a_refused_parameter_has_the_programs_line_if_a_package_makes_the_distribution(library: str, package: str) -> None:
+def test_a_refused_parameter_has_the_programs_line_if_a_package_makes_the_distribution(
+    library: str, package: str
+) -> None:
     """The line is the one that names it, and so is what it is given there."""
     text = (
         f"import {package} as package\ns = torch.tensor(-0.5, requires_grad=True)\n"

@@ -8,12 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
-import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, expect_nonfinite, watch
-
-both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+from tests.anomaly.both import modules
 
 
 def loss_of(module: ModuleType, weight: Any, factor: float) -> Any:
@@ -63,7 +60,7 @@ def run(module: ModuleType, form: Any, factors: list[float], policy: str = "rais
     return w, [each for each in caught if each.category is AnomalyWarning]
 
 
-@both
+@modules
 @FORMS
 @pytest.mark.parametrize("policy", ["raise", "skip_step", "warn"])
 def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> None:
@@ -76,7 +73,7 @@ def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> N
     assert "20 skipped by the program" in repr(w)
 
 
-@both
+@modules
 @FORMS
 def test_now_and_then(module: ModuleType, form: Any) -> None:
     w, told = run(module, form, [1.0, 0.0, 0.0] * 8)
@@ -85,20 +82,20 @@ def test_now_and_then(module: ModuleType, form: Any) -> None:
     assert w.left_out.total == 16
 
 
-@both
+@modules
 def test_only_recorded(module: ModuleType) -> None:
     w, told = run(module, by_continue, [0.0] * 10, "record")
     assert not told
     assert [event.op for event in w.events] == ["log"]
 
 
-@both
+@modules
 def test_said_again_after_a_batch_that_was_fine(module: ModuleType) -> None:
     _, told = run(module, by_continue, [*[0.0] * 10, 1.0, *[0.0] * 10])
     assert len(told) == 2
 
 
-@both
+@modules
 def test_what_is_meant(module: ModuleType) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
     with watch() as w, expect_nonfinite("a test"):
@@ -128,7 +125,7 @@ def converged(module: ModuleType, state: Any) -> Any:
     return state
 
 
-@both
+@modules
 @pytest.mark.parametrize("solve", [lambda *given: solved(*given, 0.1), lambda *given: converged(*given[:2])])
 def test_a_loop_that_goes_on_leaves_nothing_out(module: ModuleType, solve: Any) -> None:
     weight = module.tensor([1.5], requires_grad=True)
@@ -141,7 +138,7 @@ def test_a_loop_that_goes_on_leaves_nothing_out(module: ModuleType, solve: Any) 
     assert {event.op for event in w.events} == {"sqrt"}
 
 
-@both
+@modules
 def test_what_was_assigned_beside_the_condition_is_not_read_by_it(module: ModuleType) -> None:
     weight = module.tensor([1.5], requires_grad=True)
     with watch(policy="record") as w:
@@ -149,7 +146,7 @@ def test_what_was_assigned_beside_the_condition_is_not_read_by_it(module: Module
     assert not w.events
 
 
-@both
+@modules
 @FORMS
 def test_where_the_first_of_them_was_born(module: ModuleType, form: Any) -> None:
     w, told = run(module, form, [1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
@@ -167,7 +164,7 @@ def by_return(module: ModuleType, weight: Any, factor: float) -> bool:
     return True
 
 
-@both
+@modules
 def test_a_function_that_returns_for_a_batch_does_not_end_the_program(module: ModuleType) -> None:
     """But if the first of them was the last that the program has computed, it may have ended for it."""
     w, told = run(module, by_return, [1.0, 0.0, 1.0, 0.0])
@@ -188,7 +185,7 @@ def by_break(module: ModuleType, weight: Any, factors: list[float]) -> None:
         loss.backward()
 
 
-@both
+@modules
 def test_a_loop_that_is_left_after_several_ends_for_the_last(module: ModuleType) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(AnomalyError), watch() as w:
@@ -222,7 +219,7 @@ def where_it_is_returned(module: ModuleType, loss: Any) -> Any:
 REPLACED = pytest.mark.parametrize("replace", [by_a_constant, by_a_truth_value, in_an_expression, where_it_is_returned])
 
 
-@both
+@modules
 @REPLACED
 def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleType, replace: Any) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
@@ -236,7 +233,7 @@ def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleT
     assert "replaced this loss" in raised.value.__notes__[0]
 
 
-@both
+@modules
 @REPLACED
 def test_a_loss_that_is_replaced_is_left_out(module: ModuleType, replace: Any) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
@@ -249,7 +246,7 @@ def test_a_loss_that_is_replaced_is_left_out(module: ModuleType, replace: Any) -
     assert not hasattr(raised.value, "__notes__")
 
 
-@both
+@modules
 def test_the_best_of_losses_is_not_one_that_is_replaced(module: ModuleType) -> None:
     weight, best = module.tensor([1.0, 2.0], requires_grad=True), math.inf
     with watch(policy="record") as w:
