@@ -42,7 +42,7 @@ def loss_of(x):
 
 
 @pytest.mark.parametrize(("imports", "make"), [(OURS, "rg.tensor"), (PYTORCH, "torch.tensor")])
-def test_a_birth_is_told_by_its_cell(imports: str, make: str) -> None:
+def test_a_birth_has_its_cell_and_line(imports: str, make: str) -> None:
     if imports is PYTORCH:
         pytest.importorskip("torch", reason="torch is not installed")
     run = f"""with rg.anomaly.watch(policy="record") as w:
@@ -90,7 +90,7 @@ text"""
     assert places == ['File "Cell In[2]", line 3, in <module>']
 
 
-def test_a_notebook_is_no_script(tmp_path) -> None:
+def test_running_a_notebook_file_is_refused(tmp_path) -> None:
     path = tmp_path / "train.ipynb"
     path.write_text('{"cells": [], "nbformat": 4}')
     done = subprocess.run(
@@ -149,7 +149,7 @@ STEP = """def step():
 
 
 @LIBRARIES
-def test_the_optimizer_of_another_cell(library: str) -> None:
+def test_the_remedy_changes_the_optimizer_in_its_latest_cell(library: str) -> None:
     """One that was changed and run again is the later one."""
     first, again = (OPTIMIZER.format(rate=rate) for rate in ("1e-2", "1e20"))
     remedy, lineno, filename, report = finding(library, first, again, STEP, "for _ in range(3): step()")
@@ -165,13 +165,13 @@ p = torch.softmax(x, dim=0)
 LOSS = "loss = -torch.log(p).sum()\nloss.backward()"
 
 
-def test_cells_have_their_variables_in_common() -> None:
+def test_a_remedy_uses_variables_of_an_earlier_cell() -> None:
     remedy, lineno, filename, report = finding("retrograd", MADE.format(then=""), LOSS)
     assert (remedy, lineno, filename) == ("loss = -torch.log_softmax(x, dim=0).sum()", 1, None)
     assert "made by   softmax, Cell In[2]:2" in report
 
 
 @pytest.mark.parametrize(("then", "loss"), [("x = 0", LOSS), ("", f"x = 0\n{LOSS}")])
-def test_a_variable_that_a_cell_has_given_another_value_means_something_else(then: str, loss: str) -> None:
+def test_a_remedy_uses_no_variable_that_was_reassigned(then: str, loss: str) -> None:
     remedy, lineno, _, _ = finding("retrograd", MADE.format(then=then), loss)
     assert (remedy, lineno) == ("log_p = torch.log_softmax(x, dim=0)", None)
