@@ -54,7 +54,7 @@ def train(module: ModuleType, kind: str, fault: str) -> tuple[Any, Any]:
 @modules
 @pytest.mark.parametrize("kind", ["AveragedModel", "of the program's own"])
 @pytest.mark.parametrize("fault", ["the batch", "the loss"])
-def test_they_stay_finite(module: ModuleType, kind: str, fault: str) -> None:
+def test_averages_of_weights_stay_finite(module: ModuleType, kind: str, fault: str) -> None:
     module, average = train(module, kind, fault)
     owner = average if kind == "AveragedModel" else average.model
     assert all(bool(module.isfinite(value).all()) for value in owner.state_dict().values())

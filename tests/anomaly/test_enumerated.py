@@ -57,7 +57,7 @@ def step(x: float) -> None:
 
 @pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
 @pytest.mark.parametrize("start", [0, 7, -1])
-def test_the_same_number(wrapped: Callable[[Any], Iterable[Any]], start: int) -> None:
+def test_a_batch_has_the_same_number_in_both_runs(wrapped: Callable[[Any], Iterable[Any]], start: int) -> None:
     seen = []
     with rg.anomaly.watch(policy="skip_step") as w:
         for number, x in enumerate(wrapped(w.steps([0, 1, 2, 3])), start):
@@ -66,7 +66,7 @@ def test_the_same_number(wrapped: Callable[[Any], Iterable[Any]], start: int) ->
     assert seen == [(0, 0), (1, 1), (2, 2), (2, 2), (3, 3)]
 
 
-def test_other_counts_go_on() -> None:
+def test_other_enumerations_are_not_set_back() -> None:
     """Those of loops around it, and of iterators that wait."""
     waiting = enumerate([5, 6])
     assert next(waiting) == (0, 5)

@@ -44,7 +44,7 @@ MENDED = {
 
 @libraries
 @pytest.mark.parametrize("name", MENDED)
-def test_a_density_that_a_function_returns(name: str, library: str) -> None:
+def test_the_logarithm_of_a_returned_density_is_exact(name: str, library: str) -> None:
     text = MENDED[name] + BACKWARD
     event = only_event(run(library, text, steps=True))
     instead = mended(text, event)
@@ -81,7 +81,7 @@ def test_a_density_that_a_function_returns(name: str, library: str) -> None:
         "def density(*x):\n    return torch.exp(-x[0] ** 2)\n" + LEAVES + "y = torch.log(density(x))",
     ],
 )
-def test_a_function_that_is_not_taken_into_the_line(text: str, library: str) -> None:
+def test_a_function_that_may_not_be_inlined_is_not_inlined(text: str, library: str) -> None:
     event = only_event(run(library, text + BACKWARD, steps=True))
     assert "-x" not in (event.remedy or "") or event.remedy_lineno is None
     assert "**" not in (event.remedy or "") or event.remedy_lineno is None
@@ -100,7 +100,7 @@ y = forward(x, spread)"""
 @libraries
 @pytest.mark.parametrize("size", [5.0, -5.0])
 @pytest.mark.parametrize("step", ["(a.unsqueeze(1) * torch.exp(t)).sum(0)", "(a @ torch.exp(t))"])
-def test_a_forward_algorithm_in_log_space(step: str, size: float, library: str) -> None:
+def test_the_remedy_of_a_forward_algorithm_in_a_function_is_exact(step: str, size: float, library: str) -> None:
     """The line is that of the step; what goes in and comes out is to be taken the logarithm of as well."""
     text = FORWARD.format(step=step, size=size) + BACKWARD
     event = only_event(run(library, text, steps=True))
@@ -115,7 +115,7 @@ def test_a_forward_algorithm_in_log_space(step: str, size: float, library: str) 
 
 
 @libraries
-def test_densities_added_up_in_a_loop_are_not_bounded(library: str) -> None:
+def test_densities_summed_in_a_loop_get_logaddexp_and_no_bound(library: str) -> None:
     """A bound would leave no gradient."""
     text = (
         LEAVES + "p = torch.zeros_like(x)\nfor k in range(2):\n    p = p + 0.5 * torch.exp(-0.5 * (x - k) ** 2)\n"

@@ -177,7 +177,7 @@ y.backward()
         ("from retrograd import ones; rg = __import__('retrograd')", None),
     ],
 )
-def test_a_module_that_a_file_has_no_name_for(tmp_path: Path, imports: str, missing: str | None) -> None:
+def test_the_remedy_says_which_import_the_file_lacks(tmp_path: Path, imports: str, missing: str | None) -> None:
     event = event_of(tmp_path / "train.py", WITHOUT_NAMES.format(imports))
     assert ("retrograd.where(" if "import retrograd;" in imports else "rg.where(") in (event.remedy or "")
     assert (event.cause or "").endswith(missing or "at 0.")

@@ -68,7 +68,7 @@ def nothing_kept() -> rg.Tensor:
 @pytest.mark.parametrize(
     ("loss", "op"), [(hidden_from_the_loss, "log"), (many_layers, "MatmulBackward0"), (nothing_kept, "unknown")]
 )
-def test_few_searches(searches: Counter[str], loss: Callable[[], rg.Tensor], op: str) -> None:
+def test_a_long_graph_is_searched_few_times(searches: Counter[str], loss: Callable[[], rg.Tensor], op: str) -> None:
     with rg.anomaly.watch(policy="record") as w:
         loss().backward()
     assert w.event is not None

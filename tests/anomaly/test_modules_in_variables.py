@@ -25,7 +25,7 @@ y.backward()
 @pytest.mark.parametrize(
     "code", ["xp.special.entr(x).sum()", "xp.sum(xp.special.entr(x))", "xp.sum(x * xp.log(x)) + 0 * xp.zeros(())"]
 )
-def test_its_argument_is_clamped(code: str, library: str) -> None:
+def test_the_argument_of_a_function_of_the_module_is_clamped(code: str, library: str) -> None:
     text = PROGRAM.format(code)
     event = run(library, text, True).event
     assert event is not None

@@ -61,7 +61,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_plain_arguments_are_known_afterwards(name: str) -> None:
+def test_results_of_calls_with_plain_arguments_are_recomputed(name: str) -> None:
     x = X.clone().requires_grad_()
     y = PLAIN[name](x)
     edge = y._resolve_edge()
@@ -71,7 +71,7 @@ def test_plain_arguments_are_known_afterwards(name: str) -> None:
     np.testing.assert_array_equal(known, y.detach().numpy())
 
 
-def test_numbers_that_were_drawn_are_not_drawn_again() -> None:
+def test_random_numbers_are_not_drawn_again() -> None:
     x = rg.zeros(3, requires_grad=True)
     y = (x * 1).uniform_()
     z = y * x

@@ -39,7 +39,7 @@ def losses(code: str, library: str) -> list[float]:
 @runs
 @libraries
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_step_with_the_remedy_is_an_ordinary_step(name: str, library: str, steps: bool) -> None:
+def test_a_step_with_the_remedy_does_not_raise_the_loss_tenfold(name: str, library: str, steps: bool) -> None:
     text = f"{START}{LOSSES[name]}\nloss.backward()"
     event = run(library, text, steps).event
     assert event is not None

@@ -47,7 +47,7 @@ def saved(net: nn.Module, key: str, number: float) -> Any:
 @pytest.mark.parametrize("key", OPTIMIZERS)
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("when", ["before the watch", "before the first update", "later"])
-def test_the_update_is_left_out(key: str, number: float, when: str) -> None:
+def test_an_update_with_a_bad_number_in_the_state_is_left_out(key: str, number: float, when: str) -> None:
     net = model()
     loaded = saved(net, key, number)
     optimizer = OPTIMIZERS[key](net.parameters())
@@ -85,7 +85,7 @@ def test_raise_leaves_the_weights_clean() -> None:
 
 
 @pytest.mark.parametrize("key", OPTIMIZERS)
-def test_what_is_finite_is_nobodys_business(key: str) -> None:
+def test_a_finite_or_expected_state_is_not_reported(key: str) -> None:
     net = model()
     loaded = saved(net, key, 0.5)
     optimizer = OPTIMIZERS[key](net.parameters())
