@@ -131,8 +131,6 @@ def test_a_refused_finite_argument_is_no_event(lib: Any) -> None:
 
 def test_the_birth_behind_an_error_of_multinomial_is_named(lib: Any) -> None:
     """The function is one of torch's own in C, whose arguments the line alone tells."""
-    if lib is rg:
-        pytest.skip("it is one of Python's, with a frame of its own")
     logits = lib.tensor([0.0, 1.0], requires_grad=True)
     with pytest.raises(RuntimeError, match="probability tensor contains"), Watch() as w:
         probs = lib.softmax(lib.log(logits - 1.0), 0)

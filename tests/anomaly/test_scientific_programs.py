@@ -44,7 +44,7 @@ def test_a_missing_observation_in_a_loop_is_named_by_its_variable(steps: bool) -
     """When the loss is checked, the variable of the loop holds another observation, and no node has kept this one."""
     event = event_of(FILTER, steps)
     assert "NaN (y)" in (event.cause or "")
-    assert "is an inference" in (event.note or "") or steps
+    assert ("is an inference" in (event.note or "")) == (not steps)
     replaced = "for y in series:\n        if np.isnan(y): continue"
     assert not run("retrograd", FILTER.replace("for y in series:", replaced), steps).events
 
