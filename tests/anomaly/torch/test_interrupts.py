@@ -61,7 +61,7 @@ class Training:
 
 
 @pytest.mark.parametrize("kind", ["once", "again", "update", "by hand"])
-def test_torch_and_model_are_as_before(kind: str) -> None:
+def test_an_interrupt_at_any_place_restores_torch_and_the_model(kind: str) -> None:
     Training(kind).run()
     before = surroundings()
     for place in places_in(Training(kind).run, 8, LIFE):
@@ -74,7 +74,7 @@ def test_torch_and_model_are_as_before(kind: str) -> None:
             assert bool(weight.isfinite().all()), name_of(place)
 
 
-def test_a_watch_in_which_nothing_happens() -> None:
+def test_an_interrupt_at_any_place_of_an_empty_watch_restores_torch() -> None:
     """Which is so short that every place in its beginning and its end can be tried."""
 
     def run() -> None:

@@ -32,7 +32,7 @@ LEGAL: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("name", LEGAL)
-def test_infinities_that_are_meant(name: str, again: bool) -> None:
+def test_legal_infinities_give_no_event(name: str, again: bool) -> None:
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     with rg.anomaly.watch() as w:
         for _ in w.steps([0]) if again else [0]:
@@ -40,7 +40,7 @@ def test_infinities_that_are_meant(name: str, again: bool) -> None:
     assert x.grad is not None and bool(x.grad.isfinite().all()), "the program is not healthy"
 
 
-def test_memory_is_bounded() -> None:
+def test_the_watch_keeps_the_same_amount_in_every_step() -> None:
     """Nothing is kept from step to step: the sites of one step, the model's calls of one step."""
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
@@ -54,7 +54,7 @@ def test_memory_is_bounded() -> None:
     assert max(sizes) == sizes[0]
 
 
-def test_evaluation_without_gradients_is_not_kept() -> None:
+def test_calls_without_gradients_are_not_kept() -> None:
     model = nn.Linear(3, 1)
     with rg.anomaly.watch(model) as w, torch.no_grad():
         model(torch.ones(2, 3))
