@@ -1,7 +1,8 @@
 """Every row of the catalogue that is about operations, as it stands and in disguise: where, what and why are exact.
 
-What is expected comes from torch, where every operation of the program was looked at. Rows without a program: 23 is no
-birth (see test_quiet), 42 is an error (see test_watch), 44 is about a sum (below), later ones are about training.
+The expected event comes from torch, with a check of every operation of the program. Rows without a program: 23 is no
+birth (see test_quiet), 42 is an error (see test_watch_errors), 44 is about a sum (see below), later ones concern
+training.
 """
 
 from __future__ import annotations
