@@ -23,8 +23,9 @@ def values_and_gradients(library: str, program: Program, code: str, kind: str | 
     exec(program.setup, namespace)
     tensors = [each for each in namespace.values() if isinstance(each, module.Tensor)]
     leaves = [each for each in tensors if each.is_leaf and each.requires_grad]
-    for leaf in leaves if kind is not None else ():
-        leaf.data = module.tensor(numbers(tuple(leaf.shape), kind, program)).to(leaf.dtype)
+    if kind is not None:
+        for leaf in leaves:
+            leaf.data = module.tensor(numbers(tuple(leaf.shape), kind, program)).to(leaf.dtype)
     exec(code, namespace)
     namespace["y"].float().sum().backward()
     found = [namespace["y"].detach(), *(leaf.grad for leaf in leaves)]
