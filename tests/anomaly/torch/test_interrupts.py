@@ -9,7 +9,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError
-from tests.anomaly.torch.test_life import surroundings
+from tests.anomaly.torch.test_start_and_stop import surroundings
 from tests.interrupting import interrupted, name_of, places_in
 
 # what begins and ends a watch and a second run, holds updates back and undoes them

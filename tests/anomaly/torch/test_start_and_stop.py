@@ -247,10 +247,11 @@ def test_a_watch_starts_the_adapters_of_the_imported_libraries() -> None:
     assert len(adapters_for(rg.anomaly.watch())) == 2
 
 
-def run(script: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process that has not imported torch yet."""
     path = tmp_path / "train_torch.py"
     path.write_text(textwrap.dedent(script))
-    return subprocess.run([sys.executable, *arguments, str(path)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
 
 
 def test_a_watch_does_not_import_torch(tmp_path: Path) -> None:
@@ -305,7 +306,8 @@ SCRIPT = """
 
 
 def test_retrograd_run_watches_an_unmodified_script(tmp_path: Path) -> None:
-    done = run(SCRIPT, tmp_path, "-m", "retrograd", "run")
+    (tmp_path / "train_torch.py").write_text(textwrap.dedent(SCRIPT))
+    done = forked("-m", "retrograd", "run", "train_torch.py", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "SqrtBackward0" in done.stderr
     assert "loss = error if epoch == 0 else torch.sqrt(error * weight)" in done.stderr
@@ -349,6 +351,6 @@ def test_a_stopped_watch_is_freed_without_the_collector_of_cycles(options: dict[
         with rg.anomaly.watch(net, optimizer, **options) as w:
             train(net, optimizer, w.steps(batches()))
         del net, optimizer, w
-        assert [each() for each in gone] == [None, None], "it waits for the collector of cycles"
+        assert [each() for each in gone] == [None, None], "a reference cycle keeps them alive"
     finally:
         gc.enable()
