@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import linecache
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 BACKWARD = "\ny.sum().backward()"
 
@@ -22,9 +20,7 @@ def leaf(numbers: str, name: str = "x") -> str:
 
 
 def results(library: str, text: str, dtype: str = "float32") -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text.replace("float32", dtype), scope)
+    scope = executed(library, text.replace("float32", dtype))
     leaves = [scope[name] for name in ("x", "z") if name in scope and scope[name].requires_grad]
     return [np.asarray(each.detach().numpy()) for each in (scope["y"], *(leaf.grad for leaf in leaves if leaf.is_leaf))]
 

@@ -9,7 +9,7 @@ from torch import nn
 import retrograd as rg
 from retrograd.anomaly import diagnose
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 RECURRENCE = """
 u = (torch.eye(2) * 1e9).requires_grad_()
@@ -543,8 +543,7 @@ def test_a_mixture_whose_densities_underflow_gets_a_logsumexp(library: str) -> N
     assert diagnose(event).title == "log of a density that underflowed"
     assert "Every density in the sum underflows" in (event.cause or "")
     assert "torch.logsumexp(torch.log_softmax(torch.zeros(3" in (event.remedy or "").replace("rg.", "torch.")
-    namespace = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(MIXTURE, event), namespace)
+    namespace = executed(library, mended(MIXTURE, event))
     assert (namespace["mu"].grad < 0).all()
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 NORMAL = "def normal(x, m, s=1.0):\n    {}return torch.exp(-0.5 * {} ** 2) / (s * 2.5066283)\n"
 IN_ONE_LINE = NORMAL.format("", "((x - m) / s)")
@@ -21,9 +17,7 @@ BACKWARD = "\ny.sum().backward()"
 
 
 def value_and_gradients(library: str, text: str, dtype: str) -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text.replace("float32", dtype), scope)
+    scope = executed(library, text.replace("float32", dtype))
     leaves = [scope[name] for name in ("x", "spread") if name in scope]
     return [np.asarray(each.detach().numpy()) for each in (scope["y"], *(leaf.grad for leaf in leaves))]
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import diagnose
-from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 
 @dataclass(frozen=True)
@@ -321,8 +320,7 @@ def test_data_on_the_border_of_the_support_is_clamped(
     assert (event.op, event.lineno) == ("xlogy", line(program))
     assert "data reaches the boundary of the distribution's support" in (event.cause or "")
     assert f"clamp(data, {kept})" in (event.remedy or "")
-    namespace = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(program, event), namespace)
+    namespace = executed(library, mended(program, event))
     assert math.isfinite(namespace["x"].grad.item())
 
 

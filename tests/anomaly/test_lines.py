@@ -6,14 +6,13 @@ import linecache
 from pathlib import Path
 
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.program.place import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, mended, only_event, run
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run
 
 
 def event_of(path: Path, program: str, edited: str | None = None) -> NaNEvent:
@@ -151,12 +150,10 @@ def test_the_remedy_keeps_the_operator_that_begins_a_line(library: str, text: st
     event = only_event(run(library, program, True))
     assert event.lineno == line(program)
     assert (event.remedy or "").startswith(term[0])
-    found = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(program, event), found)
+    found = executed(library, mended(program, event))
     assert found["y"][0].item() == pytest.approx(value, abs=1e-5)
     assert found["x"].grad.isfinite().all()
-    before = {"torch": rg if library == "retrograd" else torch}
-    exec(program, before)
+    before = executed(library, program)
     assert found["y"][1].item() == pytest.approx(before["y"][1].item())
 
 

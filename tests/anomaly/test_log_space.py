@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 
 @dataclass(frozen=True)
@@ -181,9 +178,7 @@ def program(code: str, numbers: str, dtype: str) -> str:
 
 
 def value_and_gradient(library: str, text: str) -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text, scope)
+    scope = executed(library, text)
     return [np.asarray(scope["y"].detach().numpy()), np.asarray(scope["x"].grad.numpy())]
 
 

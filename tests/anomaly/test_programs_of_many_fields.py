@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, mended, only_event, run, runs
 
 
 @dataclass(frozen=True)
@@ -392,6 +392,5 @@ def test_the_logarithm_of_zero_data_is_mended_in_its_own_line(loss: str, library
     event = run(library, text, steps).event
     assert event is not None
     assert event.remedy_lineno is not None, event.cause
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     assert np.isfinite([scope["loss"].item(), scope["x"].grad.item()]).all()

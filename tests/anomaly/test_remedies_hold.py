@@ -13,6 +13,7 @@ import torch
 import retrograd as rg
 from retrograd.anomaly import AnomalyWarning, NaNEvent
 from tests.anomaly.both import libraries, mended, run
+from tests.anomaly.programs import leaf
 
 BACKWARD = "y.sum().backward()"
 
@@ -26,10 +27,6 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.setup}: {self.code}"
-
-
-def leaf(numbers: str, dtype: str = "float32", name: str = "x") -> str:
-    return f"{name} = torch.tensor({numbers}, dtype=torch.{dtype}, requires_grad=True)"
 
 
 def faults(setup: str, *codes: str) -> list[Fault]:

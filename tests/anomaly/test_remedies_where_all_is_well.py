@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, run, runs
+from tests.anomaly.both import executed, libraries, mended, run, runs
 
 
 def program(code: str, numbers: str, mask: str = "[0.0, 0.0]") -> str:
@@ -19,9 +17,7 @@ def program(code: str, numbers: str, mask: str = "[0.0, 0.0]") -> str:
 
 def computed(text: str, library: str) -> tuple[np.ndarray, np.ndarray]:
     """The value and the gradient that a program computes."""
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text, scope)
+    scope = executed(library, text)
     return scope["y"].detach().numpy(), scope["x"].grad.numpy()
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, watch
-from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 
 def event_of(text: str, steps: bool = False) -> NaNEvent:
@@ -484,8 +483,7 @@ def test_a_power_iteration_is_normalised_and_finds_the_eigenvector(library: str,
     if product.startswith("("):
         assert "normalise the state" in (event.cause or "")
         return
-    found = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), found)
+    found = executed(library, mended(text, event))
     values, vectors = np.linalg.eigh([[3.0, 1.0], [1.0, 2.0]])
     np.testing.assert_allclose(found["loss"].item(), values[1], rtol=1e-5)
     np.testing.assert_allclose(found["A"].grad.numpy(), np.outer(vectors[:, 1], vectors[:, 1]), rtol=1e-4)
@@ -499,8 +497,7 @@ def test_a_matrix_that_is_squared_again_and_again_is_normalised(library: str) ->
     )
     event = only_event(run(library, text, True))
     assert (event.remedy or "").startswith("B = (B := B @ B) / B.norm()")
-    found = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), found)
+    found = executed(library, mended(text, event))
     vector = np.linalg.eigh([[3.0, 1.0], [1.0, 2.0]])[1][:, 1]
     np.testing.assert_allclose(found["B"].detach().numpy(), np.outer(vector, vector), rtol=1e-4)
     assert found["A"].grad.isfinite().all()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from tests.anomaly.both import libraries, mended, run
+from tests.anomaly.both import executed, libraries, mended, run
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -298,9 +298,7 @@ def test_the_remedy_respects_an_in_place_change_after_the_definition(change: str
     text = program(f"p = F.softplus(x){change}y = torch.log(p)", [-200.0, 1.0])
     event = run(library, text, True).event
     assert event is not None
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["y"][1].item(), np.log(2 * np.log1p(np.e)), rtol=1e-5)
 
 
@@ -324,8 +322,7 @@ def test_the_remedy_keeps_the_direction_of_short_vectors(unit: str, library: str
     )
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["u"].detach().numpy(), [[0.0, 0.0], [0.6, 0.8]], rtol=1e-5)
     assert bool(np.isfinite(scope["x"].grad.numpy()).all())
 
@@ -391,8 +388,7 @@ def test_a_rotation_by_the_zero_vector_has_its_value_and_gradient(library: str) 
     """The remedy depends on the factors by which the function multiplies the direction."""
     event = run(library, RODRIGUES).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(RODRIGUES, event), scope)
+    scope = executed(library, mended(RODRIGUES, event))
     np.testing.assert_allclose(scope["y"].detach().numpy(), [[1.0, 2.0, 3.0]] * 2, rtol=1e-5)
     np.testing.assert_allclose(scope["r"].grad.numpy(), [[0.0, 3.0, -2.0]] * 2, atol=1e-4)
 
@@ -411,8 +407,7 @@ def test_the_discount_of_the_first_rank_becomes_one(of: str, library: str) -> No
     text = RANKS.format(of)
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["y"].item(), 3 * 0.3 + 1 * 0.1 / 2 + 2 * 0.2 / np.log2(3), rtol=1e-6)
 
 
@@ -435,8 +430,7 @@ y.backward()
 def test_a_log_zero_constant_becomes_finite_where_the_maximum_is_subtracted(library: str) -> None:
     event = run(library, FORWARD, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(FORWARD.replace('log_zero = -float("inf")', event.remedy or ""), scope)
+    scope = executed(library, FORWARD.replace('log_zero = -float("inf")', event.remedy or ""))
     np.testing.assert_allclose(scope["y"].item(), np.logaddexp(0.5, 1.0), rtol=1e-6)
     np.testing.assert_allclose(scope["x"].grad.numpy(), [*np.exp([0.5, 1.0] - np.logaddexp(0.5, 1.0)), 0.0], rtol=1e-5)
 
@@ -455,8 +449,7 @@ def test_a_bound_next_to_1_is_as_close_as_float64_allows(name: str, library: str
     text = f"x = torch.tensor({numbers}, dtype=torch.float64, requires_grad=True)\ny = {code}\ny.sum().backward()"
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     functions: dict[str, Callable[[float], float]] = {
         "angle": np.arccos,
         "distance": lambda x: float(np.arccosh(2 - x)),
@@ -480,8 +473,7 @@ def test_a_share_of_a_zero_total_gets_no_huge_derivative(name: str, library: str
     text = f"w = torch.tensor([[0.0, 0.0], [1.0, 3.0]], requires_grad=True)\n{SHARES[name]}\ny.sum().backward()"
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     expected: dict[str, Any] = {"torch": torch}
     exec(text.replace("[[0.0, 0.0], [1.0, 3.0]]", "[[2.0, 2.0], [1.0, 3.0]]"), expected)
     np.testing.assert_allclose(scope["y"].detach().numpy()[0], 0)
@@ -497,8 +489,7 @@ def test_the_log_odds_of_1_stay_larger_than_those_of_0_999(code: str, library: s
     text = program(f"y = {code}", [0.5, 1.0])
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     assert scope["y"][1].item() > np.log(0.999 / 0.001)
 
 
@@ -508,8 +499,7 @@ def test_the_negative_power_of_zero_stays_within_ten_times_the_others(power: flo
     text = program(f"y = x ** {power}", [0.0, 1.0, 3.0])
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     y = scope["y"].detach().numpy()
     assert y[1] <= y[0] <= 10 * y[1]
     assert np.isfinite(scope["x"].grad.numpy()).all()
