@@ -45,7 +45,7 @@ def quiet(model: Any, **kwargs: Any) -> NaNDetector:
 
 
 def found_in(model: Any, *args: Any, **kwargs: Any) -> NaNEvent | None:
-    """What is found in one call."""
+    """Return the event that the detector finds in one call."""
     with quiet(model) as det:
         model(*args, **kwargs)
     return det.event

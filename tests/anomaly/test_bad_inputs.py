@@ -1,4 +1,4 @@
-"""What came in from outside, as against what an operation made: data, gradients that backward was given, leaves."""
+"""Bad numbers from outside (data, gradients given to backward, leaves) are distinguished from births in operations."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def first_of_each_row() -> list[Program]:
 
 @cache
 def expected(program: Program) -> NaNEvent:
-    """What torch's own operations tell when each of them is looked at."""
+    """Return the event that torch gives if every operation is checked."""
     return tracing.run(program.code, program.setup)
 
 

@@ -527,7 +527,7 @@ def test_operands_are_those_at_the_element(dtype: str) -> None:
 
 @pytest.mark.parametrize("join", [lambda data, w: rg.cat([data, w]), lambda data, w: data + w], ids=["cat", "add"])
 def test_data_that_no_node_kept_is_named_as_an_inference(join: Callable[[Any, Any], Any]) -> None:
-    """What came in with NaN went into an operation that keeps none of its operands: at least the place is right."""
+    """The operation that took the NaN keeps none of its operands, but its place is known."""
     w = rg.ones(2, requires_grad=True)
     with pytest.raises(AnomalyError) as raised, rg.anomaly.watch():
         joined = join(rg.tensor([1.0, float("nan")]), w)  # no variable holds it

@@ -22,7 +22,7 @@ def called(event: NaNEvent) -> list[str]:
 
 
 def rows(event: NaNEvent) -> list[str]:
-    """What the report shows of them."""
+    """Return the rows of the report that show the callers."""
     lines = format_event(event, width=100).splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("called")), None)
     if first is None:

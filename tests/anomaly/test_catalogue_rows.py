@@ -178,7 +178,7 @@ def test_two_steps_of_growth_are_recognised_as_a_runaway() -> None:
 
 
 def test_a_huge_incoming_gradient_is_evidence_of_a_runaway() -> None:
-    """As where the weights are not large yet, in the backward of a normalisation of a deep model."""
+    """In the backward of a normalisation of a deep model, the weights may not be large yet."""
     norm = Operation(op="layer_norm", args=(Operand(name="input", value=1e6), Operand(name="weight", value=784.0)))
 
     def event(grad: float) -> NaNEvent:

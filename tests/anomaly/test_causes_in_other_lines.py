@@ -179,7 +179,7 @@ loss = ((x @ fast - t) ** 2).mean()
 @libraries
 @pytest.mark.parametrize("optimizer", ["", "optimizer = torch.optim.Adam([w], lr=1e-3)\n"])
 def test_the_inner_learning_rate_of_a_runaway_within_the_graph_is_lowered(optimizer: str, library: str) -> None:
-    """As in meta-learning: the learning rate of the optimizer is another one."""
+    """Meta-learning does this. The learning rate of the optimizer is another one."""
     text = ADAPTED.format(rate="inner_lr = 1e4", name="inner_lr", after=optimizer)
     event = only_event(run(library, text, True))
     assert diagnose(event).title == "gradient descent within the graph that runs away"

@@ -130,7 +130,7 @@ def test_a_block_does_not_expect_births_of_another_task(lib: ModuleType) -> None
 
 
 def test_a_block_closed_by_another_task_ends() -> None:
-    """As the event loop leaves one for an asynchronous generator that nobody has closed."""
+    """The event loop does this to an asynchronous generator that the program has not closed."""
     block = expect_nonfinite(MEANT)
 
     async def call(method: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""What the detector of layers says of a model, whichever library it is made with."""
+"""The detector of layers works in the same way for models of either library."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_birth_that_reaches_the_loss_too_is_one_event(lib: Any) -> None:
 
 @libraries
 def test_the_step_of_an_event_is_that_of_the_loss_to_come(lib: Any) -> None:
-    """The one that a watch names when it is told of the same by the loss."""
+    """A watch that reports the bad loss names the same step."""
     model = named(lib, a=lib.nn.Linear(3, 2))
     with quiet(model) as det:
         for number in range(3):

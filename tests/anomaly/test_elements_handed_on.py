@@ -105,7 +105,7 @@ def written(t: Any, write: Callable[[Any], Any]) -> Any:
 
 
 def event_of(step: Callable[[], Any], steps: bool) -> NaNEvent:
-    """What the watch says of a step that returns its loss."""
+    """Return the event of a step that returns its loss."""
     with watch(policy="record") as w:
         for _ in w.steps([0]) if steps else [0]:
             step().backward()

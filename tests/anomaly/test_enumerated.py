@@ -16,7 +16,7 @@ def generated(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 class Bar:
-    """As progress bars are written: it asks what it was given, and counts."""
+    """A progress bar: it takes the length of its batches, and counts."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self.batches = batches
@@ -67,7 +67,7 @@ def test_a_batch_has_the_same_number_in_both_runs(wrapped: Callable[[Any], Itera
 
 
 def test_other_enumerations_are_not_set_back() -> None:
-    """Those of loops around it, and of iterators that wait."""
+    """There are enumerations in loops around the step, and others that are not used at the moment."""
     waiting = enumerate([5, 6])
     assert next(waiting) == (0, 5)
     of_same = enumerate([7, 8])

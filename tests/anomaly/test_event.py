@@ -271,7 +271,7 @@ def test_every_context_key_that_explanations_read_is_documented() -> None:
 
 
 def test_options_of_an_optimizer_given_as_tensors_become_numbers() -> None:
-    """As PyTorch's optimizers take them: the event has their numbers, and can be written down."""
+    """PyTorch's optimizers accept tensors as options. The event holds their numbers and can be written as JSON."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -1.0]))
     optimizer = torch.optim.Adam([weight], torch.tensor(0.1), betas=(torch.tensor(0.5), torch.tensor(0.75)))
     with anomaly.watch(optimizer=optimizer, policy="record") as w:

@@ -1,4 +1,4 @@
-"""What lies in the program's variables may change while it is looked at: another thread goes on with its work."""
+"""Containers of the program may change while the watch reads them, because another thread works on."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_birth_in_the_backward_of_a_function_has_its_line_in_the_note(library:
 
 
 def test_without_a_second_run_the_function_is_named() -> None:
-    """What PyTorch's backward of the user's own has computed is gone."""
+    """PyTorch does not keep the numbers that a custom backward has computed."""
     event = only_event(run("torch", BACKWARD))
     assert (event.op, event.index) == ("RootBackward", (1,))
     if sys.version_info >= (3, 12):  # lines of the forward pass are known

@@ -82,7 +82,7 @@ def detector() -> None:
 
 
 def surroundings() -> Any:
-    """What a watch may change."""
+    """Return everything that a watch may change."""
     modes = {name: getattr(state.local, name) for name in ("grad_enabled", "observer", "listens", "reached", "mode")}
     return (
         modes,

@@ -1,4 +1,4 @@
-"""What is said of data that came in bad: where in it, in how many samples, and what may have made it."""
+"""The description of bad data: its place, the number of samples, and the line that may have made it."""
 
 from __future__ import annotations
 

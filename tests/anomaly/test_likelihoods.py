@@ -252,7 +252,7 @@ def test_a_large_argument_of_a_transformed_function_is_named() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("function", [lambda x: np.sum(x**2), lambda x: np.sum(x * 2), lambda p: np.sum(np.sin(p) + p)])
 def test_an_argument_that_is_not_finite_is_named(function: object, bad: float) -> None:
-    """As an optimizer gives it that has gone too far; whether or not an operation saves it."""
+    """An optimizer that has gone too far passes such an argument. Some operations save it, and some do not."""
     parameters = np.array([1.0, bad])
     w = rg.anomaly.watch(policy="record")
     with w, np.errstate(invalid="ignore"):

@@ -16,7 +16,7 @@ from tests.anomaly.both import executed, libraries, line, mended, only_event, ru
 
 
 def event_of(path: Path, program: str, edited: str | None = None) -> NaNEvent:
-    """What is found in a program, which may be edited while it runs."""
+    """Return the event of a program whose file may be edited while it runs."""
 
     def edit() -> None:
         path.write_text(edited or program, encoding="utf-8")

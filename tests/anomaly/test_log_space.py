@@ -273,7 +273,7 @@ y.backward()
 
 @libraries
 def test_weights_of_zero_stay_without_effect_after_the_rewriting(library: str) -> None:
-    """As those who are not at risk any more, in a partial likelihood."""
+    """In a partial likelihood, these are the weights of those who are no longer at risk."""
     text = """
 x = torch.tensor([150.0, 0.3], requires_grad=True)
 z = torch.tensor([[0.3, 0.1], [1.0, 0.2], [0.5, 0.7]])

@@ -315,7 +315,7 @@ def test_a_loop_that_is_left_for_another_reason_has_no_event(module: ModuleType)
 
 @modules
 def test_values_that_are_checked_in_order_to_go_on_have_no_event(module: ModuleType) -> None:
-    """As a sampler rejects a point, or a loop leaves out a batch."""
+    """A sampler rejects points in this way, and a loop leaves out batches."""
     with watch() as w:
         for k in w.steps(range(4)):
             log_density = loss_before(module, k % 2)
@@ -394,7 +394,7 @@ def test_an_infinity_that_is_only_printed_has_no_event(module: ModuleType) -> No
 
 @modules
 def test_a_bad_loss_under_no_grad_has_no_event(module: ModuleType) -> None:
-    """As in validation."""
+    """Validation does this."""
     with watch() as w:
         loss_before(module, 0).backward()
         with module.no_grad():

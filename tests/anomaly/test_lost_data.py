@@ -45,7 +45,7 @@ def test_a_bad_variable_that_the_line_does_not_read_is_not_blamed(library: str) 
 
 
 def test_an_infinite_best_loss_is_not_blamed() -> None:
-    """What nobody has kept is named as the line does that takes it."""
+    """Data that no node kept is named as it is written in the line that takes it."""
     text = (
         f'{LEAF}best = torch.tensor(float("inf"))\n'
         "def step():\n    data = torch.tensor([3.0, float('inf')])\n    return (x + data).sum()"

@@ -69,7 +69,7 @@ def test_the_line_that_made_an_argument_of_the_step_is_named(name: str) -> None:
 
 @runs
 def test_a_birth_in_a_subexpression_without_a_gradient_has_its_line(steps: bool) -> None:
-    """What it is made of there has no name."""
+    """The argument of the logarithm has a name, but its result has none."""
     text = f"{LEAF}loss = ((1 - torch.log(good)) / x).sum()  # born here\nloss.backward()"
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.index, event.lineno) == ("log", (0,), line(text))

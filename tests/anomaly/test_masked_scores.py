@@ -160,7 +160,7 @@ PRODUCT  # born here
     ],
 )
 def test_p_log_p_of_a_masked_action_becomes_zero(library: str, probability: str, product: str) -> None:
-    """What is chosen is the logarithm, not the product: 0 times minus infinity would be NaN in the gradient."""
+    """The ``where`` chooses between logarithms and not between products: 0 * -inf would give NaN in the gradient."""
     text = MASKED_POLICY.replace("PROBABILITY", probability).replace("PRODUCT", product)
     event = only_event(run(library, text, True))
     assert (event.lineno, event.index, event.born) == (line(text), (0, 2), "NaN")

@@ -1,4 +1,4 @@
-"""What has been written to since an operation took it, or made it: the record of a second run knows what it was."""
+"""Tensors that were overwritten after an operation took or made them: the second run recorded their former values."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_profiler_records_writes_of_elements() -> None:
 
 
 def test_the_work_of_a_second_run_grows_linearly_with_the_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not with their square: a write is about the calls that know its memory, not about all of the step."""
+    """It does not grow with their square, because a write concerns only the calls that share its memory."""
     looks = []
     memory = replay._memory
     monkeypatch.setattr(replay, "_memory", lambda array: looks.append(1) or memory(array))

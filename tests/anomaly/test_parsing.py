@@ -1,4 +1,4 @@
-"""What Python warns of when it compiles a program is not said once more when the program's text is read."""
+"""Warnings that Python gives when it compiles a program are not repeated when the watch reads its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs like those that people ask about when a loss has become NaN: what the report must say about each."""
+"""Programs like those in questions about a loss that has become NaN."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_the_remedy_for_a_mixture_treats_a_mask_as_a_weight(library: str) -> Non
 
 @libraries
 def test_the_eps_of_a_logarithm_in_float16_becomes_1e_4(library: str) -> None:
-    """What follows the logarithm says nothing about the number that is added to its argument."""
+    """The operations after the logarithm do not matter for the number that is added to its argument."""
     program = (
         "x = torch.tensor([0.0, 1.0], requires_grad=True, dtype=torch.float16)\n"
         "loss = torch.exp(-(x * torch.log(x + 1e-10)).sum())  # born here\nloss.backward()"

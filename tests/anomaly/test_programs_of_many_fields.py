@@ -173,7 +173,7 @@ def value_and_gradient(module: Any, text: str) -> list[Any]:
 
 
 def exact(field: Field) -> list[Any]:
-    """What is right, computed in double precision."""
+    """Return the right value and gradient, computed in float64."""
     torch.set_default_dtype(torch.float64)
     try:
         return value_and_gradient(torch, f"{field.begin}\n{field.instead}\nloss.backward()")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:U
 
 @dataclass(frozen=True)
 class Found:
-    """What is to be found in a program."""
+    """A program, and the event that must be found in it."""
 
     op: str
     index: tuple[int, ...] | None

@@ -134,7 +134,7 @@ EACH = "for group in optimizer.param_groups:"
     ids=["in a line", "in a block", "a number"],
 )
 def test_a_rate_written_into_the_groups_is_lowered_there(library: str, schedule: tuple[str, ...], line: str) -> None:
-    """As GPT's training loops do: the rate that the optimizer was made with is used in no step."""
+    """Training loops of GPT do this. No step uses the rate with which the optimizer was made."""
     text = scheduled(NAMED, *schedule)
     event = stopped(library, text)
     assert "weights ran away" in (event.cause or "")

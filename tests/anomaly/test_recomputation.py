@@ -1,4 +1,4 @@
-"""What the live graph computes once more, for every operation: the value that was there, or none."""
+"""The values that the live graph recomputes equal the original ones, for every operation."""
 
 from __future__ import annotations
 

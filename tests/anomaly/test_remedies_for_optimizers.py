@@ -1,4 +1,4 @@
-"""What is said to be written instead of an optimizer with an eps of zero, in the program's own names."""
+"""The remedy for an optimizer with an eps of zero uses the names of the program."""
 
 from __future__ import annotations
 

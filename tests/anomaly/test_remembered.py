@@ -36,7 +36,7 @@ def weights(net: nn.Module) -> list[Any]:
 
 
 def saved(net: nn.Module, key: str, number: float) -> Any:
-    """What an optimizer remembers after two steps, with a number in it at one place."""
+    """Return the state of an optimizer after two steps, with a given number at one place."""
     optimizer = OPTIMIZERS[key](net.parameters())
     train(net, optimizer, 2)
     loaded = copy.deepcopy(optimizer.state_dict())

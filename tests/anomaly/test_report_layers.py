@@ -1,4 +1,4 @@
-"""What the layers put out, as reports show it."""
+"""The table of the outputs of layers in reports."""
 
 from __future__ import annotations
 

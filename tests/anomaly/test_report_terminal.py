@@ -1,4 +1,4 @@
-"""What a terminal shows of an anomaly."""
+"""Reports of anomalies for a terminal."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Terminal(io.StringIO):
 
 
 def row(text: str, start: str) -> str:
-    """The one line that starts so."""
+    """Return the only line that starts with a text."""
     (found,) = [line for line in text.splitlines() if line.startswith(start)]
     return found
 
 
 def marked(text: str) -> str:
-    """What the carets stand under."""
+    """Return the text above the carets."""
     lines = text.splitlines()
     (below,) = [n for n, line in enumerate(lines) if set(line.partition("|")[2].strip()) == {"^"}]
     first, last = lines[below].index("^"), lines[below].rindex("^")

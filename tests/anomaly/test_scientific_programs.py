@@ -59,7 +59,7 @@ angle.backward()
 
 
 def test_infinite_gradients_that_meet_are_shown_as_they_were_when_they_met() -> None:
-    """What is told of the sum is how it was when it was made, not what it became by what was added later."""
+    """The event shows the sum as it was when it became NaN, and not what was added to it later."""
     event = only_event(run("retrograd", ARM))
     assert (event.op, event.index) == ("AccumulateGrad", (1,))
     assert sorted(event.operands.values()) == [-np.inf, np.inf]

@@ -25,7 +25,7 @@ def test_a_posix_shell_reads_the_words_back() -> None:
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked for the system's name gets that of Windows."""
+    """Make every question for the name of the system answer Windows."""
     monkeypatch.setattr(sys, "platform", "win32")
 
 

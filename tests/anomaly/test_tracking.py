@@ -1,4 +1,4 @@
-"""What the writers of experiment trackers get: finite floats, whatever happens; read back from the real ones."""
+"""Experiment trackers receive finite floats in all cases, as their own readers confirm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NN = [rg, torch]
 
 
 def trained(library: Any, observer: Any, model: Any, factors: list[float]) -> list[dict[str, float]]:
-    """What is known after each step."""
+    """Return the scalars after each step."""
     found = []
     with observer:
         for factor in factors:

@@ -21,7 +21,7 @@ class Absent:
 
 
 class Silent:
-    """What says nothing of itself."""
+    """An object of which every attribute raises."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(f"no {name}")

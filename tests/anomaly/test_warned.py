@@ -1,4 +1,4 @@
-"""What is said in warnings: each place in full once, and a weight that stays bad no more than once."""
+"""Warnings explain each place in full once, and a weight that stays bad at most once."""
 
 from __future__ import annotations
 

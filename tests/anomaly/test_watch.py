@@ -1,4 +1,4 @@
-"""What a watch does with what it finds, and how it leaves things."""
+"""How a watch starts and stops, the names in its events, and the memory that it uses."""
 
 from __future__ import annotations
 

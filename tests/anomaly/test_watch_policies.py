@@ -1,4 +1,4 @@
-"""What each policy of a watch does with an anomaly, and which arguments a watch refuses."""
+"""The policies of a watch, and the arguments that a watch refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program has written over, under a mask or at indices, is not what reached the loss."""
+"""A birth that the program has overwritten, under a mask or at indices, has not reached the loss."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_only_the_main_process_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(fault: Any) -> None:
-    """What ``retrograd run`` does: no ``steps`` in the program."""
+    """``retrograd run`` does this: the program does not call ``steps``."""
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True
     with w, steps_run_again(w):

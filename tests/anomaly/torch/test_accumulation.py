@@ -47,7 +47,7 @@ def test_the_bad_micro_batch_is_run_again(given: bool, bad: int, counted: Any) -
 
 @pytest.mark.parametrize("bad", [2, 3])
 def test_without_a_second_run_the_bad_micro_batch_is_named(bad: int) -> None:
-    """What the loss function did in backward is remembered of the last one only."""
+    """Only for the last micro-batch are the operations of the loss function's backward known."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(None, optimizer, "skip_step") as w:

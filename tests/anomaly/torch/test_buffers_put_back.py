@@ -133,7 +133,7 @@ def of_other_kinds(norm: torch.nn.Module) -> None:
 @pytest.mark.parametrize("change", [strided, elsewhere, of_other_kinds])
 @pytest.mark.parametrize("when", [-1, 0])
 def test_buffers_of_all_kinds_are_restored(change: Any, when: int) -> None:
-    """Also where they come while the watch is on."""
+    """They may be registered while the watch is on."""
     model, expected = network(), network()
     hook = [when]
 

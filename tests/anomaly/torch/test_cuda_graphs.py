@@ -327,7 +327,7 @@ def test_a_gradient_scaler_works_in_a_capture() -> None:
 
 
 def test_captures_by_torch_within_a_step_are_not_disturbed() -> None:
-    """As compiled code does: the step around it goes on."""
+    """Compiled code does this, and the step around it goes on."""
     scope: dict[str, Any] = {}
     text = """
 def captured(graph, function, *args):

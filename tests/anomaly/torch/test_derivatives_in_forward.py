@@ -53,7 +53,7 @@ def test_a_birth_in_a_custom_backward_has_its_own_line() -> None:
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
 def test_a_model_called_in_a_transform_is_not_run_again(again: bool) -> None:
-    """What came to its outputs has ended with the transform."""
+    """The gradients of its outputs exist only within the transform."""
     net = torch.nn.Linear(3, 3, bias=False)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 

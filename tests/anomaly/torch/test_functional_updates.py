@@ -239,7 +239,7 @@ def test_a_recorded_step_has_its_operation_and_line(program: Any) -> None:
 
 @pytest.mark.parametrize("of", [born_in_forward, born_in_backward])
 def test_a_module_called_with_new_parameters_is_watched(of: Any) -> None:
-    """What the module began with is no place to go back to."""
+    """The initial parameters of the module do not count as weights to go back to."""
     net = nn.Linear(3, 2)
     params = {name: each.detach().clone() for name, each in net.named_parameters()}
 

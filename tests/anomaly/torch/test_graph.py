@@ -1,4 +1,4 @@
-"""What is computed again from a live graph."""
+"""The values and derivatives that are recomputed from a live graph."""
 
 from __future__ import annotations
 

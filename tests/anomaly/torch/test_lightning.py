@@ -260,7 +260,7 @@ def test_the_older_package_is_supported() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(fault: Any) -> None:
-    """What ``retrograd run`` does."""
+    """``retrograd run`` watches in this way."""
     module = Module(fault)
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True

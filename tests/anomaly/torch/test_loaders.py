@@ -42,7 +42,7 @@ def test_a_bad_batch_of_a_loader_comes_twice(workers: int) -> None:
 
 
 def one_ahead(batches: Iterable[Tensor]) -> Iterator[Tensor]:
-    """As loaders do that copy the next batch to a GPU while the present one is computed with."""
+    """Yield batches as a loader does that copies the next one to a GPU during the step."""
     present = None
     for following in batches:
         if present is not None:

@@ -88,7 +88,7 @@ def normalised() -> nn.Sequential:
 
 
 def test_averages_are_restored_after_a_bad_first_step() -> None:
-    """Also where they were loaded after the optimizer was made."""
+    """They may have been loaded after the optimizer was made."""
     with script() as w:
         model = normalised()
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -329,7 +329,7 @@ def saved(model: nn.Module) -> bytes:
 
 
 def used(model: nn.Module) -> str:
-    """What a model is while its outputs are still in use."""
+    """A model whose outputs are still in use."""
     output = model(torch.ones(2, 4, requires_grad=True) * 2)
     return str(vars(copy.deepcopy(model))) + str(output.shape)
 

@@ -166,7 +166,7 @@ def test_data_given_by_keyword_has_its_full_name() -> None:
 
 @pytest.mark.parametrize("steps", [False, True])
 def test_data_that_requires_grad_is_no_parameter(steps: bool) -> None:
-    """As positions do whose forces are computed, or images that are to be explained."""
+    """Positions require grad if their forces are computed, and so do images that are to be explained."""
     net = torch.nn.Linear(3, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     batches = [torch.ones(4, 3), torch.ones(4, 3)]
@@ -209,7 +209,7 @@ opt.step()
 
 @pytest.mark.parametrize("copied", ["", "self.average = copy.deepcopy(model).requires_grad_(False)"])
 def test_parameters_have_their_names_in_the_model_and_not_in_its_holder(copied: str) -> None:
-    """What averages the weights of a model holds it, and is larger by one module, or by a copy of the model as well."""
+    """An average of the weights holds the model, and is larger by one module, or by a copy of the model too."""
     text = AVERAGED.replace("self.model = model", f"self.model = model\n        {copied}")
     event = only_event(run("torch", f"import copy{text}"))
     assert event.harmed == "the gradient of 2.bias"

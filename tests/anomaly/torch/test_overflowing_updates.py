@@ -75,7 +75,7 @@ def test_an_update_whose_squares_overflow_is_left_out(
 
 
 def test_an_overflow_in_the_first_update_leaves_no_state() -> None:
-    """What is remembered was not there before."""
+    """The state did not exist before the update."""
     weight = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.Adam([weight])
     with pytest.raises(AnomalyError, match=r"it reached exp_avg_sq of weight"), rg.anomaly.watch():

@@ -99,7 +99,7 @@ y.sqrt().sum().backward()  {HERE}
 
 
 def test_a_tensor_written_in_place_keeps_its_own_node() -> None:
-    """What is overwritten is copied before, by an operation with a node of its own."""
+    """The overwritten tensor is copied before, by an operation with a node of its own."""
     program = f"""
 x = torch.tensor([0.0, 1.0], requires_grad=True)
 y = x * 1

@@ -13,7 +13,7 @@ from tests.anomaly.both import only_event
 
 
 def event_of(function: Any, *given: Any, after: Any = lambda made: made) -> NaNEvent:
-    """What the watch says of a step through a reentrant checkpoint."""
+    """Return the event of a step through a reentrant checkpoint."""
     weight = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
     with watch(policy="record") as w:
         after(checkpoint(function, weight * 1, *given, use_reentrant=True)).sum().backward()

@@ -21,7 +21,7 @@ OPTIMIZERS = {
 
 
 def saved(net: Net, key: str, number: float) -> Any:
-    """What an optimizer remembers after two steps, with a number in it at one place."""
+    """Return the state of an optimizer after two steps, with a given number at one place."""
     optimizer = OPTIMIZERS[key](net.parameters())
     train(net, optimizer, batches(2))
     loaded = copy.deepcopy(optimizer.state_dict())

@@ -65,7 +65,7 @@ def test_a_bad_loss_is_found_under_its_scale(steps: bool) -> None:
 
 
 def test_an_unread_bad_loss_is_found_when_its_update_is_left_out() -> None:
-    """As on a GPU, where losses are read with the gradients, and the scaler keeps bad gradients from the optimizer."""
+    """On a GPU, losses are read with the gradients, and the scaler keeps bad gradients from the optimizer."""
     net = Net()
     scaler = torch.amp.GradScaler("cpu")
     with rg.anomaly.watch(net, policy="skip_step", lag=1) as w:
@@ -86,7 +86,7 @@ def test_an_unread_bad_loss_is_found_when_its_update_is_left_out() -> None:
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("fused", [False, True])
 def test_scaled_training_is_the_same_with_the_watch(fused: bool, lag: int) -> None:
-    """What the scaler does is not done twice, whoever leaves the update out."""
+    """The scaler is updated once, whether it or the watch leaves the update out."""
 
     def train(watched: bool) -> tuple[Any, Any]:
         torch.manual_seed(0)
@@ -128,7 +128,7 @@ def test_updates_skipped_again_and_again_are_an_event(steps: bool) -> None:
 
 
 def test_a_scale_that_comes_down_from_far_above_is_no_event() -> None:
-    """As many updates are left out as it takes, and then training goes on."""
+    """The scaler skips as many updates as necessary, and then training goes on."""
     net = Net(lambda out: out * 1e16)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**33)
     with rg.anomaly.watch(net) as w:
@@ -221,7 +221,7 @@ def test_a_conversion_by_autocast_is_mended_in_its_line(steps: bool) -> None:
 
 @pytest.mark.parametrize("steps", [False, True])
 def test_a_conversion_to_float32_is_not_taken_for_the_one_to_float16(steps: bool) -> None:
-    """What overflows is converted in a layer of torch's, and the user's line that calls it converts the result."""
+    """A layer of torch converts the number that overflows, and the user's line that calls it converts the result."""
     net = nn.Sequential(nn.Linear(4, 4), nn.Identity())
     with rg.anomaly.watch(net, policy="record") as w:
         for x in w.steps([torch.full((4, 4), 1e6)]) if steps else [torch.full((4, 4), 1e6)]:

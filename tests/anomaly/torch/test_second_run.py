@@ -96,7 +96,7 @@ def test_weights_and_state_are_those_of_one_run() -> None:
 
 
 def test_schedules_advance_once() -> None:
-    """Those that say for themselves how to move on are no exception."""
+    """This includes schedules that override ``step``."""
     schedules = torch.optim.lr_scheduler
 
     def rates(make: Callable[[torch.optim.Optimizer], Any], again: bool) -> list[float]:

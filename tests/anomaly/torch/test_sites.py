@@ -206,7 +206,7 @@ def test_noting_continues_after_gradients_within_a_step(create_graph: bool) -> N
 
 
 def test_a_step_without_an_end_is_noted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a sampler whose gradients count as no steps: what is noted of one has a bound."""
+    """The gradients of a sampler count as no steps, so the notes of one step need a bound."""
     monkeypatch.setattr(sites, "MOST", 4)
     x = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(budget=1e9) as w:
@@ -324,7 +324,7 @@ def test_each_node_has_the_call_that_created_it() -> None:
 
 
 def test_an_import_during_a_call_does_not_shift_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch does at many first calls: its code has run when the library goes on."""
+    """torch does this at many first calls. The code of the module has run when the call goes on."""
     (tmp_path / "imported_late.py").write_text('import collections\nPair = collections.namedtuple("Pair", "a b")\n')
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "imported_late", raising=False)

@@ -33,7 +33,7 @@ OPTIMIZER = sys.modules["torch.optim.optimizer"]
 
 
 def surroundings() -> Any:
-    """What a watch may change."""
+    """Return everything that a watch may change."""
     return (
         torch.autograd.backward,
         torch.Tensor.backward,
@@ -216,7 +216,7 @@ def test_a_hook_may_stop_the_watch_within_backward(library: Any, from_step: int 
 
 @pytest.mark.parametrize("from_step", [1, None])
 def test_a_watch_stopped_in_another_thread_is_off_in_all_threads(from_step: int | None) -> None:
-    """This thread's modes cannot be taken from there."""
+    """The other thread cannot remove the modes of this thread."""
     before = surroundings()
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)

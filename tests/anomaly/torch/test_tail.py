@@ -87,7 +87,7 @@ def logarithm(out: Tensor) -> Tensor:
 
 
 def test_a_bad_loss_without_a_graph_has_its_birth() -> None:
-    """As on a GPU, where losses are read with the gradients."""
+    """On a GPU, losses are read with the gradients."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "skip_step", lag=1, budget=1e9) as w:

@@ -34,7 +34,7 @@ MARK = WORDS - 1  # the word that the bad example begins with
 
 
 class Head(torch.nn.Module):
-    """What comes after the language model."""
+    """The layer after the language model."""
 
     def __init__(self, fault: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ def test_a_callback_of_a_failed_trainer_does_not_watch_another(trainer_of: Any) 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(trainer_of: Any, fault: Any) -> None:
-    """What ``retrograd run`` does."""
+    """``retrograd run`` watches in this way."""
     updates = Updates()
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True

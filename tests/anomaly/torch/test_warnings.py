@@ -185,7 +185,7 @@ def test_warnings_that_are_errors_are_raised():
 
 
 def test_without_the_internal_function_of_warnings_nothing_changes(monkeypatch):
-    """What every warning goes through is no part of Python's documentation."""
+    """The function through which every warning goes is not part of Python's documented interface."""
     before = list(warnings.filters)
     monkeypatch.delattr(warnings, "_showwarnmsg")
     with rg.anomaly.watch():
