@@ -464,7 +464,7 @@ def test_a_birth_between_backward_and_step_without_harm_is_not_reported() -> Non
     optimizer = rg.optim.SGD([x], lr=0.1)
     with rg.anomaly.watch() as watch:
         x.sum().backward()
-        rg.log(rg.zeros(2))  # a statistic that nobody needs
+        rg.log(rg.zeros(2))  # a statistic that nothing uses
         optimizer.step()
     assert watch.events == ()
 

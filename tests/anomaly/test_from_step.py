@@ -13,7 +13,7 @@ from tests.threads import in_threads
 
 
 def train(from_step: int | None, policy: str = "record") -> tuple[Any, Any]:
-    """Five steps; in the last a value is infinite that nobody differentiates."""
+    """Take five steps, in the last of which a value without a gradient is infinite."""
     rg.manual_seed(0)
     weight = rg.rand(2).requires_grad_()
     optimizer = rg.optim.Adam([weight], lr=0.1)

@@ -213,7 +213,7 @@ def test_the_remedy_sets_the_eps_of_a_packages_module_from_the_program(library: 
     assert package in event.filename
     if library == "torch" and not steps:
         assert event.op == "mul"
-        return  # what the root was taken of is kept by nobody
+        return  # no node keeps the argument of the root
     assert [each["lineno"] for each in event.callers] == [3]
     assert event.layer_name == "norms.0"
     assert event.remedy == 'model.get_submodule("norms.0").variance_epsilon = 1e-5'

@@ -92,7 +92,7 @@ def test_a_buffer_spoilt_without_a_gradient_is_named() -> None:
 
 @libraries
 def test_a_parameter_has_its_own_name_and_not_that_of_the_state_dict(library: str) -> None:
-    """A state dict shares the memory of the parameters, under a name that nobody can use."""
+    """A state dict shares the memory of the parameters, under a name that is of no use in a remedy."""
     text = (
         "net = nn.Linear(2, 1)\nstate = net.state_dict()\nstate['weight'][0, 1] = float('nan')\n"
         "net(torch.ones(3, 2)).sum().backward()"

@@ -58,7 +58,7 @@ def many_layers() -> rg.Tensor:
 
 
 def nothing_kept() -> rg.Tensor:
-    """NaN that nobody has kept, before many operations of which nothing can be computed for want of it."""
+    """A NaN that no node has kept, before many operations that cannot be recomputed without it."""
     h, c = leaf() + rg.tensor([1.0, float("nan")]), rg.ones(2)
     for _ in range(STEPS):
         h = h + c

@@ -61,7 +61,7 @@ def test_skip_step_leaves_out_the_step_of_a_spike() -> None:
 
 
 def test_a_change_of_the_scale_is_no_spike() -> None:
-    """The scale of a scaler changes by powers of two, which is nobody's spike."""
+    """The scale of a scaler changes by powers of two, which is no spike."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**4)

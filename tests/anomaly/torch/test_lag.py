@@ -1,4 +1,4 @@
-"""``lag=1``: nobody waits for the result of a look, and yet no bad update changes anything."""
+"""``lag=1``: no step waits for the result of a check, and yet no bad update changes anything."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def test_a_parameter_of_a_second_module_has_its_name() -> None:
 
 
 def test_a_gradient_without_a_backward_is_not_blamed_on_a_loss() -> None:
-    """Nothing is said of a loss that nobody has seen."""
+    """No backward has run, so there is no loss to blame."""
     net = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with script() as w:

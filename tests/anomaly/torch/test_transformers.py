@@ -201,7 +201,7 @@ def test_an_error_of_the_program_ends_the_watch(trainer_of: Any) -> None:
 
 
 def test_a_callback_of_a_failed_trainer_does_not_watch_another(trainer_of: Any) -> None:
-    """An error before the first epoch is told to nobody."""
+    """No callback learns of an error before the first epoch."""
 
     class Early(TrainerCallback):
         def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
