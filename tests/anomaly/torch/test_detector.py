@@ -25,7 +25,7 @@ from retrograd.anomaly import (
     watch_for_nans,
 )
 from tests.anomaly import detecting
-from tests.anomaly.detecting import found_in, layer_of, quiet, root_of_minus_one, same
+from tests.anomaly.detecting import found_in, hooks_on, layer_of, quiet, root_of_minus_one, same
 
 Layer: Any = layer_of(torch)
 named = functools.partial(detecting.named, torch)
@@ -415,10 +415,6 @@ def test_the_report_shows_the_growth_before_the_birth(capsys: pytest.CaptureFixt
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
-
-
-def hooks_on(model: nn.Module) -> int:
-    return sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
 
 
 def test_hooks_are_removed_after_an_error_in_forward() -> None:
