@@ -48,11 +48,7 @@ def training(batches: list[Any], criterion: Any = squared_error, **kwargs: Any) 
 
 
 GOOD = (ONES, rg.zeros(2, 1))
-
-
 BAD = (ONES * NAN, rg.zeros(2, 1))
-
-
 BAD_TARGET = (ONES, rg.full((2, 1), NAN))
 
 
