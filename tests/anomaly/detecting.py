@@ -45,7 +45,12 @@ def quiet(model: Any, **kwargs: Any) -> NaNDetector:
 
 
 def found_in(model: Any, *args: Any, **kwargs: Any) -> NaNEvent | None:
-    """What is found in one call."""
+    """Return the event that the detector finds in one call."""
     with quiet(model) as det:
         model(*args, **kwargs)
     return det.event
+
+
+def hooks_on(model: Any) -> int:
+    """Return the number of forward hooks on all layers of a model."""
+    return sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())

@@ -15,7 +15,7 @@ _numbers = iter(range(10**9))
 
 
 def plain(code: str) -> str:
-    """As it stands."""
+    """Return the program as it stands."""
     return f"{code}\nloss = y.sum()"
 
 
@@ -83,7 +83,7 @@ def marked_line(text: str) -> int | None:
 
 
 def namespace_of(setup: str) -> dict[str, Any]:
-    """What a program finds when it starts; it calls retrograd torch."""
+    """Return the variables that a program starts with; it calls retrograd ``torch``."""
     namespace: dict[str, Any] = {"torch": rg, "F": rg.nn.functional, "__name__": "program"}
     exec(setup, namespace)
     return namespace

@@ -83,18 +83,20 @@ WEIGHT = ("parts", "loop", "weight", "several", "walrus", "scale")
         ("nobody", (), set()),
     ],
 )
-def test_made(train: CodeType, name: str, marks: tuple[str, ...], variables: set[str] | None) -> None:
+def test_made_gives_the_statements_that_gave_a_variable_its_value(
+    train: CodeType, name: str, marks: tuple[str, ...], variables: set[str] | None
+) -> None:
     found = made(train, name)
     assert found.lines == lines(*marks)
     assert variables is None or found.variables == variables
 
 
-def test_a_context_manager(train: CodeType) -> None:
+def test_made_includes_the_lines_of_a_context_manager(train: CodeType) -> None:
     head = next(n for n, each in enumerate(PROGRAM.splitlines(), 1) if "with open" in each)
     assert made(train, "text").lines == lines("text") | {head, head + 1, head + 2}
 
 
-def test_a_statement_of_several_lines(train: CodeType) -> None:
+def test_statement_at_gives_all_lines_of_a_statement(train: CodeType) -> None:
     several = lines("several")
     assert [set(statement_at(train, each)) for each in several] == [several] * 4
 
@@ -109,6 +111,8 @@ def test_a_statement_of_several_lines(train: CodeType) -> None:
         ("nobody", ()),
     ],
 )
-def test_unpacked_with(train: CodeType, name: str, together: tuple[str, ...]) -> None:
+def test_unpacked_with_gives_the_names_of_the_same_unpacking(
+    train: CodeType, name: str, together: tuple[str, ...]
+) -> None:
     end = max(range(0, len(train.co_code), 2), key=lambda at: line_of(train, at))  # of what is written
     assert unpacked_with(train, end, name) == together

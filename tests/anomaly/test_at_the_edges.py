@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import linecache
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 BACKWARD = "\ny.sum().backward()"
 
@@ -22,9 +20,7 @@ def leaf(numbers: str, name: str = "x") -> str:
 
 
 def results(library: str, text: str, dtype: str = "float32") -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text.replace("float32", dtype), scope)
+    scope = executed(library, text.replace("float32", dtype))
     leaves = [scope[name] for name in ("x", "z") if name in scope and scope[name].requires_grad]
     return [np.asarray(each.detach().numpy()) for each in (scope["y"], *(leaf.grad for leaf in leaves if leaf.is_leaf))]
 
@@ -52,8 +48,8 @@ OTHER = leaf("[[1e-25, 1e-25], [1.0, 1.0]]", "z")
         TINY + OTHER + "y = (x * z).sum(-1) / (x.norm(dim=-1) * z.norm(dim=-1))",
     ],
 )
-def test_vectors_whose_squares_underflow(text: str, library: str) -> None:
-    """They are not zero, and have a direction and a length."""
+def test_the_remedy_for_tiny_vectors_is_exact(text: str, library: str) -> None:
+    """Such vectors are not zero: they have a direction and a length."""
     event = event_of(library, text)
     assert "1e-25 underflow to 0 in float32" in (event.cause or "")
     for one, other in zip(
@@ -63,7 +59,7 @@ def test_vectors_whose_squares_underflow(text: str, library: str) -> None:
 
 
 @libraries
-def test_a_vector_of_zeros_is_still_one(library: str) -> None:
+def test_a_vector_of_zeros_gets_no_remedy_in_float64(library: str) -> None:
     event = event_of(library, leaf("[[0.0, 0.0], [1.0, 2.0]]") + "y = x / x.norm(dim=-1, keepdim=True)")
     assert "all zeros" in (event.cause or "")
     assert "double" not in (event.remedy or "")
@@ -71,7 +67,7 @@ def test_a_vector_of_zeros_is_still_one(library: str) -> None:
 
 @libraries
 @pytest.mark.parametrize("numbers", ["[0.0, 0.5]", "[1.0, 0.5]", "[-1e-4, 0.5]"])
-def test_a_quantile_at_the_end(numbers: str, library: str) -> None:
+def test_a_quantile_at_0_or_1_is_clamped(numbers: str, library: str) -> None:
     text = leaf(numbers) + "y = torch.special.ndtri(x)"
     event = event_of(library, text)
     assert "not in the catalogue" not in (event.cause or "")
@@ -84,8 +80,8 @@ def test_a_quantile_at_the_end(numbers: str, library: str) -> None:
 @libraries
 @pytest.mark.parametrize("formula", ["1 / (x + eps)", "torch.log(x + eps)", "torch.rsqrt(eps + x)"])
 @pytest.mark.parametrize("parameters", ["x, eps=0.0", "x, *, eps=0"])
-def test_an_eps_that_a_lambda_is_given_by_default(parameters: str, formula: str, library: str) -> None:
-    """A statement before it would set another variable."""
+def test_the_default_eps_of_a_lambda_is_changed(parameters: str, formula: str, library: str) -> None:
+    """A statement before the line would set another variable."""
     text = leaf("[0.0, 2.0]") + f"f = lambda {parameters}: {formula}\ny = f(x)"
     event = event_of(library, text)
     assert event.remedy == f"f = lambda {parameters.rpartition('=')[0]}=1e-5: {formula}"
@@ -93,13 +89,13 @@ def test_an_eps_that_a_lambda_is_given_by_default(parameters: str, formula: str,
 
 
 @libraries
-def test_an_eps_that_a_lambda_must_be_given(library: str) -> None:
+def test_an_eps_that_a_lambda_is_given_is_changed_in_general_form(library: str) -> None:
     event = event_of(library, leaf("[0.0, 2.0]") + "f = lambda x, eps: 1 / (x + eps)\ny = f(x, 0.0)")
     assert (event.remedy, event.remedy_lineno) == ("eps = 1e-5", None)
 
 
 @libraries
-def test_an_infinity_written_behind_a_condition(library: str) -> None:
+def test_an_infinity_written_after_a_condition_is_named(library: str) -> None:
     text = leaf("[1.0, 2.0]") + "m = x > 1.5\nh = x * 2\nif True: h[m] = float('inf')\ny = h * 3"
     event = event_of(library, text)
     assert "This line itself writes Inf (float('inf'))" in (event.cause or "")
@@ -107,7 +103,7 @@ def test_an_infinity_written_behind_a_condition(library: str) -> None:
 
 @libraries
 @pytest.mark.parametrize("place", ["h[0:2]", "h[[0, 1]]"])
-def test_no_samples_are_dropped_of_what_is_written_to_a_part(place: str, library: str) -> None:
+def test_data_written_to_a_part_gets_no_remedy_that_drops_samples(place: str, library: str) -> None:
     text = (
         leaf("[1.0, 2.0, 3.0]") + f"d = torch.tensor([1.0, float('nan')])\nh = torch.zeros(3)\n{place} = d\ny = x * h"
     )
@@ -138,7 +134,7 @@ def test_a_statement_of_several_lines_is_replaced_as_a_whole(library: str) -> No
 
 
 @libraries
-def test_another_statement_of_several_lines_is_replaced_as_a_whole(library: str) -> None:
+def test_a_statement_with_a_chain_of_calls_is_replaced_as_a_whole(library: str) -> None:
     text = (
         leaf("[[0.0, 0.0], [1.0, 2.0]]")
         + "n = torch.sqrt(\n    (x ** 2)  # a square\n    .sum(-1, keepdim=True)\n)\ny = x / n"
@@ -152,7 +148,7 @@ def test_another_statement_of_several_lines_is_replaced_as_a_whole(library: str)
 
 
 @pytest.mark.parametrize("change", ["w.data.log()", "w.data / 0.0", "torch.log(w.data)"])
-def test_an_infinite_weight_less_an_infinity(change: str) -> None:
+def test_an_infinite_weight_minus_infinity_is_explained(change: str) -> None:
     """It is so when the step is run again; no bound on what is subtracted makes sense of that."""
     text = f"w.data -= {change}\n(w * 2).sum().backward()"
     linecache.cache["<infinite>"] = (len(text), None, text.splitlines(keepends=True), "<infinite>")

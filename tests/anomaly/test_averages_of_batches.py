@@ -37,7 +37,7 @@ def train(model: rg.nn.Module, data: list[rg.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_as_if_the_batch_had_not_been_there(bad: float) -> None:
+def test_a_skipped_batch_does_not_change_the_averages(bad: float) -> None:
     model, expected = network("batch"), network("batch")
     with watch(model, policy="skip_step") as w:
         train(model, batches(bad))
@@ -49,7 +49,7 @@ def test_as_if_the_batch_had_not_been_there(bad: float) -> None:
 
 
 @pytest.mark.parametrize("norm", ["batch", "instance"])
-def test_the_model_can_be_evaluated(norm: str) -> None:
+def test_the_model_can_be_evaluated_after_the_error(norm: str) -> None:
     model = network(norm)
     with pytest.raises(AnomalyError), watch(model):
         train(model, batches())
@@ -58,7 +58,7 @@ def test_the_model_can_be_evaluated(norm: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["record", "ignore"])
-def test_what_may_pass_is_averaged_as_without_a_watch(policy: str) -> None:
+def test_a_batch_that_may_pass_is_averaged_as_without_a_watch(policy: str) -> None:
     model, expected = network("batch"), network("batch")
     with watch(model, policy=policy):
         train(model, batches())
@@ -68,7 +68,7 @@ def test_what_may_pass_is_averaged_as_without_a_watch(policy: str) -> None:
     assert np.isnan(model.state_dict()["1.running_mean"].numpy()).any()
 
 
-def test_what_is_expected_is_averaged() -> None:
+def test_an_expected_batch_is_averaged() -> None:
     model = network("batch")
     with watch(model, policy="skip_step"), rg.anomaly.expect_nonfinite("a sensor that fails"):
         train(model, batches())

@@ -8,11 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
 import retrograd as rg
+from tests.anomaly.both import modules
 
-both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 BAD = 2
 EPOCH = 5
 
@@ -52,16 +51,16 @@ def train(module: ModuleType, kind: str, fault: str) -> tuple[Any, Any]:
     return module, average
 
 
-@both
+@modules
 @pytest.mark.parametrize("kind", ["AveragedModel", "of the program's own"])
 @pytest.mark.parametrize("fault", ["the batch", "the loss"])
-def test_they_stay_finite(module: ModuleType, kind: str, fault: str) -> None:
+def test_averages_of_weights_stay_finite(module: ModuleType, kind: str, fault: str) -> None:
     module, average = train(module, kind, fault)
     owner = average if kind == "AveragedModel" else average.model
     assert all(bool(module.isfinite(value).all()) for value in owner.state_dict().values())
 
 
-@both
+@modules
 def test_a_step_that_is_run_again_is_averaged_once(module: ModuleType) -> None:
     _, average = train(module, "AveragedModel", "the loss")
     assert int(average.n_averaged) == EPOCH

@@ -1,7 +1,8 @@
 """Every row of the catalogue that is about operations, as it stands and in disguise: where, what and why are exact.
 
-What is expected comes from torch, where every operation of the program was looked at. Rows without a program: 23 is no
-birth (see test_quiet), 42 is an error (see test_watch), 44 is about a sum (below), later ones are about training.
+The expected event comes from torch, with a check of every operation of the program. Rows without a program: 23 is no
+birth (see test_quiet), 42 is an error (see test_watch_errors), 44 is about a sum (see below), later ones concern
+training.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def first_of_each_row() -> list[Program]:
 
 @cache
 def expected(program: Program) -> NaNEvent:
-    """What torch's own operations tell when each of them is looked at."""
+    """Return the event that torch gives if every operation is checked."""
     return tracing.run(program.code, program.setup)
 
 
@@ -77,7 +78,7 @@ routes = pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
 
 @routes
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_as_it_stands(program: Program, steps: bool) -> None:
+def test_a_program_as_it_stands_is_reported_exactly(program: Program, steps: bool) -> None:
     text = plain(marked(program.code, expected(program).lineno))
     check(only_event(program, text, steps), program, marked_line(text))
 
@@ -85,28 +86,28 @@ def test_as_it_stands(program: Program, steps: bool) -> None:
 @routes
 @pytest.mark.parametrize("disguise", [name for name in DISGUISES if name != "plain"])
 @pytest.mark.parametrize("program", first_of_each_row(), ids=str)
-def test_in_disguise(program: Program, disguise: str, steps: bool) -> None:
+def test_a_disguised_program_is_reported_exactly(program: Program, disguise: str, steps: bool) -> None:
     text = DISGUISES[disguise](marked(program.code, expected(program).lineno))
     check(only_event(program, text, steps), program, marked_line(text))
 
 
 @routes
 @pytest.mark.parametrize("program", first_of_each_row(), ids=str)
-def test_the_layer_has_its_name(program: Program, steps: bool) -> None:
+def test_the_event_names_the_layer(program: Program, steps: bool) -> None:
     event = only_event(program, in_modules(program.code), steps)
     # backward comes to the last block first
     assert (event.layer_name, event.module_type) == ("blocks.2" if event.is_backward else "blocks.0", "Inner")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_the_remedy_mends_it(program: Program) -> None:
+def test_the_remedy_mends_the_program(program: Program) -> None:
     event = only_event(program, plain(program.code), False)
     assert event.remedy is not None
     remedy = event.remedy.replace("rg.", "torch.")
     assert watched(program.setup, plain(mended(program, event.remedy_lineno, remedy)), steps=False) == ()
 
 
-def test_rows_without_a_program() -> None:
+def test_only_three_rows_have_no_program() -> None:
     rows = {program.row for program in PROGRAMS}
     assert {row for row in range(1, 45) if row not in rows} == {23, 42, 44}
 
@@ -167,7 +168,7 @@ def losses(learning_rate: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("learning_rate", [3.0, 100.0])
-def test_a_learning_rate_too_high(learning_rate: float) -> None:
+def test_a_learning_rate_that_is_too_high_is_recognised(learning_rate: float) -> None:
     """Row 47."""
     event = train(learning_rate)
     assert diagnose(event).number == 47

@@ -240,14 +240,16 @@ def backward_of_a_function() -> None:
     [(NumpyLog, "NumpyLog", "np.log("), (Composed, "log", "x.log()")],
     ids=["numpy", "operations"],
 )
-def test_forward_of_a_function(function: Any, op: str, text: str, steps: bool) -> None:
+def test_the_forward_of_a_custom_function_has_the_line_of_the_birth(
+    function: Any, op: str, text: str, steps: bool
+) -> None:
     event = event_of(lambda: (function.apply(leaf(1.0, 0.0)) + 1).sum().backward(), steps)
     assert (event.op, event.lineno, event.index) == (op, line_in(function, text), (1,))
     assert event.path[0] == f"{function.__name__}Backward"
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
-def test_the_line_inside_of_a_backward_is_told(steps: bool) -> None:
+def test_the_line_within_the_backward_of_a_custom_function_is_named(steps: bool) -> None:
     event = event_of(backward_of_a_function, steps)
     assert event.note is not None
     assert event.note.endswith(f":{line_in(OwnSqrt, 'g / (2')}.")
@@ -473,7 +475,7 @@ def event_of(program: Callable[[], object], steps: bool) -> NaNEvent:
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_birth(case: Case, steps: bool) -> None:
+def test_operation_line_element_and_kind_of_a_birth_are_exact(case: Case, steps: bool) -> None:
     event = event_of(lambda: case.program(*case.arguments), steps)
     assert (event.op, event.lineno, event.kind) == (case.op, case.lineno, case.kind)
     assert event.is_backward == case.is_backward
@@ -482,7 +484,7 @@ def test_birth(case: Case, steps: bool) -> None:
     assert event.reproducible == (True if steps else None)
 
 
-def test_the_element_of_a_matrix_product_in_threads() -> None:
+def test_the_element_of_a_threaded_matrix_product_is_exact() -> None:
     program = backward_of_a_matrix_product_in_threads
     with rg.anomaly.watch(policy="record") as watch:
         program((N - 1, N // 2))
@@ -490,7 +492,7 @@ def test_the_element_of_a_matrix_product_in_threads() -> None:
     assert (event.index, event.posinf_count, event.operands) == ((N - 1, N // 2), 1, {})
 
 
-def test_an_infinity_of_a_hook_is_not_laid_at_a_products_door() -> None:
+def test_an_infinity_from_a_hook_is_not_blamed_on_a_product() -> None:
     w = leaf([1.0, 2.0])
 
     def program() -> None:
@@ -502,14 +504,14 @@ def test_an_infinity_of_a_hook_is_not_laid_at_a_products_door() -> None:
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
-def test_a_gradient_that_was_given(steps: bool) -> None:
+def test_a_bad_gradient_given_to_backward_is_reported_as_a_leaf(steps: bool) -> None:
     x = leaf(1.0, 2.0)
     event = event_of(lambda: (x * 2).backward(rg.tensor([1.0, float("nan")])), steps)
     assert (event.kind, event.index, event.harmed) == ("leaf", (1,), "the gradient of x")
     assert "gradient" in event.operands
 
 
-def test_an_overflow_that_meets_a_gradient_of_zero() -> None:
+def test_an_overflow_times_a_zero_gradient_is_explained_by_the_overflow() -> None:
     event = event_of(lambda: rg.exp(leaf(1.0, 100.0))[0].backward(), False)
     assert (event.op, event.index, event.operands) == ("ExpBackward0", (1,), {"result": float("inf")})
     assert diagnose(event).number == 27
@@ -524,8 +526,8 @@ def test_operands_are_those_at_the_element(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("join", [lambda data, w: rg.cat([data, w]), lambda data, w: data + w], ids=["cat", "add"])
-def test_data_that_nobody_kept_is_pointed_at(join: Callable[[Any, Any], Any]) -> None:
-    """What came in with NaN went into an operation that keeps none of its operands: at least the place is right."""
+def test_data_that_no_node_kept_is_named_as_an_inference(join: Callable[[Any, Any], Any]) -> None:
+    """The operation that took the NaN keeps none of its operands, but its place is known."""
     w = rg.ones(2, requires_grad=True)
     with pytest.raises(AnomalyError) as raised, rg.anomaly.watch():
         joined = join(rg.tensor([1.0, float("nan")]), w)  # no variable holds it
@@ -537,8 +539,8 @@ def test_data_that_nobody_kept_is_pointed_at(join: Callable[[Any, Any], Any]) ->
 
 
 @pytest.mark.parametrize("function", [rg.digamma, rg.lgamma], ids=["digamma", "lgamma"])
-def test_half_precision_that_is_computed_in_single(function: Callable[..., Any]) -> None:
-    """What was born is float16, and so is the floor that keeps away from the pole."""
+def test_the_remedy_for_float16_computed_in_float32_has_a_bound_of_float16(function: Callable[..., Any]) -> None:
+    """The result is float16, and so is the bound that keeps the argument away from the pole."""
     x = rg.tensor([1.0, 0.0], dtype=rg.float16, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         function(x).sum().backward()
@@ -547,7 +549,7 @@ def test_half_precision_that_is_computed_in_single(function: Callable[..., Any])
     assert "min=1e-4" in (w.event.remedy or "")
 
 
-def test_a_hook_is_not_mended_by_a_mask_on_the_way_from_it() -> None:
+def test_a_birth_in_a_hook_is_not_mended_by_a_where_after_it() -> None:
     """The ``where`` is behind the hook in backward: its condition says nothing about what the hook computes."""
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
@@ -559,7 +561,7 @@ def test_a_hook_is_not_mended_by_a_mask_on_the_way_from_it() -> None:
     assert "where" not in (w.event.remedy or "")
 
 
-def test_a_line_that_goes_on_with_a_plus_is_widened_behind_it() -> None:
+def test_a_line_that_begins_with_a_plus_is_computed_in_float32_after_it() -> None:
     x = rg.tensor([300.0, 1.0], dtype=rg.float16, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         loss = (
@@ -571,7 +573,7 @@ def test_a_line_that_goes_on_with_a_plus_is_widened_behind_it() -> None:
     assert w.event.remedy == "+ x.half().float() * 1e3"
 
 
-def test_the_equation_of_an_einsum_is_not_widened() -> None:
+def test_the_remedy_converts_the_operands_of_an_einsum_to_float32() -> None:
     x = rg.tensor([200.0, 200.0], dtype=rg.float16, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         loss = rg.einsum("i,i->", x, x)
@@ -580,7 +582,7 @@ def test_the_equation_of_an_einsum_is_not_widened() -> None:
     assert w.event.remedy == 'loss = rg.einsum("i,i->", x.float(), x.float())'
 
 
-def test_complex_numbers_across_the_layout() -> None:
+def test_the_element_of_a_complex_birth_is_exact_in_a_transposed_tensor() -> None:
     x = rg.tensor([[1 + 1j, 2 + 2j, 3j], [0j, 1 + 0j, 2j]], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         rg.log(x.T).abs().sum().backward()
@@ -590,7 +592,7 @@ def test_complex_numbers_across_the_layout() -> None:
     assert w.event.output_stats["max"] == pytest.approx(np.pi / 2)
 
 
-def test_one_complex_number_whose_imaginary_part_is_infinite() -> None:
+def test_an_infinite_imaginary_part_is_counted() -> None:
     x = rg.tensor(1 + 3e38j, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         (x * 10).imag.backward()

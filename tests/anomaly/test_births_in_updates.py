@@ -72,7 +72,9 @@ HALF = [pytest.param(name, "float16", 1e-8, id=f"{name}-float16") for name in ("
 
 
 @pytest.mark.parametrize(("name", "dtype", "eps"), [*((name, "float32", 0.0) for name in DIVIDING), *HALF])
-def test_an_optimizer_that_divides_by_zero(name: str, dtype: str, eps: float) -> None:
+def test_the_first_update_that_divides_by_zero_is_the_one_that_spoils_torchs_weights(
+    name: str, dtype: str, eps: float
+) -> None:
     spoiled, index = bad_step(name, dtype, eps)
     with rg.anomaly.watch() as watch:
         for number, (optimizer, first, second) in enumerate(train(rg, name, dtype, eps)):
@@ -92,7 +94,7 @@ def test_an_optimizer_that_divides_by_zero(name: str, dtype: str, eps: float) ->
     assert event.cause.startswith(name)
 
 
-def test_a_gradient_whose_square_is_zero() -> None:
+def test_a_gradient_whose_square_underflows_in_float16_is_explained() -> None:
     x = rg.tensor([1.0], dtype=rg.float16, requires_grad=True)
     optimizer = rg.optim.Adam([x])
     with rg.anomaly.watch(policy="record") as watch:
@@ -103,7 +105,7 @@ def test_a_gradient_whose_square_is_zero() -> None:
     assert "The square of this gradient, 0.0001, is 0 in float16" in (event.cause or "")
 
 
-def test_the_remedy_is_the_line_that_made_the_optimizer() -> None:
+def test_the_remedy_is_the_construction_of_the_optimizer_with_an_eps() -> None:
     x = rg.tensor([1.0], requires_grad=True)
     optimizer = rg.optim.Adam([x], lr=0.1, eps=0.0)
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -122,7 +124,7 @@ def test_the_remedy_is_the_line_that_made_the_optimizer() -> None:
     assert len(watch.events) == 1
 
 
-def test_skip_step_leaves_no_trace_in_weights_and_averages() -> None:
+def test_skip_step_restores_weights_and_averages() -> None:
     def trained(watched: bool) -> list[np.ndarray]:
         x = rg.tensor([1.0, 2.0], requires_grad=True)
         optimizer = rg.optim.Adam([x], lr=0.1, eps=0.0)
@@ -146,7 +148,7 @@ def test_skip_step_leaves_no_trace_in_weights_and_averages() -> None:
 
 
 @pytest.mark.parametrize("policy", ["record", "warn", "ignore"])
-def test_other_policies_let_it_happen(policy: str) -> None:
+def test_other_policies_let_the_update_happen(policy: str) -> None:
     def trained() -> Any:
         x = rg.tensor([1.0, 2.0], requires_grad=True)
         optimizer = rg.optim.Adam([x], eps=0.0)
@@ -165,7 +167,7 @@ def test_other_policies_let_it_happen(policy: str) -> None:
         same(trained_here, trained())
 
 
-def test_what_is_expected_is_not_told() -> None:
+def test_an_expected_update_is_not_reported() -> None:
     x = rg.tensor([1.0], requires_grad=True)
     optimizer = rg.optim.Adam([x], eps=0.0)
     with rg.anomaly.watch() as watch, expect_nonfinite("this weight is never used"):
@@ -175,7 +177,7 @@ def test_what_is_expected_is_not_told() -> None:
     assert np.isnan(x.item())
 
 
-def test_steps_does_not_run_it_again() -> None:
+def test_a_bad_update_is_not_run_a_second_time() -> None:
     x = rg.tensor([1.0], requires_grad=True)
     optimizer = rg.optim.Adam([x], eps=0.0)
     seen = []
@@ -203,7 +205,7 @@ def test_a_step_with_a_closure_returns_its_loss() -> None:
     assert found(watch).harmed == "the update of x"
 
 
-def test_a_bad_loss_in_a_closure_is_judged_as_ever() -> None:
+def test_a_bad_loss_in_a_closure_raises_before_the_update() -> None:
     x = rg.tensor([1.0], requires_grad=True)
     optimizer = rg.optim.LBFGS([x])
 
@@ -230,14 +232,14 @@ def spoil(net: rg.nn.Module, params: Any, **options: Any) -> NaNEvent:
 
 
 @pytest.mark.parametrize("how", ["model", "names", "variable"])
-def test_parameters_have_their_names(how: str) -> None:
+def test_the_event_names_the_parameter_of_the_update(how: str) -> None:
     model = rg.nn.Sequential(rg.nn.Linear(2, 2))
     params = model.named_parameters() if how == "names" else model.parameters()
     event = spoil(model, params, **({"model": model} if how == "model" else {}))
     assert (event.harmed, event.layer_name) == ("the update of 0.weight", "0")
 
 
-def test_a_parameter_without_a_name() -> None:
+def test_a_parameter_without_a_name_has_its_number_and_shape() -> None:
     def make() -> rg.optim.Optimizer:
         x = rg.tensor([1.0], requires_grad=True)
         x.grad = rg.zeros(1)
@@ -285,7 +287,7 @@ def test_an_overflow_reaches_no_weight(make: Any, grad: float, op: str) -> None:
     assert event.remedy == "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
 
 
-def test_a_weight_that_overflows_as_it_is_written() -> None:
+def test_an_overflow_on_writing_a_float16_weight_is_reported() -> None:
     x = rg.tensor([60000.0, 1.0], dtype=rg.float16, requires_grad=True)
     optimizer = rg.optim.SGD([x], lr=1.0)
     x.grad = rg.tensor([-60000.0, 1.0], dtype=rg.float16)
@@ -297,7 +299,7 @@ def test_a_weight_that_overflows_as_it_is_written() -> None:
     same(values([x]), [np.array([65504.0, 0.0], np.float16)])
 
 
-def test_averages_that_overflow_begin_anew() -> None:
+def test_averages_that_overflow_are_reset() -> None:
     optimizer, (_, x), event = overflowing(lambda params: rg.optim.Adam(params, lr=0.1), 1e25, "skip_step")
     assert (event.harmed, event.operands["grad"]) == ("exp_avg_sq of x", float(np.float32(1e25)))
     same(x, np.array([1.0, 2.0], np.float32))
@@ -315,8 +317,8 @@ def test_averages_that_overflow_begin_anew() -> None:
 
 @pytest.mark.parametrize("size", [10, 20_000, LARGE])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_an_overflow_in_a_routine_of_blas(size: int, dtype: str) -> None:
-    """Large enough updates are made by BLAS, of whose flags NumPy does not tell."""
+def test_an_overflow_in_blas_is_found_without_a_flag(size: int, dtype: str) -> None:
+    """Large updates are made by BLAS, and NumPy does not report the flags of BLAS."""
     largest = float(np.finfo(dtype).max)
     x = rg.ones(size, dtype=getattr(rg, dtype), requires_grad=True)
     x.grad = rg.ones(size, dtype=x.dtype)
@@ -330,7 +332,7 @@ def test_an_overflow_in_a_routine_of_blas(size: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("eps", [0.0, 1e-8])
-def test_large_parameters(threads: int, eps: float) -> None:
+def test_the_element_of_a_birth_is_exact_in_large_parameters(threads: int, eps: float) -> None:
     x = rg.ones(4, LARGE, requires_grad=True)
     grad = rg.ones(4, LARGE)
     grad[3, LARGE - 1] = 0.0 if eps == 0 else 1e25
@@ -366,7 +368,7 @@ class Normed(rg.optim.Optimizer):
                 p -= group["lr"] * p.grad / p.grad.norm()
 
 
-def test_an_optimizer_of_the_users() -> None:
+def test_a_birth_in_an_optimizer_of_the_program_has_its_line() -> None:
     x, y = rg.tensor([1.0], requires_grad=True), rg.tensor([2.0, 3.0], requires_grad=True)
     optimizer = Normed([x, y])
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -380,7 +382,7 @@ def test_an_optimizer_of_the_users() -> None:
 
 
 class Remembering(rg.optim.Optimizer):
-    """Steps of a fixed length in every direction; beside that it remembers what it likes, as it likes."""
+    """Steps of a fixed length in every direction, with a state of any kind."""
 
     def __init__(self, params: Any, remember: Callable[[dict[Any, Any], Tensor], None]) -> None:
         super().__init__(params, {"lr": 0.5, "eps": 0.0})
@@ -412,7 +414,7 @@ def a_count_of_all(state: dict[Any, Any], p: Tensor) -> None:
 
 
 @pytest.mark.parametrize("remember", [a_lock, a_tensor_alone, a_result_with_its_graph, a_count_of_all])
-def test_an_optimizer_of_the_users_may_remember_anything(remember: Callable[[dict[Any, Any], Tensor], None]) -> None:
+def test_the_step_of_an_optimizer_with_any_state_is_undone(remember: Callable[[dict[Any, Any], Tensor], None]) -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     optimizer = Remembering([x], remember)
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -424,8 +426,8 @@ def test_an_optimizer_of_the_users_may_remember_anything(remember: Callable[[dic
     assert (found(watch).op, found(watch).harmed) == ("div", "the update of x")
 
 
-def test_clipping_by_an_infinite_norm() -> None:
-    """Row 45; the infinity was written by hand, or it would have been told of before."""
+def test_clipping_with_an_infinite_norm_gets_error_if_nonfinite() -> None:
+    """Row 45. The infinity is written by hand, because any other would have been reported earlier."""
     x, y = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor([3.0], requires_grad=True)
     x.grad, y.grad = rg.tensor([float("inf"), 1.0]), rg.tensor([1.0])
     optimizer = rg.optim.SGD([x, y], lr=0.1)
@@ -440,7 +442,7 @@ def test_clipping_by_an_infinite_norm() -> None:
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step"])
-def test_a_gradient_spoiled_by_hand(policy: str) -> None:
+def test_a_gradient_spoilt_by_hand_is_reported_before_the_update(policy: str) -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     optimizer = rg.optim.SGD([x], lr=0.1)
     with rg.anomaly.watch(policy=policy) as watch:
@@ -457,19 +459,18 @@ def test_a_gradient_spoiled_by_hand(policy: str) -> None:
     assert (event.op, event.harmed, event.code_line) == ("div", "the gradient of x", "x.grad /= x.grad.norm()")
 
 
-def test_a_birth_after_backward_that_touches_no_gradient() -> None:
+def test_a_birth_between_backward_and_step_without_harm_is_not_reported() -> None:
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     optimizer = rg.optim.SGD([x], lr=0.1)
     with rg.anomaly.watch() as watch:
         x.sum().backward()
-        rg.log(rg.zeros(2))  # a statistic that nobody needs
+        rg.log(rg.zeros(2))  # a statistic that nothing uses
         optimizer.step()
     assert watch.events == ()
 
 
 @pytest.mark.parametrize("update", ["w -= 1e10 * w.grad", "w.sub_(w.grad, alpha=1e10)", "w.mul_(w.grad).mul_(w.grad)"])
-def test_an_update_by_hand(update: str) -> None:
-    """It is found at the next loss, as what it was when it was written."""
+def test_an_overflow_in_an_update_by_hand_is_reported_at_the_next_loss(update: str) -> None:
     w = rg.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as watch:
         (w * 1e30).sum().backward()

@@ -27,7 +27,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_cross_entropy(library: str, steps: bool) -> None:
+def test_a_bound_that_rounds_to_1_in_a_cross_entropy_is_replaced(library: str, steps: bool) -> None:
     event = only_event(run(library, ENTROPY, steps))
     assert (event.op, event.index, event.lineno) == ("log", (0,), line(ENTROPY))
     assert diagnose(event).title == TITLE
@@ -37,7 +37,7 @@ def test_a_cross_entropy(library: str, steps: bool) -> None:
 
 @libraries
 @pytest.mark.parametrize(("x", "low"), [("20.0", ""), ("-20.0", "low")])
-def test_both_ends_of_an_interval(library: str, x: str, low: str) -> None:
+def test_a_bound_that_rounds_to_either_end_of_an_interval_is_replaced(library: str, x: str, low: str) -> None:
     text = (
         f"x = torch.tensor([0.5, {x}], requires_grad=True)\nlimit = 1e-9\n"
         "y = torch.atanh(torch.tanh(x).clamp(min=limit - 1, max=1 - limit)).sum()  # born here\ny.backward()"
@@ -48,7 +48,7 @@ def test_both_ends_of_an_interval(library: str, x: str, low: str) -> None:
     assert not run(library, mended(text, event), True).events
 
 
-def test_a_narrow_type_is_left() -> None:
+def test_a_bound_that_rounds_in_bfloat16_is_applied_in_float32() -> None:
     """A bound that bfloat16 has, 0.996, would change every loss."""
     text = ENTROPY.replace("requires_grad=True)", "requires_grad=True, dtype=torch.bfloat16)").replace("30.0", "9.0")
     event = only_event(run("torch", text.replace("1e-8", "1e-4"), True))
@@ -58,7 +58,7 @@ def test_a_narrow_type_is_left() -> None:
 
 
 @libraries
-def test_a_bound_that_the_type_has_is_not_the_reason(library: str) -> None:
+def test_a_bound_that_the_dtype_can_represent_is_not_blamed(library: str) -> None:
     text = ENTROPY.replace("1 - 1e-8)", "1.0)")
     assert diagnose(only_event(run(library, text, True))).title != TITLE
     assert not run(library, ENTROPY.replace("1e-8", "1e-7"), True).events
@@ -81,7 +81,7 @@ y = RMSNorm()(x)
 
 @libraries
 @pytest.mark.parametrize("eps", ["self.eps", "1e-8"])
-def test_an_eps_that_has_a_name_is_set_to_one_that_half_precision_has(eps: str, library: str) -> None:
+def test_a_named_eps_that_rounds_to_0_in_float16_is_enlarged(eps: str, library: str) -> None:
     text = NAMED.replace("+ self.eps)", f"+ {eps})")
     event = run(library, text, True).event
     assert event is not None

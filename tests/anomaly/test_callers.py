@@ -22,7 +22,7 @@ def called(event: NaNEvent) -> list[str]:
 
 
 def rows(event: NaNEvent) -> list[str]:
-    """What the report shows of them."""
+    """Return the rows of the report that show the callers."""
     lines = format_event(event, width=100).splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("called")), None)
     if first is None:
@@ -35,7 +35,7 @@ def rows(event: NaNEvent) -> list[str]:
     return [line.removeprefix("called").partition("  ")[2].strip().partition("  ")[2] for line in found]
 
 
-def test_the_call_of_several_that_met_a_zero(library: str) -> None:
+def test_the_call_with_the_zero_is_named_among_several(library: str) -> None:
     text = HELPER + (
         "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
         "b = torch.tensor([1.0, 0.0], requires_grad=True)\n"
@@ -50,7 +50,7 @@ def test_the_call_of_several_that_met_a_zero(library: str) -> None:
     assert NaNEvent.from_json(event.to_json()) == event
 
 
-def test_the_call_of_several_in_one_line(library: str) -> None:
+def test_the_guilty_call_of_several_in_a_line_is_shown(library: str) -> None:
     text = HELPER + (
         "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
         "b = torch.tensor([1.0, 0.0], requires_grad=True)\n"
@@ -61,7 +61,7 @@ def test_the_call_of_several_in_one_line(library: str) -> None:
     assert rows(event) == ["... entropy(b)"]
 
 
-def test_a_birth_in_backward(library: str) -> None:
+def test_a_birth_in_backward_has_its_callers(library: str) -> None:
     text = (
         "def length(v):\n    return (v ** 2).sum().sqrt()\n"
         "def penalty(v):\n    return length(v) * 2\n"
@@ -75,7 +75,7 @@ def test_a_birth_in_backward(library: str) -> None:
     assert called(event) == ["return length(v) * 2", "loss = loss + penalty(x - x)"]
 
 
-def test_lines_end_at_the_function_that_runs_backward(library: str) -> None:
+def test_the_callers_end_at_the_function_that_runs_backward(library: str) -> None:
     text = HELPER + (
         "def step(p):\n"
         "    loss = entropy(p)\n"
@@ -87,7 +87,7 @@ def test_lines_end_at_the_function_that_runs_backward(library: str) -> None:
     assert called(only_event(run(library, text, True))) == ["loss = entropy(p)"]
 
 
-def test_what_called_the_function_that_runs_backward_is_no_news(library: str) -> None:
+def test_the_caller_of_the_function_that_runs_backward_is_not_shown(library: str) -> None:
     text = (
         "def step(p):\n"
         "    loss = p.log().sum()\n"
@@ -99,7 +99,7 @@ def test_what_called_the_function_that_runs_backward_is_no_news(library: str) ->
     assert rows(event) == []
 
 
-def test_lines_end_at_the_forward_of_a_module(library: str) -> None:
+def test_the_callers_end_at_the_forward_of_a_module(library: str) -> None:
     text = HELPER + (
         "class Gate(nn.Module):\n"
         "    def forward(self, p):\n"
@@ -129,7 +129,7 @@ def test_a_comprehension_is_no_caller(library: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [2, 40])
-def test_a_function_that_calls_itself(library: str, depth: int) -> None:
+def test_the_calls_of_a_recursion_are_shown_once(library: str, depth: int) -> None:
     text = (
         "def fall(p, depth):\n"
         "    if depth == 0:\n"
@@ -143,7 +143,7 @@ def test_a_function_that_calls_itself(library: str, depth: int) -> None:
     assert len(lines) <= 2
 
 
-def test_the_message_has_the_innermost(library: str) -> None:
+def test_the_error_message_has_the_innermost_caller(library: str) -> None:
     text = HELPER + ("p = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = entropy(p)\nloss.backward()")
     with pytest.raises(RuntimeError, match=r"called from <program .*>:4\n    loss = entropy\(p\)"):
         run(library, text, True, policy="raise")
@@ -155,7 +155,7 @@ def test_no_second_run_is_needed_for_a_birth_in_forward(library: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_a_step_that_was_not_noted_itself(library: str, first: str) -> None:
+def test_the_caller_is_known_in_a_step_between_noted_ones(library: str, first: str) -> None:
     second = "b" if first == "a" else "a"
     text = HELPER + (
         "a = torch.tensor([0.5, 0.5], requires_grad=True)\n"
@@ -172,7 +172,7 @@ def test_a_step_that_was_not_noted_itself(library: str, first: str) -> None:
     assert "entropy(b)" in line
 
 
-def test_decorated(library: str) -> None:
+def test_the_wrapper_of_a_decorated_function_is_a_caller(library: str) -> None:
     text = (
         "def logged(f):\n    def inner(*args):\n        return f(*args)\n    return inner\n@logged\n"
         + HELPER
@@ -181,7 +181,7 @@ def test_decorated(library: str) -> None:
     assert called(only_event(run(library, text, True))) == ["return f(*args)", "loss = entropy(p)"]
 
 
-def test_what_used_the_result_tells_the_call_where_nobody_has_noted_it(library: str) -> None:
+def test_without_callers_the_report_names_the_operations_that_used_the_result(library: str) -> None:
     text = (
         "def length(v):\n    return (v ** 2).sum().sqrt()\n"
         "def penalty(v):\n    return 2 * length(v)\n"
@@ -201,7 +201,7 @@ def test_what_used_the_result_tells_the_call_where_nobody_has_noted_it(library: 
         )
 
 
-def test_the_next_layer_is_no_user_to_be_told_of(library: str) -> None:
+def test_the_next_layer_is_not_shown_as_a_user_of_the_result(library: str) -> None:
     text = (
         "class Length(nn.Module):\n    def forward(self, v):\n        return (v ** 2).sum().sqrt()\n"
         "x = torch.zeros(3, requires_grad=True)\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from retrograd.anomaly.catalogue import CAUSES, diagnose
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.surroundings import Operation
+from tests.anomaly.healthy import KINDS, UNCHANGED, numbers
 from tests.anomaly.programs import PROGRAMS, Program
 from tests.anomaly.tracing import prepared, run
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:U
 
 
 def mended(program: Program, lineno: int | None, remedy: str) -> str:
-    """The program with one line replaced."""
+    """Return the program with one line replaced."""
     lines = program.code.splitlines()
     old = lines[(lineno or 1) - 1]
     lines[(lineno or 1) - 1] = old[: len(old) - len(old.lstrip())] + remedy
@@ -40,7 +42,7 @@ def assert_finite(code: str, setup: str) -> None:
 
 @pytest.mark.parametrize("dispatch", [False, True], ids=["functions", "dispatches"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program: Program, dispatch: bool) -> None:
+def test_a_program_is_recognised_and_its_remedy_gives_finite_numbers(program: Program, dispatch: bool) -> None:
     event = run(program.code, program.setup, dispatch=dispatch)
     found = diagnose(event)
     assert found.number == program.row, f"{event}: {found}"
@@ -49,35 +51,39 @@ def test_program(program: Program, dispatch: bool) -> None:
     assert_finite(mended(program, found.lineno, found.remedy), program.setup)
 
 
-def healthy(code: str, setup: str, row: int | None) -> torch.Tensor:
-    """What a program gives where nothing goes wrong."""
-    namespace = prepared(setup)
+def computed(code: str, program: Program, kind: str, size: int | None) -> torch.Tensor:
+    """Return what a program gives for ordinary numbers of a kind, in vectors of some size."""
+    namespace = prepared(program.setup)
     for value in list(namespace.values()):
         if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
-            ordinary = torch.linspace(0.25, 0.75, value.numel()).reshape(value.shape) + (10 if row in (18, 35) else 0)
-            value.data = (ordinary + 0.1 * torch.eye(3) if row == 43 else ordinary).to(value.dtype)
+            shape = tuple(value.shape) if size is None else (size,)
+            value.data = torch.tensor(numbers(shape, kind, program)).to(value.dtype)
     exec(code, namespace)
     return namespace["y"].detach()
 
 
-DIFFERENT_ON_PURPOSE = (17, 40, 41)  # another denominator; a setup that stays broken
+def sizes(program: Program) -> list[int | None]:
+    """Return the sizes that the leaf of a program may have; None stands for the size that it has."""
+    tensors = [each for each in prepared(program.setup).values() if isinstance(each, torch.Tensor)]
+    return [None, 7, 64] if len(tensors) == 1 and tensors[0].dim() == 1 else [None]
 
 
-@pytest.mark.parametrize(
-    "program", [program for program in PROGRAMS if program.row not in DIFFERENT_ON_PURPOSE], ids=str
-)
-def test_the_remedy_computes_the_same(program: Program) -> None:
+@pytest.mark.parametrize("program", UNCHANGED, ids=str)
+def test_the_remedy_computes_the_same_where_all_is_well(program: Program) -> None:
     found = diagnose(run(program.code, program.setup))
-    expected = healthy(program.code, program.setup, program.row)
     assert found.remedy is not None
-    actual = healthy(mended(program, found.lineno, found.remedy), program.setup, program.row)
-    well = expected.isfinite()  # a masked row stays what it was
-    torch.testing.assert_close(actual[well], expected[well], rtol=5e-3, atol=5e-3, check_dtype=False)
+    code = mended(program, found.lineno, found.remedy)
+    for kind, size in itertools.product(KINDS, sizes(program)):
+        expected = computed(program.code, program, kind, size)
+        actual = computed(code, program, kind, size)
+        well = expected.isfinite()  # a masked row stays what it was
+        assert well.any()
+        torch.testing.assert_close(actual[well], expected[well], rtol=5e-3, atol=5e-3, check_dtype=False)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_the_program_is_broken(program: Program) -> None:
-    """Otherwise its remedy proves nothing."""
+def test_a_program_is_broken_without_its_remedy(program: Program) -> None:
+    """Otherwise the tests of its remedy would prove nothing."""
     with pytest.raises(AssertionError, match=r"value|gradient of"):
         assert_finite(program.code, program.setup)
 
@@ -100,7 +106,7 @@ def forgotten(operation: Operation, depth: int, *, born: bool = False) -> Operat
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_the_line_makes_up_for_what_a_graph_forgets(program: Program) -> None:
+def test_the_line_replaces_what_a_graph_does_not_keep(program: Program) -> None:
     event = run(program.code, program.setup)
     seen = event.surroundings
     assert seen is not None
@@ -113,7 +119,7 @@ def test_the_line_makes_up_for_what_a_graph_forgets(program: Program) -> None:
     assert_finite(mended(program, found.lineno, found.remedy), program.setup)
 
 
-# Rows that would answer too, more generally, if the row itself did not: the log of a softmax is the log of a zero.
+# More general rows that recognise the programs of a row as well: the log of a softmax is also the log of a zero.
 LATE = "log taken too late, after an underflow or overflow"
 MORE_GENERAL: dict[int, set[int | str]] = {
     3: {1},
@@ -155,7 +161,7 @@ def answers_for(program: Program) -> list[int | str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_no_other_row_answers_for_it(program: Program) -> None:
+def test_no_unrelated_row_recognises_a_program(program: Program) -> None:
     answers = answers_for(program)
     assert answers[0] == program.row
     assert program.row is not None
@@ -163,12 +169,12 @@ def test_no_other_row_answers_for_it(program: Program) -> None:
 
 
 @pytest.mark.parametrize("row", MORE_GENERAL)
-def test_more_general_rows_do_answer(row: int) -> None:
+def test_more_general_rows_recognise_the_programs_too(row: int) -> None:
     """Otherwise the list would say of rows that they overlap which no longer do."""
     answers = {each for program in PROGRAMS if program.row == row for each in answers_for(program)}
     assert answers - {row} == MORE_GENERAL[row]
 
 
-def test_rows_are_numbered_once() -> None:
+def test_each_row_has_its_own_number() -> None:
     numbers = [row.number for row in CAUSES if row.number is not None]
     assert sorted(numbers) == list(range(1, 56))

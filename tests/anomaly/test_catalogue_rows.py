@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 import retrograd as rg
-from retrograd.anomaly.catalogue import CAUSES, Diagnosis, diagnose, explain
-from retrograd.anomaly.event import KINDS, NaNEvent
-from retrograd.anomaly.operation_names import KNOWN
+from retrograd.anomaly.catalogue import Diagnosis, diagnose, explain
+from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from tests.anomaly.programs import PROGRAMS, ZERO, leaf
 from tests.anomaly.tracing import run
@@ -40,7 +37,7 @@ def remedied(event: NaNEvent, row: int | None) -> str:
     return found.remedy
 
 
-def test_a_bad_batch_is_told_from_an_operation() -> None:
+def test_the_remedy_for_a_bad_batch_drops_its_bad_samples() -> None:
     event = outside(
         kind="leaf", op="leaf", nan_count=2, size=6, output_has_nan=True, context={"leaf": "batch", "name": "images"}
     )
@@ -51,7 +48,7 @@ def test_a_bad_batch_is_told_from_an_operation() -> None:
     assert "2 NaN of 6" in diagnose(event).cause
 
 
-def test_bad_targets_are_called_targets() -> None:
+def test_the_cause_calls_bad_targets_targets() -> None:
     event = outside(kind="leaf", op="leaf", context={"leaf": "target", "name": "labels"})
     assert "The targets" in diagnose(event).cause
     assert remedied(event, 48).startswith("labels = ")
@@ -61,7 +58,7 @@ def model() -> Any:
     return torch.nn.Sequential(torch.nn.Linear(2, 2))
 
 
-def test_an_uninitialised_parameter() -> None:
+def test_the_remedy_for_an_uninitialised_parameter_initialises_it() -> None:
     event = outside(
         kind="leaf",
         op="leaf",
@@ -76,7 +73,7 @@ def test_an_uninitialised_parameter() -> None:
 
 
 @pytest.mark.parametrize("updates", [0, 12])
-def test_a_non_finite_weight_is_a_leaf(updates: int) -> None:
+def test_a_weight_that_is_not_finite_has_no_remedy_but_a_checkpoint(updates: int) -> None:
     event = outside(
         kind="leaf",
         op="leaf",
@@ -90,7 +87,7 @@ def test_a_non_finite_weight_is_a_leaf(updates: int) -> None:
     assert "go back to a checkpoint" in found.cause
 
 
-def test_clipping_by_an_infinite_norm() -> None:
+def test_the_remedy_for_an_infinite_norm_makes_clipping_raise() -> None:
     line = "torch.nn.utils.clip_grad_norm_(params, max_norm=2.0)"
     context = {"clip_grad_norm": {"total_norm": math.inf, "max_norm": 2.0, "code_line": line}}
     event = outside(kind="invalid", op="clip_grad_norm_", context=context)
@@ -105,7 +102,7 @@ def test_clipping_by_an_infinite_norm() -> None:
     assert "error_if_nonfinite=True" in general
 
 
-def test_adam_without_eps() -> None:
+def test_the_remedy_for_adam_without_eps_keeps_the_weights_finite() -> None:
     line = "optimizer = torch.optim.Adam([w], lr=0.1, eps=0.0)"
     optimizer = {"name": "Adam", "lr": 0.1, "eps": 0.0, "updating": True, "code_line": line}
     remedy = remedied(outside(kind="invalid", op="addcdiv", context={"optimizer": optimizer}), 46)
@@ -121,14 +118,14 @@ def test_adam_without_eps() -> None:
     assert stepped(remedy).isfinite().all()
 
 
-def test_adam_in_half_precision() -> None:
+def test_adam_in_float16_gets_a_larger_eps() -> None:
     optimizer = {"name": "AdamW", "lr": 0.1, "eps": 1e-8, "updating": True}
     event = outside(kind="invalid", op="div", dtype="float16", context={"optimizer": optimizer})
     assert "eps=1e-4" in remedied(event, 46)
     assert diagnose(replace(event, dtype="float32")).number != 46
 
 
-def test_infinities_of_two_paths_meet() -> None:
+def test_infinities_of_two_paths_that_meet_in_a_gradient_are_both_named() -> None:
     x = torch.zeros(1, requires_grad=True)
     (torch.sqrt(x) - torch.sqrt(2 * x)).sum().backward()
     assert x.grad is not None
@@ -158,7 +155,7 @@ def runaway(**context: Any) -> NaNEvent:
     return outside(kind="overflow", op="matmul", posinf_count=1, operation=matmul, context=context)
 
 
-def test_a_learning_rate_too_high() -> None:
+def test_the_remedy_for_a_learning_rate_that_is_too_high_lowers_it_in_its_line() -> None:
     line = "opt = torch.optim.SGD(net.parameters(), lr=10.0, momentum=0.9)"
     where = {"col": line.index("10.0"), "end_col": line.index(", momentum")}
     rate = {"name": "10.0", "lr": 10.0, "code_line": line, "lineno": 3, **where}
@@ -170,15 +167,15 @@ def test_a_learning_rate_too_high() -> None:
     assert remedied(runaway(grad_norm_history=(1.0, 50.0, 1e4)), 47)
 
 
-def test_two_steps_are_enough_for_weights_to_run_away() -> None:
+def test_two_steps_of_growth_are_recognised_as_a_runaway() -> None:
     event = runaway(loss_history=(2.5e3, 1.7e15, math.inf), grad_norm_history=(2e3, 1.8e12, None))
     assert "2e+03, 1.8e+12." in diagnose(event).cause
     assert remedied(event, 47)
     assert diagnose(runaway(loss_history=(2.0, 900.0, math.inf))).number == 53
 
 
-def test_a_gradient_that_arrived_is_a_large_number_as_well() -> None:
-    """As where the weights are not large yet, in the backward of a normalisation of a deep model."""
+def test_a_huge_incoming_gradient_is_evidence_of_a_runaway() -> None:
+    """In the backward of a normalisation of a deep model, the weights may not be large yet."""
     norm = Operation(op="layer_norm", args=(Operand(name="input", value=1e6), Operand(name="weight", value=784.0)))
 
     def event(grad: float) -> NaNEvent:
@@ -197,7 +194,7 @@ def test_a_gradient_that_arrived_is_a_large_number_as_well() -> None:
     assert diagnose(event(1.0)).number != 47
 
 
-def test_the_newest_numbers_are_the_evidence() -> None:
+def test_the_newest_losses_are_the_evidence_where_no_newer_norm_is_known() -> None:
     """Gradients are not looked at in each step, where that would cost too much."""
     event = runaway(loss_history=(1.0, 1e5, 1e12, math.inf), grad_norm_history=(2.0, 7e4, 3e8, *[None] * 9))
     assert "the loss went 1, 1e+05, 1e+12" in diagnose(event).cause
@@ -213,7 +210,7 @@ def test_a_loss_near_zero_that_rises_is_not_a_runaway() -> None:
     assert diagnose(event).number == 53
 
 
-def test_a_scale_that_keeps_falling() -> None:
+def test_a_loss_scale_that_keeps_falling_is_recognised() -> None:
     event = outside(kind="invalid", op="my_op", context={"scale_history": (65536.0, 32768.0, 16384.0, 8192.0, 4096.0)})
     assert diagnose(event).title == "loss scale that keeps falling"
     assert 'autocast("cuda", enabled=False)' in (diagnose(event).remedy or "")
@@ -227,7 +224,7 @@ def test_a_scale_that_keeps_falling() -> None:
 # Rows that torch guards or raises on
 
 
-def test_an_engine_without_a_guard_at_zero_to_the_exponent() -> None:
+def test_the_remedy_for_zero_to_the_power_gives_a_finite_gradient_of_the_exponent() -> None:
     base = Operand(name="input", value=0.0, shape=(2,), leaf_name="b", requires_grad=False)
     exponent = Operand(name="exponent", value=2.0, shape=(2,), leaf_name="p", requires_grad=True)
     operation = Operation(op="pow", args=(base, exponent), code_line="y = b**p")
@@ -250,7 +247,9 @@ def test_an_engine_without_a_guard_at_zero_to_the_exponent() -> None:
         ("logdet", "y = torch.logdet(A)", [[1.0, 2.0], [2.0, 4.0]]),
     ],
 )
-def test_a_matrix_that_has_no_inverse(op: str, code: str, matrix: list[list[float]]) -> None:
+def test_the_remedy_for_a_singular_matrix_gives_finite_results_and_gradients(
+    op: str, code: str, matrix: list[list[float]]
+) -> None:
     operation = Operation(op=op, args=(Operand(name="A", shape=(2, 2), dtype="float32"),), code_line=code)
     event = outside(kind="invalid", op=op, operation=operation, context={"error": "The input is singular."})
     assert "The input is singular" in diagnose(event).cause
@@ -263,7 +262,7 @@ def test_a_matrix_that_has_no_inverse(op: str, code: str, matrix: list[list[floa
     assert leaf.grad.isfinite().all()
 
 
-def test_attention_with_a_row_masked_completely() -> None:
+def test_the_remedy_for_attention_unmasks_rows_that_are_masked_completely() -> None:
     code = "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"
     operation = Operation(op="aten::_scaled_dot_product_flash_attention_for_cpu", code_line=code)
     remedy = remedied(outside(kind="invalid", op="softmax", operation=operation), 19)
@@ -306,7 +305,7 @@ def test_attention_with_a_row_masked_completely() -> None:
         (43, "LinalgEighBackward0", "divide", {}, True),
     ],
 )
-def test_by_operation_and_operands_alone(
+def test_a_row_is_recognised_by_operation_and_operands_alone(
     row: int, op: str, kind: str, operands: dict[str, float], backward: bool
 ) -> None:
     remedied(NaNEvent(kind=kind, op=op, operands=operands, is_backward=backward), row)
@@ -314,7 +313,7 @@ def test_by_operation_and_operands_alone(
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 @pytest.mark.parametrize("code_line", [None, "y = torch.log(", "    ) / torch.foo(x", "helper(x)"])
-def test_the_general_remedy_is_a_line_too(program: Any, code_line: str | None) -> None:
+def test_the_general_remedy_is_valid_python_where_the_line_is_not_usable(program: Any, code_line: str | None) -> None:
     """Where the user's line is unknown, unfinished or elsewhere."""
 
     def without(operation: Operation) -> Operation:
@@ -336,7 +335,7 @@ def test_the_general_remedy_is_a_line_too(program: Any, code_line: str | None) -
     ("row", "chain"),
     [(6, ("add", "log")), (9, ("aten.sum.dim_IntList", "log")), (27, ("sum", "mul"))],
 )
-def test_consumers_by_name_only(row: int, chain: tuple[str, ...]) -> None:
+def test_a_row_is_recognised_where_consumers_are_known_by_name_only(row: int, chain: tuple[str, ...]) -> None:
     operation = Operation(op="exp", args=(Operand(name="input", value=100.0),))
     known = [
         name if name != "add" else Operation(op="add", args=(Operand(name="input", value=math.inf), ONE))
@@ -435,7 +434,9 @@ def respelled(code: str, setup: str, lines: dict[str, str]) -> NaNEvent:
         ),
     ],
 )
-def test_numpy_and_retrograd_spellings(row: int, values: str, torch_line: str, line: str, remedy: str) -> None:
+def test_the_remedy_uses_the_spelling_of_numpy_or_retrograd_that_the_line_uses(
+    row: int, values: str, torch_line: str, line: str, remedy: str
+) -> None:
     event = respelled(torch_line, leaf(values), {torch_line: line})
     assert remedied(event, row) == remedy
     x = rg.tensor(ast.literal_eval(values), requires_grad=True)
@@ -464,23 +465,23 @@ def test_numpy_and_retrograd_spellings(row: int, values: str, torch_line: str, l
         ("y = f(\n    torch.log(x),\n    2,\n)", "y = f(\n    torch.log(torch.clamp(x, min=1e-12)),\n    2,\n)"),
     ],
 )
-def test_lines_as_people_write_them(line: str, remedy: str) -> None:
+def test_the_remedy_fits_into_statements_of_every_kind(line: str, remedy: str) -> None:
     event = NaNEvent(kind="divide", op="log", operands={"input": 0.0}, code_line=line)
     assert diagnose(event).remedy == remedy
 
 
-def test_the_column_says_which() -> None:
+def test_the_column_decides_which_of_two_equal_calls_is_changed() -> None:
     line = "    y = torch.log(a) + torch.log(b)"
     event = NaNEvent(kind="divide", op="log", operands={"input": 0.0}, code_line=line, col=line.rindex("torch"))
     assert diagnose(event).remedy == "y = torch.log(a) + torch.log(torch.clamp(b, min=1e-12))"
 
 
-def test_the_operands_say_which() -> None:
+def test_the_operands_decide_which_of_two_calls_is_changed() -> None:
     event = run("y = torch.log(a) + torch.log(x)", f"{ZERO}; a = torch.ones(2)")
     assert diagnose(event).remedy == "y = torch.log(a) + torch.log(torch.clamp(x, min=1e-12))"
 
 
-def test_a_statement_that_changes_in_place() -> None:
+def test_an_in_place_statement_is_mended_in_place() -> None:
     operands = (Operand(name="input", value=1.0, shape=(2,)), Operand(name="other", value=0.0, shape=(2,)))
     operation = Operation(op="div_", args=operands, code_line="x /= total")
     event = outside(kind="divide", op="div_", operation=operation)
@@ -508,12 +509,12 @@ def test_a_statement_that_changes_in_place() -> None:
         (16, leaf("[2.0, 2.0]"), "y = x / x.std()"),
     ],
 )
-def test_near_misses(row: int | None, setup: str, code: str) -> None:
+def test_programs_near_a_row_are_not_taken_for_it(row: int | None, setup: str, code: str) -> None:
     found = diagnose(run(code, setup))
     assert found.number == row, found
 
 
-def test_a_root_of_a_negative_number_is_a_question_of_domain() -> None:
+def test_a_root_of_a_negative_number_is_a_domain_error() -> None:
     found = diagnose(run("y = torch.sqrt(x)", leaf("[1.0, -1.0]")))
     assert found.number is None
     assert found.title == "argument outside the function's domain"
@@ -521,7 +522,7 @@ def test_a_root_of_a_negative_number_is_a_question_of_domain() -> None:
     assert found.remedy is None  # a clamp would only hide it
 
 
-def test_an_unknown_cause_says_so() -> None:
+def test_an_unknown_cause_is_called_unknown() -> None:
     found = diagnose(NaNEvent(kind="overflow", op="my_kernel", operands={"input": 3e38}, posinf_count=1))
     assert found == Diagnosis(None, "unknown cause", found.cause, None)
     assert "not in the catalogue" in found.cause
@@ -529,12 +530,12 @@ def test_an_unknown_cause_says_so() -> None:
     assert "gradient norm" in found.cause
 
 
-def test_the_values_are_in_the_explanation() -> None:
+def test_the_explanation_contains_the_values() -> None:
     assert "exp(100)" in diagnose(run("y = torch.exp(x)", leaf("[1.0, 100.0]"))).cause
     assert "1.0000001" in diagnose(run("y = torch.acos(x)", leaf("[1.0000001]"))).cause
 
 
-def test_explain_fills_in_the_event() -> None:
+def test_explain_adds_cause_and_remedy_to_the_event() -> None:
     event = explain(run("y = torch.log(x)", ZERO))
     assert event.remedy == "y = torch.log(torch.clamp(x, min=1e-12))"
     assert event.remedy_lineno == 1
@@ -542,66 +543,11 @@ def test_explain_fills_in_the_event() -> None:
     assert NaNEvent.from_json(event.to_json()) == event
 
 
-# Whatever an adapter says, the explanation of an error must not be another error.
-
-NUMBERS = st.one_of(st.none(), st.floats(), st.integers(-3, 3), st.booleans(), st.complex_numbers(), st.just("text"))
-OPS = st.sampled_from([*sorted(KNOWN), "AccumulateGrad", "clip_grad_norm_", "__rtruediv__", "something"])
-LINES = st.sampled_from([None, "", "y = (", *(program.code for program in PROGRAMS[::7])])
-
-
-def operands(producers: st.SearchStrategy[Operation | None]) -> st.SearchStrategy[Operand]:
-    return st.builds(
-        Operand,
-        name=st.sampled_from(["input", "self", "other", "exponent", "condition", "dim", "mask", "target"]),
-        value=NUMBERS,
-        min=NUMBERS,
-        max=NUMBERS,
-        shape=st.one_of(st.none(), st.tuples(), st.tuples(st.integers(0, 3), st.integers(0, 3))),
-        dtype=st.sampled_from([None, "float16", "torch.float32"]),
-        requires_grad=st.booleans(),
-        producer=producers,
-        constant=st.booleans(),
-    )
-
-
-def operations(inner: st.SearchStrategy[Operation]) -> st.SearchStrategy[Operation]:
-    args = st.lists(operands(st.one_of(st.none(), inner)), max_size=3).map(tuple)
-    return st.builds(Operation, op=OPS, args=args, code_line=LINES)
-
-
-TREES = st.recursive(st.builds(Operation, op=OPS, code_line=LINES), operations, max_leaves=6)
-
-
-@given(
-    event=st.builds(
-        NaNEvent,
-        kind=st.sampled_from(KINDS),
-        op=OPS,
-        is_backward=st.booleans(),
-        code_line=LINES,
-        surroundings=st.builds(
-            Surroundings,
-            operation=st.one_of(st.none(), TREES),
-            consumers=st.lists(st.one_of(TREES, OPS), max_size=3).map(tuple),
-            grad_value=NUMBERS,
-        ),
-    )
-)
-@example(NaNEvent(kind="overflow", op="pdist"))
-@settings(max_examples=300, deadline=None)
-def test_no_description_makes_it_fail(event: NaNEvent) -> None:
-    found = diagnose(event)
-    assert found.cause
-    assert found.number in {row.number for row in CAUSES}
-    if found.remedy and event.code_line is None and not event.surroundings:
-        ast.parse(found.remedy)
-
-
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
 @pytest.mark.parametrize(
     ("op", "kind", "dtype"), [("layer_norm", "invalid", "float16"), ("rnn_relu", "overflow", "float32")]
 )
-def test_a_layer_is_made_by_the_programs_library(library: str, op: str, kind: str, dtype: str) -> None:
+def test_the_remedy_makes_a_layer_with_the_programs_library(library: str, op: str, kind: str, dtype: str) -> None:
     found = diagnose(NaNEvent(kind=kind, op=op, dtype=dtype, surroundings=Surroundings(library=library)))
     namespace: dict[str, Any] = {"torch": torch, "rg": rg, "size": 3, "input_size": 3, "hidden_size": 2}
     exec(found.remedy or "", namespace)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::retrograd.anomaly.AnomalyWarnin
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize("policy", ["record", "warn"])
-def test_a_bad_loss_is_told_of_once_in_each_step(use_reentrant: bool, policy: str) -> None:
+def test_a_bad_loss_is_one_event_in_each_step(use_reentrant: bool, policy: str) -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     with watch(policy=policy) as w:
         for _ in range(2):
@@ -27,7 +27,7 @@ def test_a_bad_loss_is_told_of_once_in_each_step(use_reentrant: bool, policy: st
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
-def test_a_birth_in_backward_is_told_of_once(use_reentrant: bool) -> None:
+def test_a_birth_in_backward_is_one_event_in_each_step(use_reentrant: bool) -> None:
     weight = rg.tensor([4.0, 0.0], requires_grad=True)
     with watch(policy="record") as w:
         for _ in range(2):
@@ -41,7 +41,7 @@ def test_a_birth_in_backward_is_told_of_once(use_reentrant: bool) -> None:
     assert w.step == 2
 
 
-def test_warnings_are_for_what_is_new() -> None:
+def test_a_checkpoint_run_again_warns_once() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     with pytest.warns(AnomalyWarning) as given, watch(policy="warn"):
         checkpoint(rg.log, x, use_reentrant=True).sum().backward()

@@ -97,7 +97,7 @@ KINDS = ["plain", "generator", "coroutine", "asynchronous generator"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_meant_in_one_kind_of_function(lib: ModuleType, kind: str) -> None:
+def test_a_decorated_function_of_each_kind_expects_its_births(lib: ModuleType, kind: str) -> None:
     run = kinds(lib, expect_nonfinite(MEANT))[kind]
     with rg.anomaly.watch(policy="record") as w:
         assert run(lambda: None) == "done"
@@ -105,14 +105,14 @@ def test_what_is_meant_in_one_kind_of_function(lib: ModuleType, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_what_is_meant_there_is_not_meant_by_others(lib: ModuleType, kind: str) -> None:
+def test_a_birth_outside_a_suspended_function_is_not_expected(lib: ModuleType, kind: str) -> None:
     run = kinds(lib, expect_nonfinite(MEANT))[kind]
     with rg.anomaly.watch(policy="record") as w:
         run(lambda: step(lib))
     assert [event.function for event in w.events] == ["step"]
 
 
-def test_what_is_meant_in_a_block_is_not_meant_by_a_task_that_runs_while_it_waits(lib: ModuleType) -> None:
+def test_a_block_does_not_expect_births_of_another_task(lib: ModuleType) -> None:
     async def meant() -> None:
         with expect_nonfinite(MEANT):
             await asyncio.sleep(0)
@@ -129,8 +129,8 @@ def test_what_is_meant_in_a_block_is_not_meant_by_a_task_that_runs_while_it_wait
     assert len(w.events) == 1
 
 
-def test_a_block_that_another_task_has_left() -> None:
-    """As the event loop leaves one for an asynchronous generator that nobody has closed."""
+def test_a_block_closed_by_another_task_ends() -> None:
+    """The event loop does this to an asynchronous generator that the program has not closed."""
     block = expect_nonfinite(MEANT)
 
     async def call(method: Callable[[], object]) -> None:
@@ -146,7 +146,7 @@ def test_a_block_that_another_task_has_left() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_watched_from_begin_to_end(lib: ModuleType, kind: str) -> None:
+def test_a_decorated_function_of_each_kind_is_watched_to_its_end(lib: ModuleType, kind: str) -> None:
     w = Watch(policy="record")
     run = kinds(lib, w)[kind]
     assert run(lambda: None) == "done"
@@ -154,7 +154,7 @@ def test_watched_from_begin_to_end(lib: ModuleType, kind: str) -> None:
     assert rg.anomaly.current() is None
 
 
-def test_coroutines_under_one_watch_overlap(lib: ModuleType) -> None:
+def test_overlapping_coroutines_share_one_watch(lib: ModuleType) -> None:
     w = Watch(policy="record")
 
     @w
@@ -199,7 +199,7 @@ def test_threads_that_call_at_once_share_one_watch(lib: ModuleType, monkeypatch:
     assert rg.anomaly.current() is None
 
 
-def test_an_error_in_a_generator_is_explained(lib: ModuleType) -> None:
+def test_an_error_in_a_generator_gets_a_note(lib: ModuleType) -> None:
     w = Watch()
 
     @w
@@ -214,7 +214,7 @@ def test_an_error_in_a_generator_is_explained(lib: ModuleType) -> None:
     assert rg.anomaly.current() is None
 
 
-def test_a_generator_that_is_left_in_a_bad_step_tells_of_it(lib: ModuleType) -> None:
+def test_a_generator_closed_in_a_bad_step_raises(lib: ModuleType) -> None:
     w = Watch()
 
     @w
@@ -231,7 +231,7 @@ def test_a_generator_that_is_left_in_a_bad_step_tells_of_it(lib: ModuleType) -> 
         running.close()
 
 
-def test_under_its_own_block_it_goes_on(lib: ModuleType) -> None:
+def test_a_watched_function_within_the_block_of_its_watch_does_not_stop_it(lib: ModuleType) -> None:
     with Watch(policy="record") as w:
         w(step)(lib)
         step(lib)

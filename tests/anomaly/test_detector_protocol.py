@@ -95,7 +95,7 @@ class Net(torch.nn.Module):
         return Output(logits=self.head(self.between(self.body(x))))
 
 
-def test_the_layer_is_named() -> None:
+def test_the_layer_with_a_bad_weight_is_named() -> None:
     model = Net()
     with torch.no_grad():
         model.body[0].bias[1] = torch.nan
@@ -108,7 +108,7 @@ def test_the_layer_is_named() -> None:
     assert det.event.index == (0, 1)
 
 
-def test_a_birth_between_layers_is_told_as_that() -> None:
+def test_a_birth_between_layers_is_reported_as_one() -> None:
     model = Net(between=lambda x: (x - x) / (x - x))
     with NaNDetector(model, verbose=False) as det:
         model(torch.ones(2, 3))
@@ -117,14 +117,14 @@ def test_a_birth_between_layers_is_told_as_that() -> None:
     assert "between layers, after body had ended and before head" in str(det.event.note)
 
 
-def test_a_mask_that_becomes_finite_again_is_no_news() -> None:
+def test_a_mask_that_becomes_finite_again_is_not_reported() -> None:
     model = Net(between=lambda x: torch.softmax(x.masked_fill(torch.arange(4) > 1, -torch.inf), -1))
     with NaNDetector(model, verbose=False) as det:
         model(torch.ones(2, 3))
     assert not det.triggered
 
 
-def test_a_bad_gradient_is_told_by_the_layer_it_comes_to() -> None:
+def test_a_bad_gradient_is_reported_at_the_layer_that_it_reaches() -> None:
     model = Net(between=lambda x: torch.sqrt(x * 0))
     model.body.requires_grad_(False)
     x = torch.ones(2, 3, requires_grad=True)

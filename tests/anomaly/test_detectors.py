@@ -1,4 +1,4 @@
-"""What the detector of layers says of a model, whichever library it is made with."""
+"""The detector of layers works in the same way for models of either library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ libraries = pytest.mark.parametrize("lib", [rg, torch], ids=["retrograd", "torch
 
 
 @libraries
-def test_a_bad_weight_is_told_with_its_name(lib: Any) -> None:
+def test_a_bad_weight_is_reported_with_its_name(lib: Any) -> None:
     model = named(lib, a=same, fc=lib.nn.Linear(3, 2))
     with lib.no_grad():
         model.fc.weight[1, 2] = NAN
@@ -36,7 +36,7 @@ def test_a_bad_weight_is_told_with_its_name(lib: Any) -> None:
 
 
 @libraries
-def test_an_overflow_that_the_model_puts_out_is_told(lib: Any) -> None:
+def test_an_overflow_in_the_output_of_the_model_is_reported(lib: Any) -> None:
     event = found_in(named(lib, a=same, b=lambda x: lib.exp(100 * x), c=same), lib.ones(2, 3))
     assert event is not None
     assert (event.layer_name, event.op, event.kind) == ("b", "exp", "overflow")
@@ -44,7 +44,7 @@ def test_an_overflow_that_the_model_puts_out_is_told(lib: Any) -> None:
 
 
 @libraries
-def test_an_infinity_that_becomes_nan_is_told_where_it_was_born(lib: Any) -> None:
+def test_an_infinity_that_becomes_nan_is_reported_where_it_was_born(lib: Any) -> None:
     event = found_in(named(lib, a=lambda x: lib.log(x * 0), b=lambda x: x - x, c=same), lib.ones(2, 3))
     assert event is not None
     assert (event.layer_name, event.op, event.born, event.harmed) == ("a", "log", "-Inf", "the output of b")
@@ -61,7 +61,7 @@ def grown(lib: Any, tree: Any, leaves: list[Any]) -> Any:
 
 @libraries
 @given(TREES.filter(lambda tree: tree is not None), st.data())
-def test_whatever_the_structure_the_one_layer_that_does_it_is_named(lib: Any, tree: Any, data: Any) -> None:
+def test_the_guilty_layer_is_named_in_a_model_of_any_structure(lib: Any, tree: Any, data: Any) -> None:
     leaves: list[Any] = []
     model = grown(lib, tree, leaves)
     guilty = data.draw(st.sampled_from(leaves))
@@ -79,7 +79,7 @@ def masked(x: Any) -> Any:
 
 
 @libraries
-def test_a_mask_that_becomes_finite_again_is_no_news(lib: Any) -> None:
+def test_a_mask_that_becomes_finite_again_is_not_reported(lib: Any) -> None:
     model = named(lib, scores=masked, weights=lib.nn.Softmax(-1), values=lib.nn.Linear(3, 1))
     with quiet(model) as det:
         model(lib.ones(2, 3)).sum().backward()
@@ -87,7 +87,7 @@ def test_a_mask_that_becomes_finite_again_is_no_news(lib: Any) -> None:
 
 
 @libraries
-def test_negative_infinities_at_the_end_are_judged_by_the_loss(lib: Any) -> None:
+def test_negative_infinities_in_the_output_are_reported_only_if_the_loss_is_bad(lib: Any) -> None:
     model = named(lib, fc=lib.nn.Linear(3, 3), mask=masked)
     with quiet(model) as det:
         lib.log_softmax(model(lib.ones(2, 3)), -1)[:, 0].sum().backward()
@@ -98,7 +98,7 @@ def test_negative_infinities_at_the_end_are_judged_by_the_loss(lib: Any) -> None
 
 
 @libraries
-def test_what_is_expected_is_no_news(lib: Any) -> None:
+def test_expected_births_are_not_reported(lib: Any) -> None:
     class Net(lib.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -113,7 +113,7 @@ def test_what_is_expected_is_no_news(lib: Any) -> None:
 
 
 @libraries
-def test_bad_gradients_that_reach_no_parameter_are_seen_at_the_layers(lib: Any) -> None:
+def test_check_backward_finds_bad_gradients_that_reach_no_parameter(lib: Any) -> None:
     model = named(lib, a=lambda x: x * 2, b=lambda x: lib.sqrt(x * 0), c=same)
     for check_backward in (False, True):
         x = lib.ones(2, 3).requires_grad_()
@@ -127,7 +127,7 @@ def test_bad_gradients_that_reach_no_parameter_are_seen_at_the_layers(lib: Any) 
 
 
 @libraries
-def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well(lib: Any) -> None:
+def test_a_birth_that_reaches_the_loss_too_is_one_event(lib: Any) -> None:
     model = named(lib, fc=lib.nn.Linear(3, 3), bad=root_of_minus_one)
     with quiet(model, stop_on_first=False) as det:
         for batch in range(2):
@@ -137,8 +137,8 @@ def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well(lib: Any) -> 
 
 
 @libraries
-def test_the_step_is_the_one_whose_loss_comes_of_the_call(lib: Any) -> None:
-    """The one that a watch names when it is told of the same by the loss."""
+def test_the_step_of_an_event_is_that_of_the_loss_to_come(lib: Any) -> None:
+    """A watch that reports the bad loss names the same step."""
     model = named(lib, a=lib.nn.Linear(3, 2))
     with quiet(model) as det:
         for number in range(3):
@@ -151,7 +151,7 @@ def test_the_step_is_the_one_whose_loss_comes_of_the_call(lib: Any) -> None:
 
 @libraries
 @pytest.mark.parametrize("size", [1e-30, 1e30])
-def test_norms_do_not_overflow_nor_vanish(lib: Any, size: float) -> None:
+def test_gradient_norms_neither_overflow_nor_underflow(lib: Any, size: float) -> None:
     model = lib.nn.Linear(3, 1, bias=False)
     with quiet(model, grad_norm_warn=size) as det:
         model.weight.grad = lib.full((1, 3), size)
@@ -171,7 +171,7 @@ def test_a_copy_of_the_model_is_not_watched(lib: Any) -> None:
 
 
 @libraries
-def test_threads_do_not_mix(lib: Any) -> None:
+def test_calls_in_several_threads_are_kept_apart(lib: Any) -> None:
     model = named(lib, a=same, b=lambda x: lib.sqrt(x), c=same)
     errors: list[BaseException] = []
 
@@ -194,7 +194,7 @@ def test_threads_do_not_mix(lib: Any) -> None:
 
 
 @libraries
-def test_each_tensor_is_looked_at_once(lib: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_tensor_is_checked_once(lib: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = named(lib, a=named(lib, b=same, c=same), d=same)
     det = quiet(model)
     looked = []
@@ -206,7 +206,7 @@ def test_each_tensor_is_looked_at_once(lib: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @libraries
-def test_what_is_written_in_place_is_looked_at_again(lib: Any) -> None:
+def test_a_tensor_written_in_place_is_checked_again(lib: Any) -> None:
     def spoil(x: Any) -> Any:
         x[0, 0] = NAN
         return x
@@ -217,7 +217,7 @@ def test_what_is_written_in_place_is_looked_at_again(lib: Any) -> None:
 
 
 @libraries
-def test_a_watch_that_is_on_keeps_its_policy(lib: Any) -> None:
+def test_a_running_watch_keeps_its_policy(lib: Any) -> None:
     model = named(lib, fc=lib.nn.Linear(3, 3), bad=root_of_minus_one)
     with watch(model) as w, quiet(model) as det:
         assert current() is w

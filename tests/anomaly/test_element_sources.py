@@ -105,7 +105,7 @@ def written(t: Any, write: Callable[[Any], Any]) -> Any:
 
 
 def event_of(step: Callable[[], Any], steps: bool) -> NaNEvent:
-    """What the watch says of a step that returns its loss."""
+    """Return the event of a step that returns its loss."""
     with watch(policy="record") as w:
         for _ in w.steps([0]) if steps else [0]:
             step().backward()
@@ -119,7 +119,7 @@ def module(library: str) -> Any:
 @libraries
 @runs
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_the_one_that_came_through(way: Way, library: str, steps: bool) -> None:
+def test_the_birth_whose_element_reached_the_loss_is_named(way: Way, library: str, steps: bool) -> None:
     t = module(library)
     probabilities = t.tensor(PROBABILITIES, requires_grad=True)
     event = event_of(lambda: way(t, (probabilities * 1).log()).sum(), steps)
@@ -130,7 +130,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 @libraries
-def test_data_that_came_in(library: str) -> None:
+def test_the_bad_element_of_the_data_that_reached_the_loss_is_named(library: str) -> None:
     t = module(library)
     weight = t.ones(3, requires_grad=True)
     batch = t.tensor([[1.0, NAN, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, NAN]])
@@ -140,7 +140,7 @@ def test_data_that_came_in(library: str) -> None:
 
 @libraries
 @runs
-def test_a_parameter(library: str, steps: bool) -> None:
+def test_the_bad_element_of_a_parameter_that_reached_the_loss_is_named(library: str, steps: bool) -> None:
     t = module(library)
     weight = t.tensor([[NAN, 1.0], [1.0, INFINITY]], requires_grad=True)
     event = event_of(lambda: (weight * 1)[1].sum(), steps)
@@ -148,7 +148,7 @@ def test_a_parameter(library: str, steps: bool) -> None:
 
 
 @libraries
-def test_what_was_computed_without_a_gradient(library: str) -> None:
+def test_a_birth_without_a_gradient_that_reached_the_loss_is_named(library: str) -> None:
     t = module(library)
     weight = t.ones(2, requires_grad=True)
     event = event_of(lambda: (weight * t.log(t.tensor([0.0, 1.0, 0.0]))[1:]).sum(), True)
@@ -158,7 +158,7 @@ def test_what_was_computed_without_a_gradient(library: str) -> None:
 @libraries
 @runs
 @pytest.mark.parametrize("first", ["birth", "data"])
-def test_what_came_through_besides_another_one_that_did_not(first: str, library: str, steps: bool) -> None:
+def test_a_birth_that_did_not_reach_the_loss_is_not_named_beside_it(first: str, library: str, steps: bool) -> None:
     t = module(library)
     p, q = t.tensor([0.0, 0.5], requires_grad=True), t.tensor([0.0, 1.0], requires_grad=True)
     nan = t.tensor([NAN, 1.0])
@@ -174,7 +174,7 @@ def test_what_came_through_besides_another_one_that_did_not(first: str, library:
 @libraries
 @runs
 @pytest.mark.parametrize("column, operation, index", [(0, "log", 3), (1, "rsqrt", 1)])
-def test_of_births_written_to_one_tensor_the_one_that_came_through(
+def test_of_births_written_to_one_tensor_the_one_that_reached_the_loss_is_named(
     column: int, operation: str, index: int, library: str, steps: bool
 ) -> None:
     t = module(library)
@@ -193,7 +193,7 @@ def test_of_births_written_to_one_tensor_the_one_that_came_through(
 
 @libraries
 @runs
-def test_what_was_written_over_did_not_come_through(library: str, steps: bool) -> None:
+def test_an_overwritten_birth_is_not_named(library: str, steps: bool) -> None:
     t = module(library)
     p, q = t.tensor([0.0, 0.5, 0.0], requires_grad=True), t.tensor([0.0, 1.0], requires_grad=True)
 

@@ -16,7 +16,7 @@ def generated(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 class Bar:
-    """As progress bars are written: it asks what it was given, and counts."""
+    """A progress bar: it takes the length of its batches, and counts."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self.batches = batches
@@ -57,7 +57,7 @@ def step(x: float) -> None:
 
 @pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
 @pytest.mark.parametrize("start", [0, 7, -1])
-def test_the_same_number(wrapped: Callable[[Any], Iterable[Any]], start: int) -> None:
+def test_a_batch_has_the_same_number_in_both_runs(wrapped: Callable[[Any], Iterable[Any]], start: int) -> None:
     seen = []
     with rg.anomaly.watch(policy="skip_step") as w:
         for number, x in enumerate(wrapped(w.steps([0, 1, 2, 3])), start):
@@ -66,8 +66,8 @@ def test_the_same_number(wrapped: Callable[[Any], Iterable[Any]], start: int) ->
     assert seen == [(0, 0), (1, 1), (2, 2), (2, 2), (3, 3)]
 
 
-def test_other_counts_go_on() -> None:
-    """Those of loops around it, and of iterators that wait."""
+def test_other_enumerations_are_not_set_back() -> None:
+    """There are enumerations in loops around the step, and others that are not used at the moment."""
     waiting = enumerate([5, 6])
     assert next(waiting) == (0, 5)
     of_same = enumerate([7, 8])

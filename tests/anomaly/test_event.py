@@ -23,7 +23,7 @@ from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 
 def exactly(a: Any, b: Any) -> bool:
-    """Equality that tells 0.0 from -0.0, 1 from True, a tuple from a list, and finds NaN equal to NaN."""
+    """Compare so that 0.0 differs from -0.0, 1 from True and a tuple from a list, and NaN equals NaN."""
     if type(a) is not type(b):
         return False
     if dataclasses.is_dataclass(a):
@@ -100,7 +100,7 @@ EVENTS = st.builds(
 
 
 @given(EVENTS)
-def test_nothing_is_lost_in_json(event: NaNEvent) -> None:
+def test_an_event_survives_json_unchanged(event: NaNEvent) -> None:
     text = event.to_json()
     assert "\n" not in text
     assert text.isascii()
@@ -110,7 +110,7 @@ def test_nothing_is_lost_in_json(event: NaNEvent) -> None:
     assert hash(back) == hash(event)
 
 
-def test_any_json_reader_can_read_it() -> None:
+def test_the_json_of_an_event_is_strict_json() -> None:
     event = NaNEvent(kind="invalid", op="log", operands={"input": math.nan}, output_stats={"min": -math.inf})
 
     def refuse(constant: str) -> None:
@@ -122,7 +122,7 @@ def test_any_json_reader_can_read_it() -> None:
     assert set(data) == {"$record"} | {field.name for field in dataclasses.fields(NaNEvent)}
 
 
-def test_a_newer_version_is_understood() -> None:
+def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
     event = NaNEvent(kind="leaf", op="leaf", surroundings=Surroundings(operation=Operation(op="log")))
     data = json.loads(event.to_json())
     data["from_the_future"] = {"$record": "Unheard", "of": 1}
@@ -133,7 +133,7 @@ def test_a_newer_version_is_understood() -> None:
     assert dataclasses.replace(back, version=1) == event
 
 
-def test_an_older_version_is_understood() -> None:
+def test_missing_fields_of_an_older_version_have_defaults() -> None:
     assert NaNEvent.from_json('{"$record": "NaNEvent", "kind": "divide", "op": "log"}') == NaNEvent(
         kind="divide", op="log"
     )
@@ -148,14 +148,14 @@ def test_an_older_version_is_understood() -> None:
         *('{"$record": "NaNEvent"}', '{"$record": "NaNEvent", "kind": "divide"}', '{"$record": "GradEvent"}'),
     ],
 )
-def test_what_is_no_event_is_refused(text: str) -> None:
+def test_text_that_is_no_event_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a|not an|Expecting|this one has"):
         NaNEvent.from_json(text)
     with pytest.raises(ValueError, match=r"not a|not an|Expecting|this one has"):
         event_from_json(text)
 
 
-def test_the_two_kinds_of_events_are_told_apart() -> None:
+def test_births_and_spikes_are_distinguished() -> None:
     grad = GradEvent(batch_idx=3, layer_name="encoder.0", param_name="weight", grad_norm=math.inf, threshold=10.0)
     birth = NaNEvent(kind="divide", op="log")
     assert exactly(event_from_json(grad.to_json()), grad)
@@ -165,7 +165,7 @@ def test_the_two_kinds_of_events_are_told_apart() -> None:
     assert str(grad) == "gradient norm of encoder.0.weight is inf, above the threshold 10, at batch 3"
 
 
-def test_a_value_that_json_cannot_hold_is_named() -> None:
+def test_a_value_without_a_json_form_is_named_in_the_error() -> None:
     with pytest.raises(TypeError, match="not ndarray"):
         NaNEvent(kind="leaf", op="leaf", operands={"input": np.ones(2)}).to_json()
 
@@ -202,18 +202,18 @@ def test_events_are_equal_if_they_say_the_same() -> None:
         ({"kind": "overflow"}, "Inf"),
     ],
 )
-def test_what_was_born(known: dict[str, Any], born: str) -> None:
+def test_the_counts_decide_what_was_born(known: dict[str, Any], born: str) -> None:
     assert NaNEvent(**{"kind": "divide", "op": "log", **known}).born == born
 
 
-def test_of_a_pole_beside_nans_that_came_in_the_infinity_was_born() -> None:
+def test_an_infinity_beside_nans_of_the_input_is_the_birth() -> None:
     known = {"nan_count": 2, "posinf_count": 1, "size": 3, "output_has_nan": True, "output_has_inf": True}
     assert NaNEvent(kind="overflow", op="exp", input_has_nan=True, **known).born == "Inf"
     assert NaNEvent(kind="invalid", op="div", input_has_nan=True, **known).born == "NaN"
     assert NaNEvent(kind="overflow", op="exp", **known).born == "NaN"
 
 
-def test_one_line_says_what_where_and_of_what() -> None:
+def test_str_says_what_was_born_where_and_of_which_operands() -> None:
     event = NaNEvent(kind="invalid", op="log", filename="train.py", lineno=41, index=(3, 7), operands={"input": -1.0})
     assert str(event) == "NaN born in log at train.py:41, element [3, 7], input=-1.0"
     leaf = NaNEvent(kind="leaf", op="images", output_has_nan=True)
@@ -251,11 +251,11 @@ def test_one_line_says_what_where_and_of_what() -> None:
         (("GeneratedBackwardFor_mylib_safe_rsqrt_defaultBackward",), "mylib_safe_rsqrt"),
     ],
 )
-def test_one_name_per_operation(names: tuple[str, ...], expected: str) -> None:
+def test_all_spellings_of_an_operation_have_one_canonical_name(names: tuple[str, ...], expected: str) -> None:
     assert {canonical(name) for name in names} == {expected}
 
 
-def test_it_is_shown_by_what_is_known() -> None:
+def test_repr_shows_only_known_fields() -> None:
     event = NaNEvent(kind="divide", op="log", lineno=3, operands={"input": 0.0}, neginf_count=1)
     assert repr(event) == "NaNEvent(kind='divide', op='log', lineno=3, operands={'input': 0.0}, neginf_count=1)"
     assert eval(repr(event)) == event
@@ -263,15 +263,15 @@ def test_it_is_shown_by_what_is_known() -> None:
     assert eval(repr(spike)) == spike
 
 
-def test_the_keys_of_the_context_that_explanations_read_are_documented() -> None:
+def test_every_context_key_that_explanations_read_is_documented() -> None:
     files = Path(anomaly.__file__).parent.rglob("*.py")
     read = {key for file in files for key in re.findall(r'context(?:\.get\(|\[)"(\w+)"', file.read_text())}
     assert len(read) > 20
     assert [key for key in sorted(read) if f'``"{key}"``' not in (Surroundings.__doc__ or "")] == []
 
 
-def test_options_of_an_optimizer_that_are_tensors() -> None:
-    """As PyTorch's optimizers take them: the event has their numbers, and can be written down."""
+def test_options_of_an_optimizer_given_as_tensors_become_numbers() -> None:
+    """PyTorch's optimizers accept tensors as options. The event holds their numbers and can be written as JSON."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -1.0]))
     optimizer = torch.optim.Adam([weight], torch.tensor(0.1), betas=(torch.tensor(0.5), torch.tensor(0.75)))
     with anomaly.watch(optimizer=optimizer, policy="record") as w:
@@ -284,7 +284,7 @@ def test_options_of_an_optimizer_that_are_tensors() -> None:
     assert options["lr"] == pytest.approx(0.1)
 
 
-def test_what_an_event_cannot_hold_is_refused() -> None:
+def test_values_without_a_json_form_in_the_context_are_refused() -> None:
     event = NaNEvent(kind="leaf", op="leaf", surroundings=Surroundings(context={"options": {object}}))
     with pytest.raises(TypeError, match=r"a record holds numbers, strings.*, not set"):
         event.to_json()

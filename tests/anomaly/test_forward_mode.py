@@ -53,7 +53,7 @@ t = push(torch.ones(2))
         (LINEAR, "sqrt", 10),
     ],
 )
-def test_a_tangent_that_is_not_finite(text: str, op: str, number: int, steps: bool) -> None:
+def test_a_bad_tangent_has_its_operation_and_line(text: str, op: str, number: int, steps: bool) -> None:
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.lineno, event.is_backward) == (op, line(text), True)
     assert diagnose(event).number == number
@@ -64,12 +64,12 @@ def test_a_tangent_that_is_not_finite(text: str, op: str, number: int, steps: bo
         assert "the tangent of " in format_event(event_from_json(event.to_json()))
 
 
-def test_the_element_and_what_it_was_made_of() -> None:
+def test_a_bad_tangent_has_its_element_and_operands() -> None:
     event = only_event(run("retrograd", JVP))
     assert (event.kind, event.born, event.index, event.operands) == ("divide", "Inf", (0,), {"input": 0.0, "result": 0})
 
 
-def test_a_value_that_tangents_are_made_of() -> None:
+def test_a_bad_value_is_blamed_and_not_its_tangent() -> None:
     text = """
 a, b = torch.ones(2), torch.tensor([1.0, 0.0])
 torch.func.jvp(lambda a, b: a / b, (a, b), (a, a))  # born here
@@ -79,13 +79,13 @@ torch.func.jvp(lambda a, b: a / b, (a, b), (a, a))  # born here
         assert (event.op, event.is_backward, event.index, event.lineno) == ("div", False, (1,), line(text))
 
 
-def test_it_is_raised_before_the_program_has_it() -> None:
+def test_the_error_is_raised_before_the_program_gets_the_tangent() -> None:
     with pytest.raises(AnomalyError, match="a tangent"), rg.anomaly.watch():
         rg.func.jvp(rg.sqrt, (rg.zeros(1),), (rg.ones(1),))
     assert rg.func.jvp(rg.sin, (rg.zeros(1),), (rg.ones(1),))[1] == 1  # outside of any level
 
 
-def test_several_births() -> None:
+def test_several_bad_tangents_are_one_event_with_a_count() -> None:
     text = """
 def f(x):
     return torch.where(x > 0, x.sqrt(), 0.0) + x.abs() ** 0.5
@@ -100,7 +100,7 @@ def root(x: rg.Tensor) -> rg.Tensor:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_what_is_discarded_is_no_news(steps: bool) -> None:
+def test_a_discarded_tangent_is_not_reported(steps: bool) -> None:
     x, v = rg.tensor([0.0, 4.0]), rg.ones(2)
     masked = rg.tensor([-rg.inf, 0.0])
     with rg.anomaly.watch() as w:
@@ -113,14 +113,14 @@ def test_what_is_discarded_is_no_news(steps: bool) -> None:
     assert not w.events
 
 
-def test_what_is_meant_is_no_news() -> None:
+def test_an_expected_tangent_is_not_reported() -> None:
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("the slope of a root is infinite at 0"):
         assert rg.func.jvp(rg.sqrt, (rg.zeros(1),), (rg.ones(1),))[1].item() == rg.inf
     assert not w.events
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_step_made_of_tangents_is_left_out(steps: bool) -> None:
+def test_a_step_with_a_bad_tangent_is_left_out(steps: bool) -> None:
     """Training by forward gradients: the tangent times its direction."""
     weight = rg.tensor([4.0, 0.0], requires_grad=True)
     optimizer = rg.optim.SGD([weight], 0.1)

@@ -45,7 +45,7 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("function", READ, ids=lambda function: function.__qualname__)
-def test_the_variables_are_there(function: Callable[..., Any]) -> None:
+def test_the_variables_that_the_watch_reads_exist(function: Callable[..., Any]) -> None:
     code = inspect.unwrap(function).__code__
     made = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == "call"]
     code = made[0] if made else code
@@ -67,7 +67,7 @@ def read_in(path: Path) -> Iterator[str]:
             yield ast.literal_eval(node.args[0])
 
 
-def test_no_others_are_read() -> None:
+def test_the_watch_reads_no_other_variables() -> None:
     names = set(read_in(Path(births.__file__)))
     assert "rule" in names and "op" in names
     assert names <= {name for some in READ.values() for name in some}

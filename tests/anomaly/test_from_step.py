@@ -13,7 +13,7 @@ from tests.threads import in_threads
 
 
 def train(from_step: int | None, policy: str = "record") -> tuple[Any, Any]:
-    """Five steps; in the last a value is infinite that nobody differentiates."""
+    """Take five steps, in the last of which a value without a gradient is infinite."""
     rg.manual_seed(0)
     weight = rg.rand(2).requires_grad_()
     optimizer = rg.optim.Adam([weight], lr=0.1)
@@ -28,13 +28,13 @@ def train(from_step: int | None, policy: str = "record") -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("from_step", [1, 2, 5])
-def test_what_was_computed_without_a_gradient(from_step: int) -> None:
+def test_a_birth_without_a_gradient_is_found_if_every_operation_is_recorded(from_step: int) -> None:
     w, _ = train(from_step)
     assert (w.event.op, w.event.index, w.event.operands, w.event.step) == ("log", (1,), {"input": 0.0}, 5)
     assert w.step == 5
 
 
-def test_it_changes_nothing_else() -> None:
+def test_recording_changes_nothing_else() -> None:
     skipped, weight = train(2, "skip_step")
     other, same = train(None, "skip_step")
     assert len(skipped.events) == len(other.events) == 1
@@ -42,7 +42,7 @@ def test_it_changes_nothing_else() -> None:
     assert list(skipped.loss_history)[:4] == list(other.loss_history)[:4]
 
 
-def test_a_gradient_written_by_hand_is_looked_at() -> None:
+def test_a_gradient_written_by_hand_is_checked() -> None:
     weight = rg.zeros(2).requires_grad_()
     optimizer = rg.optim.SGD([weight], lr=0.1)
     with rg.anomaly.watch(policy="skip_step", from_step=1) as w:
@@ -52,7 +52,7 @@ def test_a_gradient_written_by_hand_is_looked_at() -> None:
     assert weight.tolist() == [0.0, 0.0]
 
 
-def test_a_second_run_before_it_and_a_record_after_it() -> None:
+def test_steps_before_from_step_are_run_again() -> None:
     x = rg.zeros(1).requires_grad_()
     with rg.anomaly.watch(policy="record", from_step=3) as w:
         for number in w.steps(range(4)):
@@ -61,7 +61,7 @@ def test_a_second_run_before_it_and_a_record_after_it() -> None:
     assert [(each.step, each.reproducible) for each in w.events] == [(1, True), (4, None)]
 
 
-def test_threads_other_than_the_one_that_started_it() -> None:
+def test_other_threads_than_the_starting_one_are_recorded() -> None:
     """One of them trains, another one stops the watch, and nothing is recorded from then on."""
     w = rg.anomaly.watch(policy="record", from_step=1)
     x = rg.tensor([1.0, 0.0], requires_grad=True)

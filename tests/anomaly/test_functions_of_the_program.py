@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 NORMAL = "def normal(x, m, s=1.0):\n    {}return torch.exp(-0.5 * {} ** 2) / (s * 2.5066283)\n"
 IN_ONE_LINE = NORMAL.format("", "((x - m) / s)")
@@ -21,9 +17,7 @@ BACKWARD = "\ny.sum().backward()"
 
 
 def value_and_gradients(library: str, text: str, dtype: str) -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text.replace("float32", dtype), scope)
+    scope = executed(library, text.replace("float32", dtype))
     leaves = [scope[name] for name in ("x", "spread") if name in scope]
     return [np.asarray(each.detach().numpy()) for each in (scope["y"], *(leaf.grad for leaf in leaves))]
 
@@ -44,7 +38,7 @@ MENDED = {
 
 @libraries
 @pytest.mark.parametrize("name", MENDED)
-def test_a_density_that_a_function_returns(name: str, library: str) -> None:
+def test_the_logarithm_of_a_returned_density_is_exact(name: str, library: str) -> None:
     text = MENDED[name] + BACKWARD
     event = only_event(run(library, text, steps=True))
     instead = mended(text, event)
@@ -81,7 +75,7 @@ def test_a_density_that_a_function_returns(name: str, library: str) -> None:
         "def density(*x):\n    return torch.exp(-x[0] ** 2)\n" + LEAVES + "y = torch.log(density(x))",
     ],
 )
-def test_a_function_that_is_not_taken_into_the_line(text: str, library: str) -> None:
+def test_a_function_that_may_not_be_inlined_is_not_inlined(text: str, library: str) -> None:
     event = only_event(run(library, text + BACKWARD, steps=True))
     assert "-x" not in (event.remedy or "") or event.remedy_lineno is None
     assert "**" not in (event.remedy or "") or event.remedy_lineno is None
@@ -100,7 +94,7 @@ y = forward(x, spread)"""
 @libraries
 @pytest.mark.parametrize("size", [5.0, -5.0])
 @pytest.mark.parametrize("step", ["(a.unsqueeze(1) * torch.exp(t)).sum(0)", "(a @ torch.exp(t))"])
-def test_a_forward_algorithm_in_log_space(step: str, size: float, library: str) -> None:
+def test_the_remedy_of_a_forward_algorithm_in_a_function_is_exact(step: str, size: float, library: str) -> None:
     """The line is that of the step; what goes in and comes out is to be taken the logarithm of as well."""
     text = FORWARD.format(step=step, size=size) + BACKWARD
     event = only_event(run(library, text, steps=True))
@@ -115,7 +109,7 @@ def test_a_forward_algorithm_in_log_space(step: str, size: float, library: str) 
 
 
 @libraries
-def test_densities_added_up_in_a_loop_are_not_bounded(library: str) -> None:
+def test_densities_summed_in_a_loop_get_logaddexp_and_no_bound(library: str) -> None:
     """A bound would leave no gradient."""
     text = (
         LEAVES + "p = torch.zeros_like(x)\nfor k in range(2):\n    p = p + 0.5 * torch.exp(-0.5 * (x - k) ** 2)\n"

@@ -28,24 +28,24 @@ def alarms(norms: Any, guard: GradientGuard | None = None) -> list[int]:
     return [step for step, norm in enumerate(norms) if guard.observe({"weight": norm})]
 
 
-def test_a_sudden_growth_is_told_and_a_usual_variation_is_not() -> None:
+def test_a_sudden_growth_is_reported_and_the_usual_variation_is_not() -> None:
     rng = np.random.default_rng(0)
     usual = np.exp(rng.normal(size=500))
     assert alarms([*usual, 1e5]) == [500]
 
 
 @given(st.lists(st.floats(1.0, 6.0), max_size=300))
-def test_variation_by_a_small_factor_is_never_unusual(norms: list[float]) -> None:
+def test_norms_that_vary_by_a_small_factor_are_never_reported(norms: list[float]) -> None:
     assert alarms(norms) == []
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=10, max_size=100), st.integers(-60, 60))
-def test_only_ratios_count(norms: list[float], power: int) -> None:
+def test_the_scale_of_the_norms_does_not_matter(norms: list[float], power: int) -> None:
     """Gradients of a loss that is multiplied by a constant are as usual or unusual as before."""
     assert alarms(norms) == alarms([norm * 2.0**power for norm in norms])
 
 
-def test_a_new_level_that_lasts_becomes_the_usual_one() -> None:
+def test_a_lasting_new_level_becomes_the_usual_one() -> None:
     heard = alarms([1.0] * 300 + [1e4] * 300)
     assert heard[0] == 300
     assert len(heard) < 150
@@ -55,7 +55,7 @@ def test_one_outlier_does_not_hide_the_next() -> None:
     assert alarms([1.0] * 100 + [1e8] + [1.0] * 20 + [1e4]) == [100, 121]
 
 
-def test_gradients_of_zero_teach_nothing() -> None:
+def test_norms_of_zero_do_not_change_the_threshold() -> None:
     assert alarms([1.0, 0.0] * 100 + [1e4]) == [200]
     assert alarms([0.0] * 100 + [1.0, 1.1]) == []
 
@@ -69,7 +69,7 @@ def test_the_parameter_that_grew_is_named() -> None:
     assert spike.threshold < 1.0 < spike.norm == 1e3
 
 
-def test_growth_that_no_parameter_shows_alone_is_that_of_all() -> None:
+def test_growth_of_all_parameters_together_is_reported_as_that_of_all() -> None:
     """The norm of many gradients together varies less than that of each."""
     rng = np.random.default_rng(0)
     sizes = [dict(enumerate(row)) for row in np.exp(1.5 * rng.normal(size=(200, 100)))]
@@ -81,7 +81,7 @@ def test_growth_that_no_parameter_shows_alone_is_that_of_all() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("threshold", ["auto", 10.0])
-def test_gradients_that_are_not_finite_are_always_told(bad: float, threshold: Any) -> None:
+def test_norms_that_are_not_finite_are_always_reported(bad: float, threshold: Any) -> None:
     guard = GradientGuard(threshold)
     guard.observe({"a": 1.0, "b": 1.0})
     assert [spike.name for spike in guard.observe({"a": 1.0, "b": bad})] == ["b"]
@@ -94,7 +94,7 @@ def test_a_fixed_threshold_holds_for_each_parameter() -> None:
     assert guard.threshold == 5.0
 
 
-def test_what_was_measured_last_can_be_asked_for() -> None:
+def test_the_guard_has_the_last_norm_and_threshold() -> None:
     guard = GradientGuard()
     assert guard.threshold == math.inf
     for _ in range(3):
@@ -104,25 +104,25 @@ def test_what_was_measured_last_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, math.nan, "automatic", True])
-def test_a_threshold_must_make_sense(threshold: Any) -> None:
+def test_a_threshold_must_be_positive_or_auto(threshold: Any) -> None:
     with pytest.raises(ValueError, match='positive number or "auto"'):
         GradientGuard(threshold)
 
 
 @pytest.mark.parametrize("settings", [{"window": 1}, {"window": 0}, {"sensitivity": 0.0}, {"sensitivity": math.nan}])
-def test_a_guard_that_could_not_tell_is_refused(settings: dict[str, Any]) -> None:
+def test_settings_that_never_report_anything_are_refused(settings: dict[str, Any]) -> None:
     """From one step nothing is learned: it would be silent for ever."""
     with pytest.raises(ValueError, match=next(iter(settings))):
         GradientGuard(**settings)
 
 
-def test_the_shortest_window_learns() -> None:
+def test_a_window_of_two_is_enough() -> None:
     guard = GradientGuard(window=2)
     assert not [spike for _ in range(5) for spike in guard.observe({"w": 1.0})]
     assert [spike.name for spike in guard.observe({"w": 1e9})] == ["w"]
 
 
-def test_a_ceiling_holds_after_the_warm_up() -> None:
+def test_the_ceiling_applies_after_the_warm_up() -> None:
     falling = [2.0 ** (10 - step) for step in range(40)]
     usual = RunningThreshold(ceiling=1.0)
     assert not any(usual.exceeded_by(number) for number in falling)
@@ -130,7 +130,7 @@ def test_a_ceiling_holds_after_the_warm_up() -> None:
     assert not RunningThreshold(ceiling=1.0).exceeded_by(2.0)
 
 
-def test_numbers_of_another_thread_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_may_add_numbers_while_the_median_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = RunningThreshold()
 
     def median(numbers: Iterable[float]) -> float:
@@ -146,7 +146,7 @@ def test_numbers_of_another_thread_come_in_between(monkeypatch: pytest.MonkeyPat
     assert not any(usual.exceeded_by(number) for number in (1.0, 1.2, 0.9, 1.1, 0.8))
 
 
-def test_numbers_at_the_end_of_the_range() -> None:
+def test_the_largest_and_smallest_numbers_are_not_reported_at_first() -> None:
     usual = RunningThreshold()
     assert [usual.exceeded_by(number) for number in (1e308, 1.7e308, 1e308, 5e-324, math.inf)] == [False] * 5
     assert usual.value == math.inf
@@ -248,7 +248,7 @@ def ramp(optimizer: Any, step: int) -> None:
     ("optimizer", "lr", "plant"),
     [(SGD, 0.05, jump), (momentum, 0.01, jump), (SGD, 0.05, ramp), (momentum, 0.01, ramp), (Adam, 1e-3, ramp)],
 )
-def test_an_explosion_is_told_before_the_nan(seed: int, model: Any, optimizer: Any, lr: float, plant: Any) -> None:
+def test_an_explosion_is_reported_before_the_nan(seed: int, model: Any, optimizer: Any, lr: float, plant: Any) -> None:
     rg.manual_seed(seed)
     network = model()
     guard = GradientGuard()
@@ -262,7 +262,7 @@ def test_an_explosion_is_told_before_the_nan(seed: int, model: Any, optimizer: A
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_explosion_from_the_first_step_is_told_too(seed: int) -> None:
+def test_an_explosion_from_the_first_step_is_reported_before_the_nan(seed: int) -> None:
     rg.manual_seed(seed)
     network = deep()
     guard = GradientGuard()
@@ -274,7 +274,7 @@ def test_an_explosion_from_the_first_step_is_told_too(seed: int) -> None:
     assert any(heard[:-1])
 
 
-def test_ten_thousand_healthy_steps_pass_in_silence() -> None:
+def test_ten_thousand_healthy_steps_give_no_report() -> None:
     """The digits, 32 at a time, until they are known by heart and gradients differ by powers of ten."""
     rg.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -314,7 +314,7 @@ def explode(w: Any, optimizer: Any = None, factor: float = 1e4, steps: int = 45)
     return network
 
 
-def test_a_watch_records_spikes_if_it_is_asked_to() -> None:
+def test_a_watch_records_spikes_on_request() -> None:
     w = watch(shallow(), policy={"spike": "record"})
     explode(w)
     (event,) = w.grad_events
@@ -324,13 +324,13 @@ def test_a_watch_records_spikes_if_it_is_asked_to() -> None:
     assert not w.triggered
 
 
-def test_a_watch_says_nothing_of_spikes_by_default() -> None:
+def test_a_watch_reports_no_spikes_by_default() -> None:
     w = watch(shallow())
     explode(w)
     assert w.grad_events == ()
 
 
-def test_without_a_model_parameters_have_the_names_of_variables() -> None:
+def test_without_a_model_a_spike_has_the_name_of_the_variable() -> None:
     slope = rg.ones(3).requires_grad_()
     with watch(policy={"spike": "record"}) as w:
         for step in range(40):
@@ -340,7 +340,7 @@ def test_without_a_model_parameters_have_the_names_of_variables() -> None:
     assert (event.layer_name, event.param_name) == ("", "slope")
 
 
-def test_a_spike_may_raise() -> None:
+def test_a_spike_raises_under_the_policy_raise() -> None:
     w = watch(shallow(), policy={"spike": "raise"})
     with pytest.raises(
         AnomalyError, match=r"gradient norm of 2.weight is 1\.26\de\+05, above the threshold .*, at batch 40"
@@ -350,12 +350,12 @@ def test_a_spike_may_raise() -> None:
     assert info.value.event == w.grad_events[0]
 
 
-def test_a_spike_may_warn() -> None:
+def test_a_spike_warns_under_the_policy_warn() -> None:
     with pytest.warns(AnomalyWarning, match="gradient norm of 2.weight"):
         explode(watch(shallow(), policy={"spike": "warn"}))
 
 
-def test_the_step_of_a_spike_may_be_left_out() -> None:
+def test_skip_step_leaves_out_the_step_of_a_spike() -> None:
     network = shallow()
     w = watch(network, policy={"spike": "skip_step"})
     optimizer = SGD(network.parameters(), 1e-3)
@@ -377,7 +377,7 @@ def test_a_spike_goes_to_listeners_and_to_the_recorder() -> None:
     assert told == [(w.grad_events[0], "no harm so far"), w.grad_events[0]]
 
 
-def test_updates_that_are_too_large_for_the_weights_are_told() -> None:
+def test_updates_that_are_too_large_for_the_weights_are_reported() -> None:
     """Gradients that saturate do not show a learning rate that is too high; what it does to the weights does."""
     rg.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10), nn.Sigmoid())
@@ -395,6 +395,6 @@ def test_updates_that_are_too_large_for_the_weights_are_told() -> None:
     assert event.grad_norm > 10 * event.threshold
 
 
-def test_norms_have_names() -> None:
+def test_norms_without_names_are_refused() -> None:
     with pytest.raises(TypeError, match=r"must map parameter names .* but got 3.0; .*observe\(\{'all': norm\}\)"):
         GradientGuard().observe(3.0)  # type: ignore[arg-type]

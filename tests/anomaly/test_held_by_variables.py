@@ -1,4 +1,4 @@
-"""What lies in the program's variables may change while it is looked at: another thread goes on with its work."""
+"""Containers of the program may change while the watch reads them, because another thread works on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def nothing_hidden(value: Any, name: str) -> bool:
 
 
 @pytest.mark.parametrize("held", [[0, 1], {0, 1}, deque([0, 1]), {"a": 0, "b": 1}, SimpleNamespace(a=0, b=1)])
-def test_a_container_that_grows(held: Any) -> None:
+def test_a_container_that_grows_is_read_up_to_its_former_end(held: Any) -> None:
     found = []
     for nr, each in enumerate(_items(held, nothing_hidden)):
         found.append(each)
@@ -30,7 +30,7 @@ def test_a_container_that_grows(held: Any) -> None:
     assert found == [0, 1]
 
 
-def test_a_dictionary_of_an_object_that_grows() -> None:
+def test_the_attributes_of_an_object_that_grows_are_read_once() -> None:
     batch = SimpleNamespace(stored={"x": 0, "y": 1})
     found = []
     for key, item in _entries(batch):
@@ -39,7 +39,7 @@ def test_a_dictionary_of_an_object_that_grows() -> None:
     assert found == [("x", 0), ("y", 1)]
 
 
-def test_a_dictionary_that_grows_where_the_collector_runs() -> None:
+def test_a_dictionary_that_grows_during_a_collection_is_read() -> None:
     held: dict[Any, Any] = {"x": 0, "y": 1, "z": 2}
 
     def add(phase: str, info: dict[str, int]) -> None:

@@ -10,6 +10,9 @@ import retrograd as rg
 from retrograd.anomaly import diagnose
 from tests.anomaly.both import libraries, line, only_event, run, runs
 
+# With torch, the operations within a backward and within hooks are seen in a second run only.
+SEEN = pytest.mark.parametrize(("library", "steps"), [("retrograd", False), ("retrograd", True), ("torch", True)])
+
 BACKWARD = """
 class Root(torch.autograd.Function):
     @staticmethod
@@ -26,11 +29,8 @@ Root.apply(x).sum().backward()
 """
 
 
-@libraries
-@runs
-def test_the_backward_of_a_function(library: str, steps: bool) -> None:
-    if library == "torch" and not steps:
-        pytest.skip("the line is known in the second run only")
+@SEEN
+def test_a_birth_in_the_backward_of_a_function_has_its_line_in_the_note(library: str, steps: bool) -> None:
     event = only_event(run(library, BACKWARD, steps))
     assert (event.op, event.index, event.kind) == ("RootBackward", (1,), "divide")
     assert event.operands == {"grad": 1.0, "scale": 0.0}
@@ -41,8 +41,8 @@ def test_the_backward_of_a_function(library: str, steps: bool) -> None:
     assert "where(scale == 0, 1e-12, scale)" in (event.remedy or "")
 
 
-def test_a_step_that_is_not_run_again_names_the_function() -> None:
-    """What PyTorch's backward of the user's own has computed is gone."""
+def test_without_a_second_run_the_function_is_named() -> None:
+    """PyTorch does not keep the numbers that a custom backward has computed."""
     event = only_event(run("torch", BACKWARD))
     assert (event.op, event.index) == ("RootBackward", (1,))
     if sys.version_info >= (3, 12):  # lines of the forward pass are known
@@ -73,14 +73,14 @@ Log.apply(x).sum().backward()
 
 
 @runs
-def test_numpys_functions_in_a_backward(steps: bool) -> None:
+def test_a_birth_in_numpy_code_of_a_backward_has_its_operands(steps: bool) -> None:
     event = only_event(run("retrograd", NUMPY.format(forward="cos"), steps))
     assert (event.op, event.index, event.operands) == ("LogBackward", (1,), {"values": 0.0})
     assert (diagnose(event).number, event.remedy) == (32, "slope = 1 / np.where(values == 0, 1e-12, values)")
 
 
 @runs
-def test_numpys_functions_in_a_forward(steps: bool) -> None:
+def test_a_birth_in_numpy_code_of_a_forward_has_its_operands(steps: bool) -> None:
     event = only_event(run("retrograd", NUMPY.format(forward="log"), steps))
     assert (event.op, event.index, event.operands) == ("Log", (1,), {"values": 0.0})
     assert diagnose(event).number == 1
@@ -98,11 +98,8 @@ h.sum().backward()
 """
 
 
-@libraries
-@runs
-def test_a_hook(library: str, steps: bool) -> None:
-    if library == "torch" and not steps:
-        pytest.skip("what a hook does is seen in the second run only")
+@SEEN
+def test_a_birth_in_a_hook_has_its_line(library: str, steps: bool) -> None:
     event = only_event(run(library, HOOK, steps))
     assert (event.lineno, event.index, event.kind) == (line(HOOK), (1,), "divide")
     assert [*event.operands.values()] == [1.0, 0.0]
@@ -126,7 +123,7 @@ Up.apply(x).sum().backward()
 
 
 @libraries
-def test_what_is_born_inside_is_no_derivative(library: str) -> None:
+def test_an_operation_within_a_backward_is_not_taken_for_a_derivative(library: str) -> None:
     event = only_event(run(library, EXPONENTIAL, True))
     assert (event.is_backward, diagnose(event).number) == (True, 27)
     assert "torch.exp(torch.clamp(x, max=43.0))" in (event.remedy or "")  # half of the range: it is multiplied
@@ -149,7 +146,7 @@ Quotient.apply(a, b).sum().backward()
 
 
 @runs
-def test_two_quotients_in_the_line(steps: bool) -> None:
+def test_two_quotients_of_a_line_are_both_mended(steps: bool) -> None:
     """Where the instruction is tells which of them it was; the remedy is for both, which a zero would spoil."""
     event = only_event(run("retrograd", TWO_QUOTIENTS, steps))
     assert "-2 / 0 is infinite" in (event.cause or "")
@@ -171,7 +168,7 @@ Solve.apply(x).sum().backward()
 
 
 @libraries
-def test_the_forward_of_a_function_is_no_backward(library: str) -> None:
+def test_a_birth_in_the_forward_of_a_function_is_not_called_backward(library: str) -> None:
     event = only_event(run(library, SOLVED_FORWARD, steps=True))
     assert (event.op, event.lineno) == ("sqrt", line(SOLVED_FORWARD))
     assert "backward" not in (event.note or "")
@@ -180,7 +177,7 @@ def test_the_forward_of_a_function_is_no_backward(library: str) -> None:
 @pytest.mark.parametrize(
     "way", [".sum()", ".unsqueeze(0).squeeze(0).reshape(2, 1).sum()", "[1:].mean().mul(2).add(x.sum())"]
 )
-def test_a_step_that_is_not_run_again_names_the_function_that_gave_birth(way: str) -> None:
+def test_without_a_second_run_the_forward_of_the_function_is_named(way: str) -> None:
     event = only_event(run("torch", SOLVED_FORWARD.replace(".sum()", way)))
     assert (event.op, event.index, event.is_backward) == ("solve", None, False)
     if sys.version_info >= (3, 12):  # lines of the forward pass are known
@@ -208,7 +205,7 @@ torch.stack([parts[0] - parts[1]]).squeeze(1).sum().backward()
 """
 
 
-def test_a_function_that_is_given_the_parameters_of_many_layers_is_in_none_of_them() -> None:
+def test_a_function_of_the_parameters_of_many_layers_belongs_to_no_layer() -> None:
     event = only_event(run("torch", SEVERAL_LAYERS))
     assert (event.op, event.layer_name) == ("solved", None)
 
@@ -228,7 +225,7 @@ Fixed.apply(torch.eye(2), x).sum().backward()
 """
 
 
-def test_an_error_in_a_backward_is_told_of_the_operation_that_it_has_called() -> None:
+def test_an_error_in_a_backward_gets_a_note_on_the_operation_that_failed() -> None:
     with pytest.raises(rg.linalg.LinAlgError) as caught:
         run("retrograd", IMPLICIT)
     (note,) = caught.value.__notes__
@@ -253,12 +250,12 @@ first = Log.apply(x, True)
 
 
 @pytest.mark.parametrize("end", ["second = Log.apply(x, False)", "second = Log.apply(x + 1, False)"])
-def test_a_call_of_a_function_is_told_from_one_before_that_has_masked_its_birth(end: str) -> None:
+def test_a_call_is_distinguished_from_an_earlier_one_with_a_masked_birth(end: str) -> None:
     event = only_event(run("retrograd", f"{TWICE}{end}\n(first + second).sum().backward()"))
     assert (event.op, event.index, event.code_line) == ("Log", (0,), end)
 
 
-def test_calls_in_a_loop_are_told_apart() -> None:
+def test_calls_of_a_function_in_a_loop_are_distinguished() -> None:
     text = f"{TWICE}total = 0\nfor masked in (True, False, True):\n    total = total + Log.apply(x, masked).sum()\n"
     event = only_event(run("retrograd", f"{text}total.backward()"))
     assert (event.op, event.code_line) == ("Log", "total = total + Log.apply(x, masked).sum()")

@@ -10,7 +10,7 @@ from tests.anomaly.both import line, mended, only_event, run
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
-def test_operands_of_different_dimensions(again: bool) -> None:
+def test_operands_of_different_dimensions_are_aligned(again: bool) -> None:
     """A vector by its norm: with the axis of the samples these are of shapes (2, 3) and (2,)."""
 
     def direction(x: rg.Tensor) -> rg.Tensor:
@@ -76,7 +76,7 @@ torch.func.vmap(lambda a: torch.func.vmap(lambda b: f(a, b))(x))(x).sum().backwa
         (NESTED, "div", (1, 1), {"input": 0.0, "other": 0.0}, 14),
     ],
 )
-def test_the_sample_is_told_with_what_it_was_made_of(
+def test_the_event_has_the_index_of_the_sample_and_its_operands(
     text: str, op: str, index: tuple[int, ...], operands: dict[str, float], number: int, again: bool
 ) -> None:
     """The first axis is that of the samples, whatever the dimensions of the operands."""

@@ -1,4 +1,4 @@
-"""Births in the code of an installed package, which the user had better not change, and an eps that is zero."""
+"""Births in the code of an installed package, which the user should not change, and an eps of zero."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def package(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @runs
-def test_an_installed_packages_line_is_told_with_the_one_that_led_there(
+def test_a_birth_in_a_package_names_the_line_of_the_program_that_led_there(
     library: str, package: str, steps: bool
 ) -> None:
     text = f"import {package} as package\np = torch.tensor([0.5, 0.0], requires_grad=True)\n"
@@ -207,13 +207,13 @@ def test_an_installed_packages_line_is_told_with_the_one_that_led_there(
 
 
 @runs
-def test_a_package_s_eps_is_set_from_outside(library: str, package: str, steps: bool) -> None:
+def test_the_remedy_sets_the_eps_of_a_packages_module_from_the_program(library: str, package: str, steps: bool) -> None:
     event = only_event(run(library, f"import {package} as package\n{MODEL}", steps))
     assert event.filename is not None
     assert package in event.filename
     if library == "torch" and not steps:
         assert event.op == "mul"
-        return  # what the root was taken of is kept by nobody
+        return  # no node keeps the argument of the root
     assert [each["lineno"] for each in event.callers] == [3]
     assert event.layer_name == "norms.0"
     assert event.remedy == 'model.get_submodule("norms.0").variance_epsilon = 1e-5'
@@ -222,7 +222,7 @@ def test_a_package_s_eps_is_set_from_outside(library: str, package: str, steps: 
     assert not run(library, f"import {package} as package\n{again}", steps).events
 
 
-def test_the_message_has_the_line_that_led_there(library: str, package: str) -> None:
+def test_the_error_message_contains_the_line_of_the_program(library: str, package: str) -> None:
     text = f"import {package} as package\n{MODEL}"
     with pytest.raises(Exception, match=r"called from <program .*>:3\n    loss = model") as raised:
         run(library, text, True, policy="raise")
@@ -230,7 +230,7 @@ def test_the_message_has_the_line_that_led_there(library: str, package: str) -> 
 
 
 @pytest.mark.parametrize("library", ["torch"])
-def test_the_line_that_called_the_model_has_not_led_to_what_was_called_after_it(package: str) -> None:
+def test_a_call_of_the_model_is_no_caller_of_a_later_call(package: str) -> None:
     module = importlib.import_module(package)
     model = torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -244,7 +244,7 @@ def test_the_line_that_called_the_model_has_not_led_to_what_was_called_after_it(
 
 
 @pytest.mark.parametrize("library", ["torch"])
-def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: str) -> None:
+def test_bad_data_has_the_line_that_passes_it_to_a_package(package: str) -> None:
     model = importlib.import_module(package).Model(1.0)
     data = [(torch.ones(3, 2), torch.ones(3))]
     data[0][0][1, 0] = torch.nan
@@ -268,7 +268,7 @@ loss.backward()
 
 
 @pytest.mark.parametrize("library", ["torch"])
-def test_data_that_a_package_has_changed_are_those_that_the_program_gave(package: str) -> None:
+def test_data_changed_by_a_package_has_the_programs_name_and_line(package: str) -> None:
     text = f"import {package} as package\n{SHIFTED}"
     made = only_event(run("torch", text))
     assert (made.op, made.index, made.code_line) == ("div", (1, 0), "x = raw / raw.sum(1, keepdim=True)")
@@ -300,7 +300,7 @@ for batch in w.steps([Batch(torch.tensor([[1.0, 2.0], [3.0, float("nan")]]))]):
 
 @pytest.mark.parametrize("library", ["torch"])
 @pytest.mark.parametrize(("given", "name"), [("d.x", "d.x"), ("x := d.x", "x")])
-def test_data_have_the_name_that_a_function_had_which_has_ended(package: str, given: str, name: str) -> None:
+def test_data_has_its_name_in_a_function_that_has_returned(package: str, given: str, name: str) -> None:
     text = f"import {package} as package\n{CALLED.replace('GIVEN', given)}"
     event = only_event(run("torch", text))
     assert (event.kind, [*event.operands], event.index) == ("leaf", [name], (1, 1))
@@ -316,7 +316,7 @@ package.fit(model, data)
 """
 
 
-def test_no_line_is_told_to_drop_samples_where_only_a_package_has_the_batch(library: str, package: str) -> None:
+def test_without_a_batch_in_the_program_the_remedy_drops_no_samples(library: str, package: str) -> None:
     event = only_event(run(library, f"import {package} as package\n{FITTED}"))
     assert (event.kind, event.index, event.remedy) == ("leaf", (1, 1), None)
     assert f"Leave such samples out of the data given to {package}." in (event.cause or "")
@@ -335,7 +335,7 @@ for step in range(3):
 """
 
 
-def test_a_line_that_makes_an_optimizer_is_not_taken_for_the_packages(library: str, package: str) -> None:
+def test_the_remedy_changes_the_programs_line_that_makes_the_optimizer(library: str, package: str) -> None:
     text = f"import {package} as package\n{RUNAWAY.replace('HERE', HERE)}"
     event = run(library, text, policy="skip_step").events[0]
     assert event.filename is not None
@@ -346,7 +346,7 @@ def test_a_line_that_makes_an_optimizer_is_not_taken_for_the_packages(library: s
 
 
 @pytest.mark.parametrize("library", ["torch"])
-def test_bad_data_of_a_package_s_own_loop(package: str) -> None:
+def test_bad_data_in_the_loop_of_a_package_has_no_remedy(package: str) -> None:
     module = importlib.import_module(package)
     with pytest.raises(AnomalyError), watch() as w:
         module.train(torch.tensor([[1.0, 2.0], [torch.nan, 3.0]]))
@@ -378,7 +378,7 @@ LINES = {
 
 @libraries
 @pytest.mark.parametrize("name", LINES)
-def test_an_eps_of_the_program_is_set_where_it_is_added(library: str, name: str) -> None:
+def test_the_remedy_sets_an_eps_of_zero_in_the_line_that_adds_it(library: str, name: str) -> None:
     text = OWN.format(line=LINES[name])
     event = only_event(run(library, text, True))
     found = diagnose(event)
@@ -412,11 +412,11 @@ def test_an_eps_that_is_not_zero_is_not_blamed(library: str, line: str) -> None:
         ("<ipython-input-3>", None),
     ],
 )
-def test_the_package_of_a_file(path: str, name: str | None) -> None:
+def test_package_of_gives_the_package_of_a_file(path: str, name: str | None) -> None:
     assert package_of(path) == name
 
 
-def test_what_the_author_of_a_program_can_change() -> None:
+def test_only_code_of_the_program_is_own_code() -> None:
     def own() -> None: ...
 
     assert is_own(own.__code__)
@@ -426,7 +426,7 @@ def test_what_the_author_of_a_program_can_change() -> None:
         assert not is_own(function.__code__)
 
 
-def test_a_package_may_leave_points_out(library: str, package: str) -> None:
+def test_a_point_that_a_packages_line_search_rejects_is_no_event(library: str, package: str) -> None:
     """A line search that comes upon a loss which is not finite tries another point; that is no training in vain."""
     text = (
         f"import {package} as package\nx = torch.tensor([1.0], requires_grad=True)\n"
@@ -436,7 +436,7 @@ def test_a_package_may_leave_points_out(library: str, package: str) -> None:
     assert (w.events, w.left_out.total) == ((), 0)
 
 
-def test_a_loss_that_a_package_resets(library: str, package: str) -> None:
+def test_a_loss_that_a_package_replaces_is_named_in_the_error(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.tensor([1.0, 0.0], requires_grad=True)\nfor shift in (1.0, 0.0):\n"
         "    package.reset(torch.log(x + shift).mean()).backward()"
@@ -448,8 +448,8 @@ def test_a_loss_that_a_package_resets(library: str, package: str) -> None:
     assert "package.reset(torch.log(x + shift).mean()).backward()" in note
 
 
-def test_the_programs_own_name_of_data_comes_first(library: str, package: str) -> None:
-    """And not what a package calls it on the way: ``args[0]``."""
+def test_data_has_the_programs_name_before_that_of_a_package(library: str, package: str) -> None:
+    """The package calls it ``args[0]``."""
     text = (
         f"import {package} as package\nx = torch.tensor([1.0, float('nan')])\nw = torch.ones(2, requires_grad=True)\n"
         "package.infer(lambda values: (values * w).sum(), x)"
@@ -475,7 +475,7 @@ def left_by(library: str, text: str) -> NaNEvent:
 
 
 @TORCH
-def test_data_that_a_package_refuses_by_itself(library: str, package: str) -> None:
+def test_data_that_a_package_refuses_is_named_as_the_program_names_it(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.ones(2)\ny = torch.log(torch.tensor([1.0, -1.0]))\n"
         "package.Process(x, y)"
@@ -487,7 +487,7 @@ def test_data_that_a_package_refuses_by_itself(library: str, package: str) -> No
 
 
 @TORCH
-def test_an_infinity_of_which_a_package_makes_what_it_refuses(library: str, package: str) -> None:
+def test_an_infinity_behind_data_that_a_package_refuses_is_the_birth(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.full((2,), float('-inf'))\nr = torch.tensor([1.0, 0.0, 2.0])\n"
         "y = torch.log(r)\npackage.Standardised(x, y)"
@@ -496,7 +496,7 @@ def test_an_infinity_of_which_a_package_makes_what_it_refuses(library: str, pack
     assert (event.kind, event.op, event.index, event.lineno) == ("divide", "log", (1,), 4)
 
 
-def test_an_error_that_a_package_raises_again(library: str, package: str) -> None:
+def test_an_error_that_a_package_raises_again_names_the_birth(library: str, package: str) -> None:
     text = (
         f"import {package} as package\ndef model(x):\n    return torch.distributions.Normal(x, 1.0)\n"
         "w = torch.ones(2, requires_grad=True)\nx = torch.tensor([0.0, 2.0])\n"
@@ -507,7 +507,7 @@ def test_an_error_that_a_package_raises_again(library: str, package: str) -> Non
 
 
 @TORCH
-def test_data_of_which_a_package_raises_an_error_again(library: str, package: str) -> None:
+def test_data_is_named_in_an_error_that_a_package_raises_again(library: str, package: str) -> None:
     """The first error was caught within a generator of the package's, and knows nothing of who has called that."""
     text = (
         f"import {package} as package\nnormal = torch.distributions.Normal(0.0, 1.0)\n"
@@ -518,7 +518,9 @@ def test_data_of_which_a_package_raises_an_error_again(library: str, package: st
     assert (event.filename, event.lineno) == ("<program>", 4)
 
 
-def test_a_distribution_that_a_package_makes_for_the_program(library: str, package: str) -> None:
+def test_a_refused_parameter_has_the_programs_line_if_a_package_makes_the_distribution(
+    library: str, package: str
+) -> None:
     """The line is the one that names it, and so is what it is given there."""
     text = (
         f"import {package} as package\ns = torch.tensor(-0.5, requires_grad=True)\n"
@@ -526,11 +528,11 @@ def test_a_distribution_that_a_package_makes_for_the_program(library: str, packa
     )
     event = left_by(library, text)
     assert (event.filename, event.lineno) == ("<program>", 3)
-    assert event.remedy is None or "clamp" in event.remedy
+    assert "clamp" in (event.remedy or "")
 
 
 @TORCH
-def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
+def test_a_matrix_that_a_package_factorises_has_the_programs_line_among_the_callers(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.tensor([[1.0], [1.0]], requires_grad=True)\n"
         "package.factorised(x @ x.T - 0.5 * torch.eye(2))"
@@ -542,7 +544,7 @@ def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
 
 
 @TORCH
-def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, package: str) -> None:
+def test_the_birth_is_named_if_a_package_gives_up_after_bad_losses(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.tensor([0.5], requires_grad=True)\n"
         "package.fit_by_search(lambda: torch.log(x - 1).sum())"
@@ -551,11 +553,11 @@ def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, 
     assert (event.op, event.lineno, event.filename) == ("log", 3, "<program>")
 
 
-def test_a_file_that_a_library_has_written(tmp_path: Path) -> None:
+def test_generated_files_in_the_folder_for_temporary_files_are_not_own_code(tmp_path: Path) -> None:
     for folder, own in ((Path(tempfile.gettempdir()), False), (tmp_path, True)):
         assert is_own(compile("x = 1", str(folder / "layer_propagate_07mdl72x.py"), "exec")) is own
 
 
-def test_a_program_may_lie_where_temporary_files_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_in_the_folder_for_temporary_files_is_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tempfile.gettempdir())
     assert is_own(compile("x = 1", str(Path(tempfile.gettempdir()) / "models_of_the_programs_own.py"), "exec"))

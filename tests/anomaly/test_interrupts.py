@@ -82,7 +82,7 @@ def detector() -> None:
 
 
 def surroundings() -> Any:
-    """What a watch may change."""
+    """Return everything that a watch may change."""
     modes = {name: getattr(state.local, name) for name in ("grad_enabled", "observer", "listens", "reached", "mode")}
     return (
         modes,
@@ -119,7 +119,7 @@ SCENES: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_everything_is_as_before(scene: str) -> None:
+def test_an_interrupt_at_any_place_restores_everything(scene: str) -> None:
     run = SCENES[scene]
     run()
     before = surroundings()
@@ -130,7 +130,7 @@ def test_everything_is_as_before(scene: str) -> None:
 
 
 @pytest.mark.parametrize(("policy", "in_update"), [("raise", True), ("raise", False), ("skip_step", False)])
-def test_weights_are_clean(policy: str, in_update: bool) -> None:
+def test_an_interrupt_at_any_place_leaves_finite_weights(policy: str, in_update: bool) -> None:
     def made() -> Training:
         return Training(policy, not in_update, in_update)
 

@@ -30,7 +30,7 @@ def trained(lib: Any, fails: bool) -> list[weakref.ref[Any]]:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("policy", ["skip_step", {"nan": "skip_step", "inf": "skip_step", "spike": "record"}])
 @pytest.mark.parametrize(("lib", "lag"), [(torch, 0), (torch, 1), (rg, 0)])
-def test_earlier_models_are_forgotten(lib: Any, lag: int, policy: Any, fails: bool) -> None:
+def test_a_watch_keeps_no_earlier_model_alive(lib: Any, lag: int, policy: Any, fails: bool) -> None:
     with rg.anomaly.watch(policy=policy, lag=lag) as watch:
         refs = trained(lib, fails) + trained(lib, fails)
         trained(lib, False)  # what is known of the latest step is known until the next

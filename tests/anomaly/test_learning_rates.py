@@ -15,7 +15,7 @@ libraries = pytest.mark.parametrize("library", [torch, rg], ids=["torch", "retro
 
 @libraries
 @pytest.mark.parametrize(("rate", "born"), [(math.inf, "Inf"), (-math.inf, "-Inf"), (math.nan, "NaN")])
-def test_no_weight_is_touched(library: Any, rate: float, born: str) -> None:
+def test_a_rate_that_is_not_finite_changes_no_weight(library: Any, rate: float, born: str) -> None:
     weight = library.ones(2).requires_grad_()
     optimizer = library.optim.SGD([weight], lr=0.1)
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -32,7 +32,7 @@ def test_no_weight_is_touched(library: Any, rate: float, born: str) -> None:
 
 
 @libraries
-def test_where_it_is_let_pass_nothing_is_held_back(library: Any) -> None:
+def test_under_ignore_the_update_is_made(library: Any) -> None:
     weight = library.ones(1).requires_grad_()
     optimizer = library.optim.SGD([weight], lr=math.inf)
     with rg.anomaly.watch(policy="ignore"):

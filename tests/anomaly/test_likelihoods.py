@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import diagnose
-from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ loss.backward()
 @libraries
 @runs
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str, library: str, steps: bool) -> None:
+def test_the_logarithm_of_a_likelihood_gets_its_exact_form(name: str, library: str, steps: bool) -> None:
     fault = PROGRAMS[name]
     event = only_event(run(library, fault.code, steps))
     assert (event.op.removeprefix("linalg_"), event.lineno) == (fault.op, line(fault.code))
@@ -163,7 +162,7 @@ def test_programs(name: str, library: str, steps: bool) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name].gradient is not None])
-def test_remedies_give_the_gradient(name: str) -> None:
+def test_the_remedy_gives_the_exact_gradient(name: str) -> None:
     fault = PROGRAMS[name]
     event = only_event(run("retrograd", fault.code))
     program = mended(fault.code, event).replace("torch.nn.functional", "F")
@@ -172,7 +171,7 @@ def test_remedies_give_the_gradient(name: str) -> None:
     np.testing.assert_allclose(namespace["x"].grad.item(), fault.gradient, rtol=1e-5)
 
 
-def test_numpys_names_are_used_where_the_program_uses_them() -> None:
+def test_the_remedy_uses_numpys_names_if_the_program_does() -> None:
     program = (
         "import numpy as np\nx = torch.tensor(1e-3, requires_grad=True)\n"
         "loss = 0.5 * np.log(np.linalg.det(x * np.eye(200)))  # born here\nloss.backward()"
@@ -193,12 +192,12 @@ def test_numpys_names_are_used_where_the_program_uses_them() -> None:
         "loss = torch.log(torch.linalg.det(torch.outer(x, x)) + 0 * x).sum()",  # not the determinant by itself
     ],
 )
-def test_other_logarithms_of_zero(code: str) -> None:
+def test_other_logarithms_of_zero_are_not_taken_for_likelihoods(code: str) -> None:
     event = only_event(run("retrograd", f"x = torch.tensor([1.0, 2.0], requires_grad=True)\n{code}\nloss.backward()"))
     assert diagnose(event).title not in {fault.title for fault in PROGRAMS.values()} - {"log of a sigmoid"}
 
 
-def test_the_end_of_xlog1py() -> None:
+def test_the_gradient_of_xlog1py_at_the_end_of_its_domain_is_mended() -> None:
     program = (
         "x = torch.tensor([1.0, 0.5], requires_grad=True)\nn = torch.tensor([0.0, 3.0])\n"
         "loss = torch.special.xlog1py(n, -x).sum()  # born here\nloss.backward()"
@@ -211,7 +210,7 @@ def test_the_end_of_xlog1py() -> None:
     np.testing.assert_allclose(namespace["x"].grad.numpy(), [0.0, -6.0])
 
 
-def test_a_difference_of_logarithms_of_zero() -> None:
+def test_a_difference_of_logarithms_of_zero_is_mended() -> None:
     """A power law that is fitted in double logarithms, to data that begin at 0."""
     program = (
         "import numpy as np\nx, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 4.0])\n"
@@ -227,7 +226,7 @@ def test_a_difference_of_logarithms_of_zero() -> None:
     assert namespace["p"].grad.isfinite()
 
 
-def test_data_in_an_array_are_mended_as_one() -> None:
+def test_bad_data_in_a_numpy_array_is_dropped_from_the_array() -> None:
     program = (
         "import numpy as np\ndata = np.array([[1.0, np.nan], [2.0, 3.0]])\n"
         "m = torch.tensor(0.0, requires_grad=True, dtype=torch.float64)\n"
@@ -240,8 +239,8 @@ def test_data_in_an_array_are_mended_as_one() -> None:
     assert namespace["data"].tolist() == [[2.0, 3.0]]
 
 
-def test_a_large_argument_of_a_transformed_function() -> None:
-    """It did not grow in an operation of the function."""
+def test_a_large_argument_of_a_transformed_function_is_named() -> None:
+    """The argument did not grow in an operation of the function."""
     w = rg.anomaly.watch(policy="record")
     with w:
         rg.func.grad(lambda q: -0.5 * np.sum(q**4))(np.array([1e100, 1.0]))
@@ -252,8 +251,8 @@ def test_a_large_argument_of_a_transformed_function() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("function", [lambda x: np.sum(x**2), lambda x: np.sum(x * 2), lambda p: np.sum(np.sin(p) + p)])
-def test_an_argument_that_is_not_finite(function: object, bad: float) -> None:
-    """As an optimizer gives it that has gone too far; whether or not an operation saves it."""
+def test_an_argument_that_is_not_finite_is_named(function: object, bad: float) -> None:
+    """An optimizer that has gone too far passes such an argument. Some operations save it, and some do not."""
     parameters = np.array([1.0, bad])
     w = rg.anomaly.watch(policy="record")
     with w, np.errstate(invalid="ignore"):
@@ -267,7 +266,7 @@ def test_an_argument_that_is_not_finite(function: object, bad: float) -> None:
         assert (event.op, bad) == ("sin", np.inf)
 
 
-def test_an_argument_that_an_operation_spoilt_before_the_call() -> None:
+def test_an_argument_that_an_operation_spoilt_is_blamed_on_it() -> None:
     w = rg.anomaly.watch(policy="record")
     with w:
         start = rg.tensor([0.0, 1.0]).log()
@@ -284,7 +283,7 @@ GAMMA = {
 
 
 @pytest.mark.parametrize("call", GAMMA)
-def test_scipys_gamma_functions(call: str) -> None:
+def test_scipys_gamma_functions_are_explained_and_mended(call: str) -> None:
     values, title, remedy = GAMMA[call]
     program = (
         "import numpy as np\nfrom scipy.special import betaln, gamma, gammaln\n"
@@ -307,7 +306,9 @@ def test_scipys_gamma_functions(call: str) -> None:
     ],
 )
 @pytest.mark.parametrize("before", [False, True])
-def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str, kept: str, before: bool) -> None:
+def test_data_on_the_border_of_the_support_is_clamped(
+    library: str, made: str, data: str, kept: str, before: bool
+) -> None:
     """Made in the line that calls it, or in one before."""
     distribution = f"torch.distributions.{made}"
     program = (
@@ -319,13 +320,12 @@ def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str
     assert (event.op, event.lineno) == ("xlogy", line(program))
     assert "data reaches the boundary of the distribution's support" in (event.cause or "")
     assert f"clamp(data, {kept})" in (event.remedy or "")
-    namespace = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(program, event), namespace)
+    namespace = executed(library, mended(program, event))
     assert math.isfinite(namespace["x"].grad.item())
 
 
 @libraries
-def test_a_number_times_the_logarithm_of_zero(library: str) -> None:
+def test_xlogy_of_a_count_and_zero_is_explained(library: str) -> None:
     program = (
         "n, x = torch.tensor([1.0, 0.0, 3.0]), torch.tensor([0.5, 0.3, 0.0], requires_grad=True)\n"
         "loss = -torch.special.xlogy(n, x).sum()  # born here\nloss.backward()"

@@ -6,18 +6,17 @@ import linecache
 from pathlib import Path
 
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.program.source_location import _is_code
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, mended, only_event, run
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run
 
 
 def event_of(path: Path, program: str, edited: str | None = None) -> NaNEvent:
-    """What is found in a program, which may be edited while it runs."""
+    """Return the event of a program whose file may be edited while it runs."""
 
     def edit() -> None:
         path.write_text(edited or program, encoding="utf-8")
@@ -39,7 +38,7 @@ y.sum().backward()
 
 
 @libraries
-def test_a_statement_that_goes_on_after_a_backslash(library: str) -> None:
+def test_a_statement_with_backslashes_is_mended_in_one_line(library: str) -> None:
     """The lines are joined without it, else they would be no Python; at the end of the line it stays."""
     event = only_event(run(library, BACKSLASHES))
     assert event.code_line == "y = x / x \\"
@@ -49,7 +48,7 @@ def test_a_statement_that_goes_on_after_a_backslash(library: str) -> None:
     )
 
 
-def test_comments_in_a_part_of_a_statement() -> None:
+def test_comments_after_an_open_parenthesis_are_left_out() -> None:
     """Parentheses that nothing closes in it do not hide where the comments are."""
     text = """
 x = torch.tensor([0.0, 4.0], requires_grad=True)
@@ -64,7 +63,7 @@ y.sum().backward()
 
 
 @pytest.mark.parametrize("character", ["\f", "\x1c", "\x85", "\u2028"])
-def test_characters_that_end_no_line_of_python(tmp_path: Path, character: str) -> None:
+def test_characters_that_do_not_end_a_line_of_python_are_kept(tmp_path: Path, character: str) -> None:
     statement = f"y = {{'a{character}b': rg.log(x)}}"
     text = f"x = rg.tensor([0.0], requires_grad=True)\n{statement}\ny['a{character}b'].sum().backward()\n"
     shown = format_event(event_of(tmp_path / "train.py", text)).split("\n")
@@ -90,7 +89,7 @@ EDITED = {
 
 
 @pytest.mark.parametrize("text", EDITED.values(), ids=EDITED)
-def test_a_file_that_is_edited_while_the_program_runs(tmp_path: Path, text: str) -> None:
+def test_the_line_of_an_edited_file_has_its_number_and_no_code(tmp_path: Path, text: str) -> None:
     """The number of the line still says where it was; another text in its place would be wrong."""
     path = tmp_path / "train.py"
     event = event_of(path, PROGRAM, text)
@@ -104,13 +103,13 @@ def test_a_file_that_is_edited_while_the_program_runs(tmp_path: Path, text: str)
     "text",
     ["log(x)", "x / x", "x -= rg.log(x)", "{x!r}", "{x:>{width}}", "{x, 1}", "{}", "yield x", "*x, y", "[a, *_]"],
 )
-def test_what_an_instruction_may_belong_to(text: str) -> None:
+def test_code_that_an_instruction_may_belong_to_is_recognised(text: str) -> None:
     """From Python 3.12 on, a part of an f-string as well."""
     assert _is_code(text)
     assert not _is_code(f"{text} (")
 
 
-def test_a_file_that_is_edited_elsewhere(tmp_path: Path) -> None:
+def test_the_code_is_shown_if_the_file_is_edited_elsewhere(tmp_path: Path) -> None:
     event = event_of(tmp_path / "train.py", PROGRAM, PROGRAM + "# the end\n")
     assert (event.lineno, event.code_line) == (4, "loss = rg.log(x).sum()")
 
@@ -145,18 +144,16 @@ y.sum().backward()
         ("+ torch.sqrt(x) * 0", 1.0),
     ],
 )
-def test_a_line_that_begins_with_an_operator(library: str, text: str, term: str, value: float) -> None:
+def test_the_remedy_keeps_the_operator_that_begins_a_line(library: str, text: str, term: str, value: float) -> None:
     """The operator stays, with its sign; so do parentheses that the line closes and another one has opened."""
     program = text.format(term)
     event = only_event(run(library, program, True))
     assert event.lineno == line(program)
     assert (event.remedy or "").startswith(term[0])
-    found = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(program, event), found)
+    found = executed(library, mended(program, event))
     assert found["y"][0].item() == pytest.approx(value, abs=1e-5)
     assert found["x"].grad.isfinite().all()
-    before = {"torch": rg if library == "retrograd" else torch}
-    exec(program, before)
+    before = executed(library, program)
     assert found["y"][1].item() == pytest.approx(before["y"][1].item())
 
 
@@ -177,7 +174,7 @@ y.backward()
         ("from retrograd import ones; rg = __import__('retrograd')", None),
     ],
 )
-def test_a_module_that_a_file_has_no_name_for(tmp_path: Path, imports: str, missing: str | None) -> None:
+def test_the_remedy_says_which_import_the_file_lacks(tmp_path: Path, imports: str, missing: str | None) -> None:
     event = event_of(tmp_path / "train.py", WITHOUT_NAMES.format(imports))
     assert ("retrograd.where(" if "import retrograd;" in imports else "rg.where(") in (event.remedy or "")
     assert (event.cause or "").endswith(missing or "at 0.")

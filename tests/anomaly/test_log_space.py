@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run
+from tests.anomaly.both import executed, libraries, mended, only_event, run
 
 
 @dataclass(frozen=True)
@@ -181,15 +178,13 @@ def program(code: str, numbers: str, dtype: str) -> str:
 
 
 def value_and_gradient(library: str, text: str) -> list[np.ndarray]:
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text, scope)
+    scope = executed(library, text)
     return [np.asarray(scope["y"].detach().numpy()), np.asarray(scope["x"].grad.numpy())]
 
 
 @libraries
 @pytest.mark.parametrize("name", LATE)
-def test_a_logarithm_is_rewritten_part_by_part(name: str, library: str) -> None:
+def test_a_logarithm_is_rewritten_part_by_part_with_the_same_value_and_gradient(name: str, library: str) -> None:
     late = LATE[name]
     failing = program(late.code, late.bad, "float32")
     event = only_event(run(library, failing, steps=True))
@@ -221,7 +216,7 @@ def test_a_logarithm_is_rewritten_part_by_part(name: str, library: str) -> None:
         "y = torch.log(1 - torch.cos(x * 0))",
     ],
 )
-def test_a_logarithm_of_zero_for_another_reason(code: str, library: str) -> None:
+def test_a_logarithm_of_zero_for_another_reason_is_not_rewritten(code: str, library: str) -> None:
     text = program(f"w = torch.tensor([0.0, 1.0])\n{code}", "[-200.0, 1.0]", "float32")
     event = only_event(run(library, text, steps=True))
     assert "logsigmoid" not in (event.remedy or "")
@@ -239,7 +234,7 @@ y.backward()
 
 
 @libraries
-def test_an_exponential_whose_logarithm_is_taken_later_is_not_bounded(library: str) -> None:
+def test_an_exponential_before_a_logarithm_gets_logsumexp_and_no_bound(library: str) -> None:
     """The loss would be another one, and no gradient would come back."""
     event = only_event(run(library, FORWARD, True))
     assert event.op == "exp"
@@ -249,7 +244,7 @@ def test_an_exponential_whose_logarithm_is_taken_later_is_not_bounded(library: s
 
 
 @libraries
-def test_a_condition_discards_nothing_of_what_it_is_computed_of(library: str) -> None:
+def test_an_overflow_within_a_condition_keeps_the_value_of_the_where(library: str) -> None:
     text = (
         "x = torch.tensor([2.0, 200.0], requires_grad=True)\n"
         "y = torch.where(torch.exp(x) < 3, 0.0, x / torch.where(x > 300, 1.0, torch.exp(x)))\ny.sum().backward()"
@@ -261,7 +256,7 @@ def test_a_condition_discards_nothing_of_what_it_is_computed_of(library: str) ->
 
 @libraries
 @pytest.mark.parametrize("steps", [False, True])
-def test_what_is_bad_before_an_exponential_is_not_mended_by_the_logarithm_of_that(library: str, steps: bool) -> None:
+def test_a_birth_before_the_exponential_is_mended_in_its_own_line(library: str, steps: bool) -> None:
     """Of exp(x) it is x, and that is NaN."""
     text = """
 x = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
@@ -277,8 +272,8 @@ y.backward()
 
 
 @libraries
-def test_weights_of_zero_count_for_nothing_however_large_the_others_are(library: str) -> None:
-    """As those who are not at risk any more, in a partial likelihood."""
+def test_weights_of_zero_stay_without_effect_after_the_rewriting(library: str) -> None:
+    """In a partial likelihood, these are the weights of those who are no longer at risk."""
     text = """
 x = torch.tensor([150.0, 0.3], requires_grad=True)
 z = torch.tensor([[0.3, 0.1], [1.0, 0.2], [0.5, 0.7]])

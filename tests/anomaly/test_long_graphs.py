@@ -58,7 +58,7 @@ def many_layers() -> rg.Tensor:
 
 
 def nothing_kept() -> rg.Tensor:
-    """NaN that nobody has kept, before many operations of which nothing can be computed for want of it."""
+    """A NaN that no node has kept, before many operations that cannot be recomputed without it."""
     h, c = leaf() + rg.tensor([1.0, float("nan")]), rg.ones(2)
     for _ in range(STEPS):
         h = h + c
@@ -68,7 +68,7 @@ def nothing_kept() -> rg.Tensor:
 @pytest.mark.parametrize(
     ("loss", "op"), [(hidden_from_the_loss, "log"), (many_layers, "MatmulBackward0"), (nothing_kept, "unknown")]
 )
-def test_few_searches(searches: Counter[str], loss: Callable[[], rg.Tensor], op: str) -> None:
+def test_a_long_graph_is_searched_few_times(searches: Counter[str], loss: Callable[[], rg.Tensor], op: str) -> None:
     with rg.anomaly.watch(policy="record") as w:
         loss().backward()
     assert w.event is not None

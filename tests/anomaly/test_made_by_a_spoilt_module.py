@@ -24,14 +24,14 @@ for decay in (0.5, float("inf"), 0.5):
 """
 
 
-def test_the_line_that_wrote_to_it() -> None:
+def test_the_line_that_spoilt_the_module_is_named() -> None:
     event = only_event(run("retrograd", AVERAGED))
     assert (event.op, event.lineno, event.step) == ("add", line(AVERAGED), 3)
     assert "written to teacher.weight" in (event.note or "")
     assert outcome_of("nan", event, "raise").endswith(", but teacher.weight is not clean")
 
 
-def test_where_nothing_tells_how_it_came_to_be_there_is_a_command() -> None:
+def test_an_unknown_origin_of_a_bad_weight_gets_a_command() -> None:
     event = only_event(run("torch", AVERAGED))
     assert (event.kind, event.step) == ("leaf", 3)
     assert "in teacher.weight and 1 more" in (event.cause or "")
@@ -41,7 +41,7 @@ def test_where_nothing_tells_how_it_came_to_be_there_is_a_command() -> None:
 
 @libraries
 @pytest.mark.parametrize("statement", ["target = teacher(x)", "h = teacher(x)\n    target = 2 * h"])
-def test_a_weight_that_was_loaded_so(library: str, statement: str) -> None:
+def test_a_bad_weight_that_was_loaded_is_named(library: str, statement: str) -> None:
     """No birth was seen at all."""
     program = f"""
 student, teacher = nn.Linear(2, 2), nn.Linear(2, 2)

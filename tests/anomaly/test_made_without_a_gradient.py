@@ -43,7 +43,7 @@ MADE = {
 
 @runs
 @pytest.mark.parametrize("name", MADE)
-def test_the_line_that_made_it_is_named(name: str, steps: bool) -> None:
+def test_the_line_that_made_bad_data_is_named(name: str, steps: bool) -> None:
     op, made = MADE[name]
     text = LEAF + made + USE
     event = only_event(run("retrograd", text, steps))
@@ -53,14 +53,14 @@ def test_the_line_that_made_it_is_named(name: str, steps: bool) -> None:
 
 @libraries
 @runs
-def test_the_way_begins_with_the_operation_that_made_it(library: str, steps: bool) -> None:
+def test_the_path_begins_with_the_operation_that_made_the_data(library: str, steps: bool) -> None:
     """Although no node of the graph stands for it."""
     event = only_event(run(library, f"{LEAF}weight = torch.log(good)  # born here{USE}", steps))
     assert [canonical(each) for each in event.path] == ["log", "mul", "sum"]
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_a_step_is_given_by_its_caller(name: str) -> None:
+def test_the_line_that_made_an_argument_of_the_step_is_named(name: str) -> None:
     op, made = MADE[name]
     text = f"{LEAF}{made}\ndef train(batch):\n    return (x * batch).sum()\nloss = train(weight)\nloss.backward()"
     event = only_event(run("retrograd", text))
@@ -68,14 +68,14 @@ def test_what_a_step_is_given_by_its_caller(name: str) -> None:
 
 
 @runs
-def test_the_line_that_uses_it(steps: bool) -> None:
-    """What it is made of there has no name."""
+def test_a_birth_in_a_subexpression_without_a_gradient_has_its_line(steps: bool) -> None:
+    """The argument of the logarithm has a name, but its result has none."""
     text = f"{LEAF}loss = ((1 - torch.log(good)) / x).sum()  # born here\nloss.backward()"
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.index, event.lineno) == ("log", (0,), line(text))
 
 
-def test_what_reaches_gradients_only() -> None:
+def test_a_birth_that_reaches_only_gradients_is_named() -> None:
     text = (
         f"{LEAF}weight = 1 + torch.log(-good - 1)  # born here\n"
         "product = x * weight\nloss = torch.where(torch.isnan(product), 0.0, product).sum()\nloss.backward()"
@@ -92,12 +92,12 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_came_in_bad_is_not_blamed_on_a_line(name: str) -> None:
+def test_data_that_was_bad_from_the_start_is_blamed_on_no_line(name: str) -> None:
     event = only_event(run("retrograd", LEAF + HARMLESS[name] + USE))
     assert (event.kind, event.index) == ("leaf", (1,))
 
 
-def test_what_was_made_in_an_earlier_step() -> None:
+def test_data_made_in_an_earlier_step_is_named_with_its_line() -> None:
     text = (
         f"{LEAF}weight = later = good[1:]\nfor k in range(4):\n    loss = (x * weight).sum()\n    loss.backward()\n"
         "    weight = later\n    later = 1 - torch.log(good[:1] + 1 - k)  # born here"
@@ -113,7 +113,7 @@ def births() -> list[Birth]:
 
 
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_those_of_earlier_steps_are_few(size: int) -> None:
+def test_few_births_of_earlier_steps_are_kept(size: int) -> None:
     """The last one of each place, and no more than a few MiB."""
     x = rg.tensor([1.0], requires_grad=True)
     others = births()
@@ -132,7 +132,7 @@ def test_those_of_earlier_steps_are_few(size: int) -> None:
     assert births() == others
 
 
-def test_under_vmap() -> None:
+def test_a_birth_under_vmap_has_its_line() -> None:
     """Where nothing of what the samples were given can be computed again."""
     text = (
         "def loss(w, x):\n    return (w - x).norm() + 0 * torch.log(x.abs()).sum()  # born here\n"
@@ -148,7 +148,7 @@ def test_under_vmap() -> None:
     "other",
     ["unused = torch.log(torch.zeros(2))", "unused = (x - x).detach() / 0", "spread = (good - good) / (good - good)"],
 )
-def test_a_birth_that_nothing_was_made_of_is_not_blamed(other: str, steps: bool) -> None:
+def test_a_birth_that_nothing_used_is_not_blamed(other: str, steps: bool) -> None:
     """It could be what the sum was given, as far as shapes tell; the lines of the program know better."""
     text = f"{LEAF}{other}\nweight = 1 / good  # born here\nloss = torch.cat([weight, x]).sum()\nloss.backward()"
     event = only_event(run("retrograd", text, steps))
@@ -156,7 +156,7 @@ def test_a_birth_that_nothing_was_made_of_is_not_blamed(other: str, steps: bool)
 
 
 @runs
-def test_data_that_came_in_is_not_blamed_on_a_birth_elsewhere(steps: bool) -> None:
+def test_bad_data_is_not_blamed_on_an_unrelated_birth(steps: bool) -> None:
     text = (
         f"{LEAF}unused = (x - 5).detach().sqrt()\nraw = torch.tensor([1.0, -float('inf')])\n(x + raw).sum().backward()"
     )
@@ -164,7 +164,7 @@ def test_data_that_came_in_is_not_blamed_on_a_birth_elsewhere(steps: bool) -> No
     assert (event.kind, event.operands) == ("leaf", {"raw": -float("inf")})
 
 
-def test_what_was_made_later_did_not_come_in_before() -> None:
+def test_a_value_made_later_is_not_taken_for_the_operand() -> None:
     text = "def shifted(x, by):\n    return x + by * 1.0\n" + LEAF
     text += "loss = shifted(x, float('nan')).sum()\nlate = torch.sqrt(good - 1)\nloss.backward()"
     event = only_event(run("retrograd", text))
@@ -173,14 +173,14 @@ def test_what_was_made_later_did_not_come_in_before() -> None:
 
 
 @runs
-def test_the_infinity_of_which_nan_was_made(steps: bool) -> None:
+def test_the_infinity_behind_a_nan_is_named(steps: bool) -> None:
     """The sum is born NaN of two infinities; without a gradient only the lines tell where they come from."""
     text = f"{LEAF}cost = torch.log(good * 0) * torch.tensor([1.0, -1.0])  # born here" + SUM
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.index, event.lineno) == ("log", (0,), line(text))
 
 
-def test_numbers_that_are_given_to_what_nothing_records() -> None:
+def test_a_fill_value_without_a_gradient_is_named_at_its_call() -> None:
     """Under a second run: not data that came in, but a number that an operation was given."""
     text = f"{LEAF}cost = good.masked_fill(good > 0, -float('inf'))  # born here" + SUM
     event = only_event(run("retrograd", text, steps=True))
@@ -188,7 +188,7 @@ def test_numbers_that_are_given_to_what_nothing_records() -> None:
 
 
 @runs
-def test_the_softmax_of_a_row_that_is_masked(steps: bool) -> None:
+def test_the_softmax_of_a_masked_row_without_a_gradient_is_named(steps: bool) -> None:
     text = f"{LEAF}cost = good.masked_fill(good > -1, -float('inf')).softmax(0)  # born here" + SUM
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.index, event.lineno) == ("softmax", (0,), line(text))

@@ -53,7 +53,7 @@ def stopped(text: str) -> NaNEvent:
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
-def test_the_number_is_named_with_its_line(text: str) -> None:
+def test_the_number_of_the_rate_is_lowered_in_its_line(text: str) -> None:
     event = stopped(text)
     assert "Use a smaller learning rate than 4, " in (event.cause or "")
     assert event.remedy == PROGRAMS[text]
@@ -80,14 +80,14 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_a_number_of_which_nothing_is_known_is_not_made_up(text: str) -> None:
+def test_an_unknown_rate_gets_only_a_general_remedy(text: str) -> None:
     event = stopped(text)
     assert event.remedy == UNKNOWN[text]
     assert event.remedy_lineno is None
     assert "Make the update steps smaller, as above" in format_event(event)
 
 
-def test_the_rate_of_an_optimizer_is_not_that_of_another_line() -> None:
+def test_the_rate_of_an_optimizer_is_changed_in_its_own_line() -> None:
     text = """
 w = torch.tensor([1.0, 0.5], requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=4.0)

@@ -24,7 +24,7 @@ entropy.sum().backward()
 
 @seen
 @pytest.mark.parametrize("fill", ['float("-inf")', '-float("inf")', "-torch.inf"])
-def test_the_entropy_of_a_masked_policy(library: str, steps: bool, fill: str) -> None:
+def test_the_remedy_gives_the_entropy_of_a_masked_policy(library: str, steps: bool, fill: str) -> None:
     """log_softmax would be -inf as well."""
     text = ENTROPY.replace("FILL", fill)
     event = only_event(run(library, text, steps))
@@ -41,7 +41,7 @@ def test_the_entropy_of_a_masked_policy(library: str, steps: bool, fill: str) ->
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_score_that_is_far_below_is_no_mask(steps: bool) -> None:
+def test_a_large_negative_score_is_not_taken_for_a_mask(steps: bool) -> None:
     text = ENTROPY.replace("FILL", "-1e9")
     event = only_event(run("torch", text, steps))
     assert "log_softmax(scores, dim=-1)" in (event.remedy or "")
@@ -56,7 +56,7 @@ loss.backward()
 
 
 @seen
-def test_the_log_of_a_masked_class_that_counts(library: str, steps: bool) -> None:
+def test_the_log_of_a_masked_class_that_counts_is_clamped(library: str, steps: bool) -> None:
     """It must not become the log of 1: its probability is none."""
     event = only_event(run(library, CHOSEN, steps))
     assert (event.lineno, event.index) == (line(CHOSEN), (0, 2))
@@ -74,7 +74,7 @@ attn = scores / scores.sum(-1, keepdim=True)  # born here
 
 
 @seen
-def test_a_masked_row_in_a_softmax_without_its_largest_score(library: str, steps: bool) -> None:
+def test_a_masked_row_in_a_softmax_written_out_becomes_uniform(library: str, steps: bool) -> None:
     event = only_event(run(library, BY_HAND, steps))
     assert (event.op, event.lineno, event.index) == ("div", line(BY_HAND), (1, 0))
     assert diagnose(event).number == 19
@@ -83,7 +83,7 @@ def test_a_masked_row_in_a_softmax_without_its_largest_score(library: str, steps
     assert not run(library, mended(BY_HAND, event) + check).events
 
 
-def test_exponentials_that_underflow_are_no_masked_row() -> None:
+def test_exponentials_that_underflow_are_not_taken_for_a_masked_row() -> None:
     text = BY_HAND.replace("True, True]])", "False, True]])").replace("[0.5, 0.25]", "[-200.0, 0.25]")
     event = only_event(run("torch", text, steps=True))
     assert diagnose(event).number == 5
@@ -100,7 +100,7 @@ a.sum().backward()
 
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_padding_mask_that_a_layer_was_given(library: str, steps: bool) -> None:
+def test_the_padding_mask_of_a_layer_is_mended_in_its_call(library: str, steps: bool) -> None:
     """The scores are the layer's, and nothing of the user's can be written about them."""
     event = only_event(run(library, LAYER, steps))
     assert (event.op, event.lineno, diagnose(event).number) == ("softmax", line(LAYER), 19)
@@ -118,7 +118,7 @@ loss.backward()
 """
 
 
-def test_a_padding_value_that_is_added_up() -> None:
+def test_minus_infinity_as_padding_in_a_product_is_explained() -> None:
     event = only_event(run("torch", PADDED, steps=True))
     assert (event.op, event.lineno) == ("matmul", line(PADDED))
     assert "holds -inf" in (event.cause or "") and "inf - inf is NaN" in (event.cause or "")
@@ -131,7 +131,7 @@ loss.backward()
 """
 
 
-def test_a_negative_determinant_that_rounds_to_zero() -> None:
+def test_a_negative_determinant_that_underflows_gets_slogdet() -> None:
     event = only_event(run("torch", DETERMINANT))
     assert (event.op, event.operands) == ("logdet", {"det": 0.0})
     assert diagnose(event).title == "logarithm of a negative determinant"
@@ -159,8 +159,8 @@ PRODUCT  # born here
         "loss = (p * logp).nansum(); loss.backward()",
     ],
 )
-def test_a_probability_of_zero_times_its_logarithm(library: str, probability: str, product: str) -> None:
-    """What is chosen is the logarithm, not the product: 0 times minus infinity would be NaN in the gradient."""
+def test_p_log_p_of_a_masked_action_becomes_zero(library: str, probability: str, product: str) -> None:
+    """The ``where`` chooses between logarithms and not between products: 0 * -inf would give NaN in the gradient."""
     text = MASKED_POLICY.replace("PROBABILITY", probability).replace("PRODUCT", product)
     event = only_event(run(library, text, True))
     assert (event.lineno, event.index, event.born) == (line(text), (0, 2), "NaN")
@@ -169,7 +169,7 @@ def test_a_probability_of_zero_times_its_logarithm(library: str, probability: st
     assert not run(library, mended(text, event), True).events
 
 
-def test_an_infinite_factor_that_is_discarded() -> None:
+def test_an_infinite_factor_in_a_discarded_branch_is_blamed_for_the_gradient() -> None:
     text = (
         "x = torch.tensor([1.0, 2.0], requires_grad=True)\nbound = torch.tensor([3.0, float('inf')])\n"
         "y = (x * 2) * bound  # born here\ntorch.where(bound.isinf(), 0.0, y).sum().backward()"
@@ -190,7 +190,7 @@ loss.backward()
 
 
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
-def test_the_largest_score_is_subtracted_in_place(library: str) -> None:
+def test_a_largest_score_of_minus_infinity_subtracted_in_place_is_mended(library: str) -> None:
     event = only_event(run(library, IN_PLACE, steps=True))
     assert (event.op, event.lineno, event.index) == ("sub", line(IN_PLACE), (0, 0))
     assert not run(library, mended(IN_PLACE, event) + "\nassert loss.item() == 1.5").events

@@ -84,7 +84,9 @@ def stopped(library: str, text: str) -> NaNEvent:
 
 @pytest.mark.parametrize(("library", "steps"), RUNS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_told_and_mended(name: str, library: str, steps: bool) -> None:
+def test_operation_line_and_cause_are_right_and_the_remedy_mends_the_program(
+    name: str, library: str, steps: bool
+) -> None:
     program = PROGRAMS[name]
     text = text_of(program, steps)
     event = stopped(library, text)
@@ -120,7 +122,7 @@ def test_a_mask_that_is_multiplied_is_not_taken_for_bad_data(library: str, steps
 
 
 @libraries
-def test_a_table_has_no_samples_to_be_dropped(library: str) -> None:
+def test_no_samples_of_a_computed_table_are_dropped(library: str) -> None:
     """The weights of the steps of a diffusion, computed before the loop."""
     text = (
         "bar = torch.cumprod(1 - torch.linspace(0.0, 0.2, 5), 0)\n"

@@ -37,7 +37,7 @@ def found(text: str, filename: str) -> list[NaNEvent]:
 
 
 @pytest.mark.parametrize("code", PROGRAMS)
-def test_a_remedy_calls_modules_as_the_program_does(code: str) -> None:
+def test_the_remedy_calls_modules_as_the_program_does(code: str) -> None:
     text = f"{IMPORTS}{code}\ny.sum().backward()\n"
     (event,) = found(text, "<as T>")
     expected = PROGRAMS[code]
@@ -46,13 +46,13 @@ def test_a_remedy_calls_modules_as_the_program_does(code: str) -> None:
     assert not found(mended(text, event), "<as T, mended>"), event.remedy
 
 
-def test_retrograd_under_another_name() -> None:
+def test_the_remedy_uses_the_programs_name_for_retrograd() -> None:
     text = "import retrograd as R\nx = R.tensor([1.0, 0.0], requires_grad=True)\nR.lgamma(x).sum().backward()\n"
     (event,) = found(text, "<as R>")
     assert event.remedy == "R.lgamma(R.clamp(x, min=1e-6)).sum().backward()"
 
 
-def test_a_tensor_is_no_module() -> None:
+def test_a_tensor_with_the_name_of_a_module_is_no_module() -> None:
     """Names that nothing imports are tensors, whatever they are called elsewhere."""
     text = "import torch\nT = torch.zeros(2, requires_grad=True)\ny = T.log()\ny.sum().backward()\n"
     (event,) = found(text, "<a tensor T>")

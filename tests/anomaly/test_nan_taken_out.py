@@ -20,7 +20,7 @@ loss.backward()
 
 
 @pytest.mark.parametrize(("library", "steps"), [("retrograd", False), ("retrograd", True), ("torch", True)])
-def test_rows_without_a_key_that_are_left_out_of_the_loss(library: str, steps: bool) -> None:
+def test_masked_rows_that_the_loss_leaves_out_are_explained(library: str, steps: bool) -> None:
     event = only_event(run(library, PADDING, steps))
     assert (event.op, event.index, event.lineno) == ("softmax", (1, 0, 0), line(PADDING))
     assert "nothing is left to attend to" in (event.cause or "")

@@ -107,13 +107,13 @@ NEAR_MISSES: list[tuple[int | str, str, str]] = [
 
 
 @pytest.mark.parametrize(("row", "setup", "code"), NEAR_MISSES, ids=[code for *_, code in NEAR_MISSES])
-def test_near_misses(row: int | str, setup: str, code: str) -> None:
+def test_a_near_miss_has_its_own_cause(row: int | str, setup: str, code: str) -> None:
     event = watched(setup, f"{code}\nloss = y.sum()", steps=False)[0]
     found = diagnose(event)
     assert (found.number or found.title) == row, f"{event}\n{found}"
 
 
-def test_the_border_of_acosh_is_not_told_as_that_of_an_angle() -> None:
+def test_the_border_of_acosh_is_not_explained_as_that_of_acos() -> None:
     program = f"{leaf('[1.0, 2.0]')}\ntorch.acosh(x).sum().backward()"
     found = diagnose(only_event(run("torch", program)))
     assert "1/sqrt(x^2 - 1)" in found.cause

@@ -28,7 +28,7 @@ WRITTEN = {
 @libraries
 @runs
 @pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
-def test_nan_that_a_line_writes(library: str, steps: bool, program: str) -> None:
+def test_a_nan_written_in_the_line_is_named_and_mended(library: str, steps: bool, program: str) -> None:
     text = f"{X}{program}\n((y + 1) ** 2).sum().backward()\n"
     event = only_event(run(library, text, steps))
     assert event.remedy_lineno == line(text)
@@ -39,7 +39,7 @@ def test_nan_that_a_line_writes(library: str, steps: bool, program: str) -> None
 
 @libraries
 @pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
-def test_in_a_function_whose_variables_are_gone(library: str, program: str) -> None:
+def test_a_nan_written_in_a_function_that_has_returned_is_mended(library: str, program: str) -> None:
     body = "\n    ".join(f"{X}{program}\nreturn ((y + 1) ** 2).sum()".splitlines())
     text = f"def step():\n    {body}\n"
     event = only_event(run(library, text, function=True))
@@ -48,7 +48,7 @@ def test_in_a_function_whose_variables_are_gone(library: str, program: str) -> N
 
 
 @pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
-def test_a_record_of_all_operations_tells_no_less(program: str) -> None:
+def test_a_second_run_reports_the_same_as_the_first(program: str) -> None:
     text = f"{X}{program}\n((y + 1) ** 2).sum().backward()\n"
     known, recorded = (only_event(run("retrograd", text, steps)) for steps in (False, True))
     assert (recorded.kind, recorded.op, recorded.lineno) == (known.kind, known.op, known.lineno)
@@ -56,7 +56,7 @@ def test_a_record_of_all_operations_tells_no_less(program: str) -> None:
     assert recorded.note is None
 
 
-def test_data_that_is_written_to_a_part() -> None:
+def test_an_infinity_written_to_an_element_is_reported_as_data() -> None:
     text = f"{X}y = x * 2\ny[1] = torch.tensor(float('inf'))  # born here\ny.sum().backward()\n"
     event = only_event(run("retrograd", text, steps=True))
     assert (event.kind, event.lineno, event.born) == ("leaf", line(text), "Inf")
@@ -75,7 +75,7 @@ HELD = {
 
 @libraries
 @pytest.mark.parametrize("program", HELD.values(), ids=HELD.keys())
-def test_nan_in_a_variable(library: str, program: str) -> None:
+def test_a_variable_that_is_nan_is_named_with_its_line(library: str, program: str) -> None:
     text = f"{X}weight = 0 * float('inf')\n{program}  # born here\n((y + 1) ** 2).sum().backward()\n"
     event = only_event(run(library, text))
     assert event.lineno == line(text)
@@ -86,7 +86,7 @@ def test_nan_in_a_variable(library: str, program: str) -> None:
 
 @libraries
 @pytest.mark.parametrize("text", ["float('inf')", "-math.inf", "bound"])
-def test_an_infinite_number(library: str, text: str) -> None:
+def test_an_infinite_number_is_named(library: str, text: str) -> None:
     program = f"{X}bound = np.inf\ny = x + {text}  # born here\ny.sum().backward()\n"
     event = only_event(run(library, program))
     assert (event.op, event.lineno) == ("add", line(program))
@@ -95,7 +95,7 @@ def test_an_infinite_number(library: str, text: str) -> None:
 
 
 @libraries
-def test_an_infinity_that_came_with_a_mask_keeps_its_own_cause(library: str) -> None:
+def test_an_infinity_of_a_mask_is_explained_by_the_mask(library: str) -> None:
     text = f"{X}y = x.masked_fill(x == 0, -float('inf'))  # born here\ny.sum().backward()\n"
     event = only_event(run(library, text))
     assert event.lineno == line(text)
@@ -104,13 +104,13 @@ def test_an_infinity_that_came_with_a_mask_keeps_its_own_cause(library: str) -> 
 
 @libraries
 @pytest.mark.parametrize("masked", ["x.masked_fill(mask, -float('inf'))", "torch.where(mask, -math.inf, x)"])
-def test_a_mask_before_softmax_is_legal(library: str, masked: str) -> None:
+def test_a_mask_before_softmax_is_no_event(library: str, masked: str) -> None:
     text = f"{X}mask = x == 0\np = torch.softmax({masked}, 0)\n(p * x).sum().backward()\n"
     assert not run(library, text).events
 
 
 @pytest.mark.parametrize("function", [False, True])
-def test_a_number_that_is_gone_is_told_as_an_inference(function: bool) -> None:
+def test_a_number_that_is_no_longer_known_is_called_an_inference(function: bool) -> None:
     text = f"""def step():
     {X.replace(chr(10), chr(10) + "    ")}
     weight = 0 * float("inf")
@@ -124,7 +124,7 @@ def test_a_number_that_is_gone_is_told_as_an_inference(function: bool) -> None:
     assert "That weight was not finite is an inference" in (event.note or "")
 
 
-def test_pytorch_names_what_it_has_not_kept() -> None:
+def test_a_number_that_torch_did_not_keep_is_named() -> None:
     text = f"""def step():
     {X.replace(chr(10), chr(10) + "    ")}
     weight = 0 * float("inf")

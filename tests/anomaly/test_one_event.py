@@ -28,7 +28,7 @@ def test_a_bad_loss_and_its_gradients_are_one_event_in_every_step(library: str) 
 
 
 @libraries
-def test_without_an_optimizer(library: str) -> None:
+def test_a_bad_loss_without_an_optimizer_is_one_event(library: str) -> None:
     w = run(library, "x = torch.tensor([1.0, 0.0], requires_grad=True)\n(x / x).sum().backward()")
     assert only_event(w).harmed == "loss"
 
@@ -46,7 +46,7 @@ optimizer.step()
 
 @libraries
 @pytest.mark.parametrize("form", ["part / part.norm(dim=1, keepdim=True)", "part / part.sum()"])
-def test_gradients_that_add_up(library: str, form: str) -> None:
+def test_a_bad_loss_is_one_event_if_gradients_accumulate(library: str, form: str) -> None:
     assert only_event(run(library, ACCUMULATED.format(form=form))).harmed == "loss"
 
 
@@ -60,7 +60,7 @@ optimizer.step()
 
 
 @libraries
-def test_a_bad_gradient_to_which_a_good_one_is_added(library: str) -> None:
+def test_a_bad_gradient_is_one_event_if_a_good_one_is_added_to_it(library: str) -> None:
     event = only_event(run(library, FINITE_LOSS))
     assert event.harmed == "the gradient of x"
 
@@ -76,14 +76,14 @@ optimizer.step()
 
 
 @libraries
-def test_gradients_that_were_cleared_are_forgotten(library: str) -> None:
-    """What is bad then is news."""
+def test_a_bad_gradient_after_a_clearing_is_a_new_event(library: str) -> None:
+    """A gradient that is bad after the clearing has not been reported before."""
     w = run(library, TWO)
     assert [event.harmed for event in w.events] == ["loss", "the gradient of x"]
 
 
 @libraries
-def test_a_gradient_that_must_not_pass_is_told_after_a_loss_that_may(library: str) -> None:
+def test_a_gradient_with_a_stricter_policy_is_an_event_after_the_loss(library: str) -> None:
     """The infinite loss is recorded; a NaN is to be raised."""
     text = (
         "x = torch.tensor([1.0, 0.0], requires_grad=True)\n"
@@ -103,7 +103,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_gradients_of_several_samples_at_once(name: str) -> None:
+def test_bad_gradients_of_several_samples_are_one_event(name: str) -> None:
     text = "x = torch.tensor([1.0, {}])\ny = x.clone().requires_grad_()\n" + SAMPLES[name]
     assert not run("retrograd", text.format("4.0")).triggered
     event = only_event(run("retrograd", text.format("0.0")))
@@ -112,14 +112,14 @@ def test_gradients_of_several_samples_at_once(name: str) -> None:
     assert event.index[-1] == 1
 
 
-def test_a_loss_of_several_samples() -> None:
+def test_a_bad_loss_of_one_sample_has_its_index() -> None:
     with rg.anomaly.watch(policy="record") as w:
         rg.func.vmap(rg.func.grad(lambda v: rg.log(v)))(rg.tensor([1.0, 0.0]))
     assert w.event is not None
     assert (w.event.op, w.event.index) == ("log", (1,))
 
 
-def test_gradients_that_were_told_of_are_let_go() -> None:
+def test_reported_gradients_are_released() -> None:
     told = []
     with rg.anomaly.watch(policy="record") as w:
         for _ in range(3):

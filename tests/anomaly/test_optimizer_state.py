@@ -36,7 +36,7 @@ def weights(net: nn.Module) -> list[Any]:
 
 
 def saved(net: nn.Module, key: str, number: float) -> Any:
-    """What an optimizer remembers after two steps, with a number in it at one place."""
+    """Return the state of an optimizer after two steps, with a given number at one place."""
     optimizer = OPTIMIZERS[key](net.parameters())
     train(net, optimizer, 2)
     loaded = copy.deepcopy(optimizer.state_dict())
@@ -47,7 +47,7 @@ def saved(net: nn.Module, key: str, number: float) -> Any:
 @pytest.mark.parametrize("key", OPTIMIZERS)
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("when", ["before the watch", "before the first update", "later"])
-def test_the_update_is_left_out(key: str, number: float, when: str) -> None:
+def test_an_update_with_a_bad_number_in_the_state_is_left_out(key: str, number: float, when: str) -> None:
     net = model()
     loaded = saved(net, key, number)
     optimizer = OPTIMIZERS[key](net.parameters())
@@ -85,7 +85,7 @@ def test_raise_leaves_the_weights_clean() -> None:
 
 
 @pytest.mark.parametrize("key", OPTIMIZERS)
-def test_what_is_finite_is_nobodys_business(key: str) -> None:
+def test_a_finite_or_expected_state_is_not_reported(key: str) -> None:
     net = model()
     loaded = saved(net, key, 0.5)
     optimizer = OPTIMIZERS[key](net.parameters())

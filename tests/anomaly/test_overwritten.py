@@ -1,4 +1,4 @@
-"""What has been written to since an operation took it, or made it: the record of a second run knows what it was."""
+"""Tensors that were overwritten after an operation took or made them: the second run recorded their former values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ s.sum().backward()
 
 @libraries
 @pytest.mark.parametrize("joined", ["cat([x, w])", "stack([w, x])", "add(x, w)"])
-def test_a_result_that_was_used_and_cleared(library: str, joined: str) -> None:
+def test_a_birth_in_a_result_that_was_cleared_later_is_found(library: str, joined: str) -> None:
     program = USED_AND_CLEARED.format(joined=joined)
     event = only_event(run(library, program, steps=True))
     assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
@@ -27,7 +27,7 @@ def test_a_result_that_was_used_and_cleared(library: str, joined: str) -> None:
 
 
 @libraries
-def test_a_buffer_that_is_used_step_after_step(library: str) -> None:
+def test_a_birth_in_a_reused_buffer_is_found(library: str) -> None:
     program = """
 w, h, loss = torch.ones(2, requires_grad=True), torch.zeros(2), 0
 for x in torch.tensor([[1.0, 2.0], [1.0, 0.0], [1.0, 1.0]]):
@@ -40,7 +40,7 @@ loss.backward()
 
 
 @libraries
-def test_an_operand_that_was_filled_anew(library: str) -> None:
+def test_the_operands_are_shown_as_they_were_before_a_fill(library: str) -> None:
     program = """
 w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
 y = torch.log(x) + w  # born here
@@ -52,7 +52,7 @@ y.sum().backward()
 
 
 @libraries
-def test_data_that_were_cleared_after_use(library: str) -> None:
+def test_bad_data_that_was_cleared_after_use_is_named(library: str) -> None:
     program = """
 w, images = torch.ones(2, requires_grad=True), torch.tensor([1.0, float("nan")])
 y = images + w
@@ -65,7 +65,7 @@ y.sum().backward()
 
 
 @libraries
-def test_what_is_divided_by_itself_in_place(library: str) -> None:
+def test_a_tensor_divided_by_itself_in_place_shows_both_operands(library: str) -> None:
     program = """
 w, x = torch.zeros(2, requires_grad=True), torch.tensor([0.0, 1.0]) * 2
 x.div_(x)  # born here
@@ -76,7 +76,7 @@ x.div_(x)  # born here
 
 
 @libraries
-def test_one_element_after_another(library: str) -> None:
+def test_a_birth_is_found_behind_writes_of_single_elements(library: str) -> None:
     program = """
 w, x = torch.ones(2, requires_grad=True), torch.log(torch.tensor([0.0, 1.0]))  # born here
 first = x[:1]
@@ -92,7 +92,7 @@ loss.backward()
 
 @libraries
 @pytest.mark.parametrize("written", ["s[1] = bad[2]", "s[1:2] = bad[2:]", "s[1:2].copy_(bad[2:])"])
-def test_an_element_written_elsewhere(library: str, written: str) -> None:
+def test_a_birth_copied_to_another_element_has_its_own_index(library: str, written: str) -> None:
     program = f"""
 w, s = torch.ones(3, requires_grad=True), torch.tensor([1.0, 2.0, 3.0])
 bad = torch.log(torch.tensor([2.0, 1.0, -1.0]))  # born here
@@ -107,7 +107,7 @@ loss.backward()
 
 
 @libraries
-def test_a_view_that_was_written_to_and_its_base_are_both_used(library: str) -> None:
+def test_a_birth_written_to_a_view_is_found_if_the_base_is_used_too(library: str) -> None:
     program = """
 w, base = torch.ones(3, requires_grad=True), torch.tensor([-1.0, 0.0, 1.0])
 view = base[:2]
@@ -121,7 +121,7 @@ loss.backward()
 
 
 @libraries
-def test_a_tensor_given_as_out(library: str) -> None:
+def test_a_birth_in_a_tensor_given_as_out_is_found(library: str) -> None:
     program = """
 w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
 buffer = torch.sqrt(torch.tensor([-1.0, -1.0]))  # this NaN goes nowhere
@@ -134,7 +134,7 @@ loss.backward()
     assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
 
 
-def test_profilers_see_elements_being_set() -> None:
+def test_the_profiler_records_writes_of_elements() -> None:
     x = rg.zeros(3)
     with rg.autograd.profiler.profile() as found:
         x[1] = 2.0
@@ -144,8 +144,8 @@ def test_profilers_see_elements_being_set() -> None:
     assert x.tolist() == [1.0, 2.0, 1.0]
 
 
-def test_the_work_grows_with_the_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not with their square: a write is about the calls that know its memory, not about all of the step."""
+def test_the_work_of_a_second_run_grows_linearly_with_the_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not grow with their square, because a write concerns only the calls that share its memory."""
     looks = []
     memory = recording._memory
     monkeypatch.setattr(recording, "_memory", lambda array: looks.append(1) or memory(array))

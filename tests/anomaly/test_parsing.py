@@ -1,4 +1,4 @@
-"""What Python warns of when it compiles a program is not said once more when the program's text is read."""
+"""Warnings that Python gives when it compiles a program are not repeated when the watch reads its text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def event_of(loss_of: Callable[[Any], Any], policy: Any) -> NaNEvent:
 
 
 @pytest.mark.parametrize("policy", ["record", "raise"])
-def test_nothing_is_said_of_the_program(loss_of: Callable[[Any], Any], policy: str) -> None:
+def test_reading_the_program_gives_no_warning(loss_of: Callable[[Any], Any], policy: str) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         event_of(loss_of, policy)
@@ -71,7 +71,7 @@ def test_a_remedy_is_found_where_warnings_are_errors(loss_of: Callable[[Any], An
     assert event.remedy.startswith("return rg.log(rg.clamp(")
 
 
-def test_what_the_program_has_warned_of_is_not_said_again(loss_of: Callable[[Any], Any]) -> None:
+def test_warnings_that_the_program_has_shown_are_not_repeated(loss_of: Callable[[Any], Any]) -> None:
     """Python forgets what it has shown where ``catch_warnings`` was used."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("default")
@@ -82,7 +82,7 @@ def test_what_the_program_has_warned_of_is_not_said_again(loss_of: Callable[[Any
     assert [str(each.message) for each in said] == ["that of the program"]
 
 
-def test_threads_that_parse_at_once() -> None:
+def test_several_threads_can_parse_at_once() -> None:
     """Up to Python 3.12, they share one count of the depth, and may take turns where the collector runs."""
     text = f"f({', '.join(f'g(x[{i}], [a for a in b if a > {i}])' for i in range(50))})"
     pause = lambda phase, info: time.sleep(0)  # noqa: E731

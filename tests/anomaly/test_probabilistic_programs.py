@@ -18,7 +18,7 @@ logp.backward()
 
 @libraries
 @runs
-def test_the_log_prob_of_a_squashed_action(library: str, steps: bool) -> None:
+def test_the_log_prob_of_a_squashed_action_is_mended_by_a_cache(library: str, steps: bool) -> None:
     event = only_event(run(library, SQUASHED, steps))
     assert (event.op, event.lineno) == ("atanh", line(SQUASHED))
     assert "cache_size=1" in (event.cause or "")
@@ -51,7 +51,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_scales_that_multiply_from_layer_to_layer(library: str, steps: bool) -> None:
+def test_scales_that_multiply_over_layers_are_bounded(library: str, steps: bool) -> None:
     event = only_event(run(library, COUPLINGS, steps))
     assert (event.op, event.lineno) == ("exp", line(COUPLINGS))
     assert "factors multiply" in (event.cause or "")
@@ -61,7 +61,7 @@ def test_scales_that_multiply_from_layer_to_layer(library: str, steps: bool) -> 
 @pytest.mark.parametrize(
     ("text", "op"), [("(x - x) / scale", "div"), ("torch.log(x - 2.0)", "log"), ("torch.sinc(x / scale)", "leaf")]
 )
-def test_what_a_layer_was_given_without_a_name_is_told_as_it_is_written(text: str, op: str) -> None:
+def test_an_argument_without_a_name_is_shown_as_it_is_written(text: str, op: str) -> None:
     program = f"""
 net = nn.Linear(2, 1)
 x, scale = torch.ones(3, 2), torch.zeros(3, 1)

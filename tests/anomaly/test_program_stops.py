@@ -60,7 +60,9 @@ def stopped(library: str, stop: Callable[[Any], None], error: type[BaseException
         (leave, SystemExit),
     ],
 )
-def test_the_birth_is_named(library: str, stop: Callable[[Any], None], error: type[BaseException]) -> None:
+def test_the_birth_behind_an_error_of_the_program_is_named(
+    library: str, stop: Callable[[Any], None], error: type[BaseException]
+) -> None:
     (event,) = stopped(library, stop, error).events
     assert (event.op, event.index, event.harmed, event.step) == ("log", (1,), "loss", 2)
     assert (event.code_line or "").endswith(HERE)
@@ -76,7 +78,7 @@ def test_the_error_has_a_note(library: str) -> None:
 
 
 @libraries
-def test_an_exit_without_an_error_says_nothing(library: str) -> None:
+def test_an_exit_without_an_error_gives_no_event(library: str) -> None:
     module = rg if library == "retrograd" else torch
     with pytest.raises(SystemExit), rg.anomaly.watch() as w:
         loss = loss_of(module, [0.0])
@@ -86,7 +88,7 @@ def test_an_exit_without_an_error_says_nothing(library: str) -> None:
 
 
 @libraries
-def test_other_numbers_that_are_infinite_are_no_losses(library: str) -> None:
+def test_infinite_numbers_that_are_no_losses_give_no_event(library: str) -> None:
     module = rg if library == "retrograd" else torch
     with pytest.raises(KeyError), rg.anomaly.watch() as w:
         best, mask = module.tensor(float("inf")), module.full((2,), -float("inf"))
@@ -96,7 +98,7 @@ def test_other_numbers_that_are_infinite_are_no_losses(library: str) -> None:
 
 
 @libraries
-def test_errors_of_the_library_itself_are_left_alone(library: str) -> None:
+def test_errors_of_the_library_give_no_event(library: str) -> None:
     module = rg if library == "retrograd" else torch
     with pytest.raises(RuntimeError), rg.anomaly.watch() as w:
         loss = loss_of(module, [0.0])
@@ -114,14 +116,14 @@ def to_integer(loss: Any) -> None:
 
 @libraries
 @pytest.mark.parametrize(("stop", "error", "count"), [(look_up, KeyError, 0), (to_integer, OverflowError, 1)])
-def test_errors_that_python_itself_raises_are_told_of_where_they_are_about_numbers(
+def test_an_error_of_python_gives_an_event_only_if_it_is_about_a_number(
     library: str, stop: Callable[[Any], None], error: type[BaseException], count: int
 ) -> None:
     assert len(stopped(library, stop, error).events) == count
 
 
 @libraries
-def test_what_was_told_of_is_not_told_again(library: str) -> None:
+def test_a_birth_that_was_reported_is_not_reported_again(library: str) -> None:
     module = rg if library == "retrograd" else torch
     with pytest.raises(FloatingPointError), rg.anomaly.watch(policy="record") as w:
         loss = loss_of(module, [0.0])
@@ -131,18 +133,18 @@ def test_what_was_told_of_is_not_told_again(library: str) -> None:
 
 
 @libraries
-def test_what_is_ignored_stays_ignored(library: str) -> None:
+def test_an_ignored_birth_stays_ignored(library: str) -> None:
     assert not stopped(library, refuse, FloatingPointError, policy={"nan": "ignore", "inf": "ignore"}).events
 
 
-def test_the_outcome_says_so() -> None:
+def test_the_outcome_says_that_the_program_stopped() -> None:
     event = stopped("retrograd", refuse, FloatingPointError).event
     assert event is not None
     assert outcome_of("nan", event, "explain") == "the program stopped on its own"
 
 
 @libraries
-def test_the_loss_stands_under_its_own_step(library: str) -> None:
+def test_the_history_ends_with_the_loss_that_stopped_the_program(library: str) -> None:
     event = stopped(library, refuse, FloatingPointError).event
     assert event is not None
     assert event.surroundings is not None
@@ -160,7 +162,7 @@ if not math.isfinite(loss.item()):
 """
 
 
-def test_a_script_that_exits_keeps_its_code(tmp_path: Path) -> None:
+def test_a_script_keeps_its_exit_code(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     ran = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from tests.anomaly.both import libraries, mended, only_event, run, runs
+from tests.anomaly.both import executed, libraries, mended, only_event, run, runs
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def value_and_gradient(module: Any, text: str) -> list[Any]:
 
 
 def exact(field: Field) -> list[Any]:
-    """What is right, computed in double precision."""
+    """Return the right value and gradient, computed in float64."""
     torch.set_default_dtype(torch.float64)
     try:
         return value_and_gradient(torch, f"{field.begin}\n{field.instead}\nloss.backward()")
@@ -183,7 +183,7 @@ def exact(field: Field) -> list[Any]:
 
 @libraries
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_remedy_is_right(name: str, library: str) -> None:
+def test_the_remedy_gives_the_exact_value_and_gradient(name: str, library: str) -> None:
     field = FIELDS[name]
     text = f"{field.begin}\n{field.code}\nloss.backward()"
     event = run(library, text, True).event
@@ -236,7 +236,7 @@ POSITIVE = {
 @libraries
 @runs
 @pytest.mark.parametrize("name", POSITIVE)
-def test_a_relu_that_ends_a_network_is_made_a_softplus(name: str, library: str, steps: bool) -> None:
+def test_the_relu_at_the_end_of_a_network_becomes_a_softplus(name: str, library: str, steps: bool) -> None:
     """No count that is 0 is taken for a mask, and no line is bounded where a layer is to blame."""
     text, number = POSITIVE[name]
     event = run(library, text, steps).event
@@ -247,7 +247,7 @@ def test_a_relu_that_ends_a_network_is_made_a_softplus(name: str, library: str, 
 
 
 @libraries
-def test_a_mask_before_a_relu_stays_one(library: str) -> None:
+def test_a_masked_relu_does_not_become_a_softplus(library: str) -> None:
     text = (
         "x = torch.tensor([-1.0, 2.0], requires_grad=True)\nkept = (x > 0).float()\n"
         "loss = (torch.log(torch.relu(x)) * kept).sum()\nloss.backward()"
@@ -265,7 +265,7 @@ def test_a_mask_before_a_relu_stays_one(library: str) -> None:
     ],
     ids=["numbers", "small numbers", "a guard"],
 )
-def test_a_quotient_by_zero_does_not_outweigh_the_others(library: str, code: str, instead: str) -> None:
+def test_the_guard_of_a_divisor_fits_the_size_of_the_others(library: str, code: str, instead: str) -> None:
     """Nor is a guard put around a guard that has let through what is too close to zero."""
     text = f"x = torch.tensor([0.0, 1.0, 0.5], requires_grad=True)\n{code}\ny.sum().backward()"
     event = run(library, text, True).event
@@ -274,7 +274,7 @@ def test_a_quotient_by_zero_does_not_outweigh_the_others(library: str, code: str
 
 
 @libraries
-def test_a_number_before_a_tensor_of_float16_stays_a_number(library: str) -> None:
+def test_only_the_tensor_of_a_product_with_a_number_becomes_float32(library: str) -> None:
     text = (
         "x = torch.tensor([100.0], dtype=torch.float16, requires_grad=True)\nscale = 1000.0\n"
         "y = (scale * x).sum()\ny.backward()"
@@ -284,7 +284,7 @@ def test_a_number_before_a_tensor_of_float16_stays_a_number(library: str) -> Non
     assert event.remedy == "y = (scale * x.float()).sum()"
 
 
-def test_weights_that_vanish_are_no_iteration_of_sinkhorns() -> None:
+def test_vanishing_weights_are_not_taken_for_a_sinkhorn_iteration() -> None:
     text = """
 x, z = torch.tensor([-200.0, -300.0], requires_grad=True), torch.tensor([0.2, 0.7])
 weights = 0.5 * z * torch.exp(x)
@@ -294,7 +294,7 @@ loss.backward()
     assert "Sinkhorn" not in (only_event(run("retrograd", text)).cause or "Sinkhorn")
 
 
-def test_a_ratio_is_no_error() -> None:
+def test_a_ratio_is_not_taken_for_a_relative_error() -> None:
     """That a number has been subtracted from the data on the way makes it none."""
     text = """
 noise, x = torch.cumprod(1 - torch.tensor([0.0, 0.5, 1.0]), 0), torch.ones(3, requires_grad=True)
@@ -323,7 +323,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_likelihood_asks_for_the_logits_of_another_function(library: str, steps: bool) -> None:
+def test_the_remedy_of_a_likelihood_needs_the_logits_from_another_function(library: str, steps: bool) -> None:
     event = only_event(run(library, INFLATED, steps))
     assert "pi is sigmoid(h), computed in line 3: pass h on from there as well" in (event.cause or "")
     assert event.remedy_lineno is None
@@ -346,7 +346,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_several_sums_in_a_line_are_no_loop(library: str, steps: bool) -> None:
+def test_several_sums_in_a_line_are_not_taken_for_a_loop(library: str, steps: bool) -> None:
     assert "takes its own result as input" not in (only_event(run(library, BETA, steps)).cause or "")
 
 
@@ -362,7 +362,7 @@ loss.backward()
 
 
 @libraries
-def test_a_likelihood_that_is_carried_up_a_tree_is_so_by_its_logarithm(library: str) -> None:
+def test_a_likelihood_over_a_tree_is_computed_in_log_space(library: str) -> None:
     event = only_event(run(library, PRUNING, True))
     text = PRUNING.replace("L = torch.ones(2)", "log_L = torch.zeros(2)").replace(
         "L = (Q * x) @ L", (event.remedy or "").replace("rg.", "torch.")
@@ -384,7 +384,7 @@ loss.backward()
 @libraries
 @runs
 @pytest.mark.parametrize("loss", ["(d * log_h).sum()", "((x * 2 - torch.log(y)) ** 2).sum()"])
-def test_a_logarithm_of_data_is_mended_where_it_is_written(loss: str, library: str, steps: bool) -> None:
+def test_the_logarithm_of_zero_data_is_mended_in_its_own_line(loss: str, library: str, steps: bool) -> None:
     """Though nothing has kept what it was taken of, where no operation without a gradient is seen."""
     text = WEIBULL.replace("(d * log_h).sum()", loss)
     if "log_h" not in loss:
@@ -392,6 +392,5 @@ def test_a_logarithm_of_data_is_mended_where_it_is_written(loss: str, library: s
     event = run(library, text, steps).event
     assert event is not None
     assert event.remedy_lineno is not None, event.cause
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     assert np.isfinite([scope["loss"].item(), scope["x"].grad.item()]).all()

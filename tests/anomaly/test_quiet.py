@@ -401,14 +401,14 @@ def adam_with_gradients_of_zero() -> None:
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_nothing_is_said(program: Callable[[], None], steps: bool) -> None:
+def test_a_program_without_harm_has_no_event(program: Callable[[], None], steps: bool) -> None:
     with rg.anomaly.watch() as watch:
         for _ in watch.steps([0]) if steps else [0]:
             program()
     assert watch.events == ()
 
 
-def test_there_are_enough_programs() -> None:
+def test_there_are_at_least_thirty_programs() -> None:
     assert len(PROGRAMS) >= 30
 
 
@@ -424,7 +424,7 @@ def train_on_digits(example: ModuleType, epochs: int) -> tuple[list[rg.Tensor], 
     return parameters, epochs * -(-len(images) // 32)
 
 
-def test_ten_thousand_steps_on_digits() -> None:
+def test_ten_thousand_steps_on_digits_are_unchanged_and_have_no_event() -> None:
     example = load("digits")
     expected, _ = train_on_digits(example, 223)
     with rg.anomaly.watch() as watch:
@@ -436,8 +436,8 @@ def test_ten_thousand_steps_on_digits() -> None:
         np.testing.assert_array_equal(mine.detach().numpy(), theirs.detach().numpy())
 
 
-def test_a_look_at_large_gradients_raises_no_flag() -> None:
-    """Their squares overflow, which is no matter of the program's."""
+def test_checking_large_gradients_raises_no_flag() -> None:
+    """The check squares the gradients, and the squares overflow."""
     weight = rg.ones(3, requires_grad=True)
     with np.errstate(all="raise"), rg.anomaly.watch() as w:
         for _ in range(8):

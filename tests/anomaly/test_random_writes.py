@@ -108,7 +108,7 @@ class Program:
 
 @libraries
 @pytest.mark.parametrize("part", range(4))
-def test_where_the_loss_became_bad(library: str, part: int) -> None:
+def test_the_event_names_a_line_where_the_loss_became_bad(library: str, part: int) -> None:
     bad = 0
     for seed in range(50 * part, 50 * part + 50):
         program = Program(seed)

@@ -54,7 +54,7 @@ def stopped(library: str, text: str) -> NaNEvent:
     ],
     ids=["sgd", "adam", "squares", "far too high"],
 )
-def test_the_update_is_to_blame(library: str, text: str, rate: float) -> None:
+def test_a_too_large_update_is_blamed_and_the_remedy_lowers_the_rate(library: str, text: str, rate: float) -> None:
     event = stopped(library, text)
     cause = event.cause or ""
     assert "weights ran away" in cause
@@ -65,7 +65,7 @@ def test_the_update_is_to_blame(library: str, text: str, rate: float) -> None:
 
 
 @libraries
-def test_updates_by_hand(library: str) -> None:
+def test_a_too_large_update_by_hand_is_blamed(library: str) -> None:
     event = stopped(
         library,
         "w = torch.ones(4, 1, requires_grad=True)\n"
@@ -82,7 +82,7 @@ def test_updates_by_hand(library: str) -> None:
 
 
 @libraries
-def test_a_pole_that_a_large_update_has_led_to_is_told_of_first(library: str) -> None:
+def test_a_pole_reached_by_a_large_update_is_named_before_the_rate(library: str) -> None:
     text = program(
         SGD.format("1e4"), "p = torch.sigmoid(3 - net(x))", "loss = -(torch.log(p) + torch.log(1 - p)).mean()"
     )
@@ -100,14 +100,14 @@ def test_a_rate_of_one_is_too_high_for_adam(library: str) -> None:
 
 
 @libraries
-def test_data_is_not_laid_at_the_door_of_the_rate(library: str) -> None:
+def test_an_outlier_in_the_data_is_not_blamed_on_the_rate(library: str) -> None:
     cause = stopped(library, program(SGD.format("1e-3"), *EXP, outlier=True)).cause or ""
     assert "learning rate" not in cause
     assert "exp(" in cause
 
 
 @libraries
-def test_small_weights_may_grow(library: str) -> None:
+def test_the_growth_of_small_weights_is_not_blamed_on_the_rate(library: str) -> None:
     text = program(ADAM.format("1e-2"), *EXP, outlier=True).replace("0.25)", "1e-6)")
     assert "learning rate" not in (stopped(library, text).cause or "")
 
@@ -133,8 +133,8 @@ EACH = "for group in optimizer.param_groups:"
     ],
     ids=["in a line", "in a block", "a number"],
 )
-def test_a_rate_that_the_program_writes_into_the_groups(library: str, schedule: tuple[str, ...], line: str) -> None:
-    """As GPT's training loops do: the rate that the optimizer was made with is used in no step."""
+def test_a_rate_written_into_the_groups_is_lowered_there(library: str, schedule: tuple[str, ...], line: str) -> None:
+    """Training loops of GPT do this. No step uses the rate with which the optimizer was made."""
     text = scheduled(NAMED, *schedule)
     event = stopped(library, text)
     assert "weights ran away" in (event.cause or "")
@@ -143,7 +143,7 @@ def test_a_rate_that_the_program_writes_into_the_groups(library: str, schedule: 
 
 
 @libraries
-def test_a_rate_that_the_optimizers_line_does_not_decide(library: str) -> None:
+def test_a_rate_in_a_parameter_group_is_lowered_in_general_form(library: str) -> None:
     event = stopped(library, scheduled('torch.optim.SGD([{"params": net.parameters(), "lr": 20.0}], lr=rate)'))
     assert "smaller learning rate than 20" in (event.cause or "")
     assert (event.remedy or "").startswith("lr = ")
@@ -182,7 +182,7 @@ STEADY = "ConstantLR(optimizer, 1.0, 1)"
     ],
     ids=["from zero", "from little", "one cycle", "absurd", "high", "large data", "sum"],
 )
-def test_one_round_brings_a_rate_down_to_one_that_trains(
+def test_one_correction_lowers_the_rate_far_enough(
     library: str, rate: str, schedule: str, scale: int, reduced: str
 ) -> None:
     """By how gradients or losses grew when they began to, and not a thousandfold in each round."""
@@ -198,18 +198,20 @@ def test_one_round_brings_a_rate_down_to_one_that_trains(
         ([2.0, 2.2, 2.64], 1, 1.2),
     ],
 )
-def test_where_a_rise_began(history: list[float | None], after: int, factor: float) -> None:
+def test_first_rise_gives_the_place_and_the_factor_of_a_rise(
+    history: list[float | None], after: int, factor: float
+) -> None:
     assert first_rise(history) == (after, pytest.approx(factor))
 
 
-def test_what_does_not_rise_to_the_end_is_no_rise() -> None:
+def test_a_rise_that_ends_is_no_rise() -> None:
     assert first_rise([1.0, 5.0, 4.0]) is None
     assert first_rise([None, 3.0, None]) is None
 
 
 @libraries
 @pytest.mark.parametrize("runs", [True, False])
-def test_an_optimizer_of_a_branch_that_has_not_run_is_not_rewritten(library: str, runs: bool) -> None:
+def test_an_optimizer_in_a_branch_that_did_not_run_is_not_changed(library: str, runs: bool) -> None:
     """The program has no variable of the one that steps, as of a trainer's."""
     text = program(SGD.format("2 * half"), *EXP)
     made = next(each for each in text.splitlines() if each.startswith("optimizer = "))

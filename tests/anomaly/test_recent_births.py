@@ -17,7 +17,7 @@ def birth(result: np.ndarray | None = None) -> Birth:
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["known at once", "completed later"])
-def test_the_last_births_are_kept_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
+def test_the_latest_births_are_kept_within_a_limit_of_memory(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
     monkeypatch.setattr(recent_births, "MOST_BYTES", 3 * size_of(birth(LARGE)))
     found = RecentBirths()
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""What the live graph computes once more, for every operation: the value that was there, or none."""
+"""The values that the live graph recomputes equal the original ones, for every operation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from tests.ops.table import ROWS
 
 DIFFERENTIABLE = [row for row in ROWS if row.gradients and "float64" in row.dtypes]
 
+# Some of their nodes keep no operand from which the result could be computed again; others have no node.
+KEEP_NOTHING = {"add", "sub", "copysign", "scatter", "segment_reduce"}
+KEEP_NOTHING |= {"positive", "real", "conj", "conj_physical", "conjugate", "resolve_conj", "resolve_neg"}
+
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=[row.name for row in DIFFERENTIABLE])
 def test_values_computed_again_are_those_of_the_call(row: Row) -> None:
+    compared = 0
     for sample in row.samples(Make("float64")):
         recorder = Recorder(lambda birth: False)
         observer.push(recorder)
@@ -33,8 +38,10 @@ def test_values_computed_again_are_those_of_the_call(row: Row) -> None:
             if call is None or not isinstance(node, OpNode):
                 continue
             for again, result in zip(graph.compute(node), call.results, strict=False):
+                compared += 1
                 if not np.array_equal(again, result, equal_nan=True):
                     np.testing.assert_allclose(again, result, err_msg=f"{node.name()} in {sample}")
+    assert compared or row.name in KEEP_NOTHING
 
 
 X = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -61,7 +68,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_plain_arguments_are_known_afterwards(name: str) -> None:
+def test_results_of_calls_with_plain_arguments_are_recomputed(name: str) -> None:
     x = X.clone().requires_grad_()
     y = PLAIN[name](x)
     edge = y._resolve_edge()
@@ -71,11 +78,13 @@ def test_plain_arguments_are_known_afterwards(name: str) -> None:
     np.testing.assert_array_equal(known, y.detach().numpy())
 
 
-def test_numbers_that_were_drawn_are_not_drawn_again() -> None:
+def test_random_numbers_are_not_drawn_again() -> None:
     x = rg.zeros(3, requires_grad=True)
     y = (x * 1).uniform_()
     z = y * x
     before = rg.get_rng_state()
     graph = Graph([z._resolve_edge()])
     assert rg.equal(before, rg.get_rng_state())
-    assert all(np.isfinite(value).all() for node in graph.nodes for value in graph.results(node))
+    values = [value for node in graph.nodes for value in graph.results(node)]
+    assert values
+    assert all(np.isfinite(value).all() for value in values)

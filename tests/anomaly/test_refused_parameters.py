@@ -98,7 +98,7 @@ loss = -D.MultivariateNormal(torch.zeros(2), cov).log_prob(torch.ones(2)).mean()
 
 @pytest.fixture(autouse=True)
 def _arguments_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other libraries switch it off when they are imported."""
+    """Turn the checks on, because other libraries turn them off when they are imported."""
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
 
 
@@ -120,7 +120,7 @@ def refused(library: str, text: str) -> tuple[Watch, BaseException | None, Any]:
 
 @libraries
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_where_a_parameter_was_made(name: str, library: str) -> None:
+def test_the_line_that_made_a_refused_parameter_is_named_and_mended(name: str, library: str) -> None:
     found = PROGRAMS[name]
     text = SETUP + found.text
     w, error, _ = refused(library, text)
@@ -143,7 +143,7 @@ def test_where_a_parameter_was_made(name: str, library: str) -> None:
 
 
 @libraries
-def test_what_has_no_remedy_is_told_with_its_constraint(library: str) -> None:
+def test_a_parameter_without_a_remedy_is_reported_with_its_constraint(library: str) -> None:
     text = SETUP + "low = rows.tril() - 1.5  # born here\ndist = D.MultivariateNormal(torch.zeros(2), scale_tril=low)"
     event = refused(library, text)[0].event
     assert event is not None
@@ -152,13 +152,13 @@ def test_what_has_no_remedy_is_told_with_its_constraint(library: str) -> None:
 
 
 @libraries
-def test_the_element_is_that_of_what_was_made(library: str) -> None:
+def test_the_element_is_that_of_the_refused_parameter(library: str) -> None:
     w, _, _ = refused(library, SETUP + PROGRAMS["exp"].text)
     assert w.event is not None
     assert w.event.index == (1,)
 
 
-def test_an_underflow_that_is_asked_for_is_called_one() -> None:
+def test_a_requested_underflow_is_called_underflow() -> None:
     x = rg.tensor([-200.0, 1.0], requires_grad=True)
     with watch(policy={"underflow": "record"}) as w:
         x.exp().sum().backward()

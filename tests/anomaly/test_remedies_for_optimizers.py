@@ -1,4 +1,4 @@
-"""What is said to be written instead of an optimizer with an eps of zero, in the program's own names."""
+"""The remedy for an optimizer with an eps of zero uses the names of the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stepped(lib: Any, net: Any, given: Any) -> NaNEvent:
 
 
 @libraries
-def test_options_that_are_unpacked_stay_so(lib: Any) -> None:
+def test_the_remedy_keeps_unpacked_options(lib: Any) -> None:
     net, options = lib.nn.Linear(2, 1), {"lr": 0.1, "eps": 0.0}
     optimizer = lib.optim.Adam(net.parameters(), **options)
     event = stepped(lib, net, optimizer)
@@ -37,7 +37,7 @@ def test_options_that_are_unpacked_stay_so(lib: Any) -> None:
 
 
 @libraries
-def test_where_the_line_is_not_found_the_model_has_its_own_name(lib: Any) -> None:
+def test_without_the_line_the_remedy_uses_the_name_of_the_model(lib: Any) -> None:
     net = lib.nn.Linear(2, 1)
     chosen = made(lib.optim.Adam, net)
     event = stepped(lib, net, chosen)
@@ -45,7 +45,7 @@ def test_where_the_line_is_not_found_the_model_has_its_own_name(lib: Any) -> Non
     assert event.remedy == f"optimizer = {name}.optim.Adam(net.parameters(), lr=0.1, eps=1e-8)"
 
 
-def test_parameters_without_a_model_are_those_that_the_optimizer_was_given() -> None:
+def test_without_a_model_the_remedy_uses_the_parameters_of_the_optimizer() -> None:
     weight, bias = rg.ones(2, requires_grad=True), rg.zeros(2, requires_grad=True)
     optimizer = rg.optim.Adam([weight, bias], lr=0.1)
     with rg.anomaly.watch(policy="record") as watch:

@@ -13,6 +13,7 @@ import torch
 import retrograd as rg
 from retrograd.anomaly import AnomalyWarning, NaNEvent
 from tests.anomaly.both import libraries, mended, run
+from tests.anomaly.programs import leaf
 
 BACKWARD = "y.sum().backward()"
 
@@ -26,10 +27,6 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.setup}: {self.code}"
-
-
-def leaf(numbers: str, dtype: str = "float32", name: str = "x") -> str:
-    return f"{name} = torch.tensor({numbers}, dtype=torch.{dtype}, requires_grad=True)"
 
 
 def faults(setup: str, *codes: str) -> list[Fault]:
@@ -225,12 +222,12 @@ HELD = [
 
 @libraries
 @pytest.mark.parametrize("fault", HELD, ids=str)
-def test_a_remedy_holds(fault: Fault, library: str) -> None:
+def test_the_remedy_cures_the_step_and_keeps_healthy_elements(fault: Fault, library: str) -> None:
     assert_held(library, fault)
 
 
 @libraries
-def test_no_bound_is_given_that_leaves_nothing_of_an_exponential(library: str) -> None:
+def test_an_exponential_gets_no_bound_that_makes_it_useless(library: str) -> None:
     event = first_event(library, Fault(leaf("[1.0, 12.0]", "float16"), "z = torch.exp(x) * 100\ny = z**3"))
     assert event.op == "exp"
     assert event.remedy is None
@@ -241,7 +238,7 @@ def test_no_bound_is_given_that_leaves_nothing_of_an_exponential(library: str) -
 @pytest.mark.parametrize(
     "code", ["y = x.masked_fill(m, float('inf')) * 2", "y = x * 1\ny.masked_fill_(m, float('inf'))"]
 )
-def test_what_a_mask_was_filled_into_is_told(code: str, library: str) -> None:
+def test_a_filled_infinity_is_shown_with_the_value_that_it_replaced(code: str, library: str) -> None:
     event = first_event(library, Fault(f"{leaf('[1.0, 2.0]')}; m = torch.tensor([True, False])", code))
     assert event.op == "masked_fill"
     assert (event.operands["input"], event.operands["value"]) == (1.0, float("inf"))
@@ -259,7 +256,7 @@ def test_what_a_mask_was_filled_into_is_told(code: str, library: str) -> None:
         "torch.sqrt((x**2).sum(-1))",
     ],
 )
-def test_a_norm_whose_gradient_is_differentiated_again(size: str, library: str, steps: bool) -> None:
+def test_the_second_derivative_of_a_norm_at_zero_is_mended(size: str, library: str, steps: bool) -> None:
     setup = leaf("[[0.0, 0.0], [3.0, 4.0]]")
     code = f"d = {size}\n(g,) = torch.autograd.grad((d**2 + d).sum(), x, create_graph=True)\ny = (g**2).sum(-1)"
     w = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps)
@@ -284,7 +281,7 @@ HOOKED = "x = torch.tensor([2.0, 1.0], requires_grad=True)\n{}\n(h**2).sum().bac
 
 @pytest.mark.parametrize("number", ["float('inf')", "float('nan')"])
 @pytest.mark.parametrize("taken", ["h = x * 3\nh", "h = x\nx"])
-def test_a_hook_that_multiplies_by_what_is_not_finite_is_named(taken: str, number: str) -> None:
+def test_a_hook_with_a_factor_that_is_not_finite_is_named(taken: str, number: str) -> None:
     text = HOOKED.format(f"{taken}.register_hook(lambda g: g * {number})")
     event = run("retrograd", text, steps=True).event
     assert event is not None
@@ -297,7 +294,7 @@ def test_a_hook_that_multiplies_by_what_is_not_finite_is_named(taken: str, numbe
 
 @pytest.mark.parametrize("steps", [True, False])
 @libraries
-def test_a_plain_factor_is_no_mask(library: str, steps: bool) -> None:
+def test_a_constant_factor_is_not_taken_for_a_mask(library: str, steps: bool) -> None:
     setup, code = leaf("[1.0, 0.0]"), "y = 4 * ((1 / x) ** 12 - (1 / x) ** 6)"
     event = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps).event
     assert event is not None
@@ -305,7 +302,7 @@ def test_a_plain_factor_is_no_mask(library: str, steps: bool) -> None:
     assert all(np.isfinite(each).all() for each in results_of(library, setup, instead)), instead
 
 
-def test_it_is_not_said_that_no_operation_made_a_nan_of_which_nothing_is_kept() -> None:
+def test_a_nan_of_an_unknown_origin_is_called_unknown() -> None:
     setup = leaf("[2.0, 1.0]")
     event = run("torch", f"{setup}\ny = (x * torch.tensor(0.0).log().mul(0)).sum()\n{BACKWARD}").event
     assert event is not None
@@ -314,7 +311,7 @@ def test_it_is_not_said_that_no_operation_made_a_nan_of_which_nothing_is_kept() 
 
 
 @libraries
-def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
+def test_a_single_number_gets_no_remedy_that_drops_samples(library: str) -> None:
     text = f"{leaf('[2.0, 1.0]')}\nd = {{'s': torch.tensor(float('nan'))}}\ny = (x * d['s']).sum()\n{BACKWARD}"
     event = run(library, text).event
     assert event is not None
@@ -322,7 +319,7 @@ def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
 
 
 @libraries
-def test_the_range_of_a_complex_type_is_that_of_its_parts(library: str) -> None:
+def test_the_bounds_of_a_complex_dtype_are_those_of_its_parts(library: str) -> None:
     single = first_event(library, Fault(leaf("[100 + 0j]", "complex64"), "y = torch.exp(x).abs()"))
     assert "exp overflows above x = 88.7)" in str(single.cause)
     double = assert_held(library, Fault(leaf("[1 + 1j, 800 + 0j]", "complex128"), "y = torch.exp(x).abs()"))
@@ -332,7 +329,7 @@ def test_the_range_of_a_complex_type_is_that_of_its_parts(library: str) -> None:
     assert "the largest complex128, 1.8e+308: x is 1e+308" in str(product.cause)
 
 
-def test_squares_that_overflow_in_double_precision() -> None:
+def test_squares_that_overflow_in_float64_are_explained() -> None:
     fault = Fault(leaf("[[1e200, 2.0, 3.0]]", "float64"), "y = F.layer_norm(x, (3,))")
     assert "the square is beyond float64" in str(first_event("torch", fault).cause)
     with pytest.warns(AnomalyWarning, match="the square is beyond float64"):
@@ -348,8 +345,8 @@ def test_squares_that_overflow_in_double_precision() -> None:
         "y = 1 / (0 * x * torch.rand(2))",
     ],
 )
-def test_random_numbers_are_not_drawn_once_more(library: str, code: str) -> None:
-    """They would be others; the remedy is given in its general form instead."""
+def test_the_remedy_does_not_draw_random_numbers_again(library: str, code: str) -> None:
+    """Other numbers would change the function, so the remedy has its general form."""
     event = first_event(library, Fault(leaf("[30.0, -30.0]"), code))
     assert event.remedy is not None
     assert "rand" not in event.remedy
@@ -357,7 +354,7 @@ def test_random_numbers_are_not_drawn_once_more(library: str, code: str) -> None
 
 
 @pytest.mark.parametrize("change", ["w.data.log()", "w.data / 0.0"])
-def test_no_call_is_written_to(change: str) -> None:
+def test_the_remedy_assigns_to_no_call(change: str) -> None:
     """The weight is infinite when the step is run again, so that the subtraction itself makes a NaN."""
     text = f"w.data -= {change}\n(w * 2).sum().backward()"
     linecache.cache["<change>"] = (len(text), None, text.splitlines(keepends=True), "<change>")

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-import retrograd as rg
-from tests.anomaly.both import libraries, mended, run, runs
+from tests.anomaly.both import executed, libraries, mended, run, runs
 
 
 def program(code: str, numbers: str, mask: str = "[0.0, 0.0]") -> str:
@@ -19,9 +17,7 @@ def program(code: str, numbers: str, mask: str = "[0.0, 0.0]") -> str:
 
 def computed(text: str, library: str) -> tuple[np.ndarray, np.ndarray]:
     """The value and the gradient that a program computes."""
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(text, scope)
+    scope = executed(library, text)
     return scope["y"].detach().numpy(), scope["x"].grad.numpy()
 
 
@@ -43,7 +39,7 @@ def event_of(text: str, library: str, steps: bool) -> Any:
 @runs
 @libraries
 @pytest.mark.parametrize("code", [MASKED, MASKED_POWER])
-def test_a_sum_that_happens_to_be_zero_is_no_mask(code: str, library: str, steps: bool) -> None:
+def test_the_remedy_of_a_zero_sum_of_a_mask_keeps_other_zero_sums(code: str, library: str, steps: bool) -> None:
     event = event_of(program(code, "[1.0, 2.0]"), library, steps)
     value, gradient = computed(mended(program(code, "[1.0, 2.0]"), event), library)
     np.testing.assert_array_equal([value, *gradient], 0)
@@ -63,7 +59,7 @@ LIMITS = {
 @runs
 @libraries
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_is_finite_all_the_same_keeps_its_limit(name: str, library: str, steps: bool) -> None:
+def test_a_formula_with_a_finite_limit_keeps_it(name: str, library: str, steps: bool) -> None:
     code, numbers, value, gradient = LIMITS[name]
     text = program(code, numbers)
     event = event_of(text, library, steps)
@@ -88,7 +84,7 @@ y = d * inv[..., None]
 
 @runs
 @libraries
-def test_a_power_of_a_distance_is_mended_under_the_root(library: str, steps: bool) -> None:
+def test_the_power_of_a_zero_distance_is_mended_under_the_root(library: str, steps: bool) -> None:
     """A number in the place of the power would leave the root its infinite derivative."""
     text = program(DISTANCES, "[1.0, 2.0]")
     event = event_of(text, library, steps)
@@ -112,7 +108,7 @@ LARGE = {
 @runs
 @libraries
 @pytest.mark.parametrize("name", LARGE)
-def test_a_root_in_range_is_computed_without_leaving_it(name: str, library: str, steps: bool) -> None:
+def test_a_root_whose_square_overflows_is_computed_in_range(name: str, library: str, steps: bool) -> None:
     code, numbers, value = LARGE[name]
     text = program(code, numbers)
     event = event_of(text, library, steps)

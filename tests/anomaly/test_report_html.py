@@ -45,7 +45,7 @@ def page(*entries: Entry) -> Page:
     return Page(format_html(Run(entries=list(entries))))
 
 
-def test_shows_everything() -> None:
+def test_the_page_shows_all_parts_of_an_event() -> None:
     shown = page(Entry(event=EVENT, outcome="update withheld", history=HISTORY)).texts
     assert shown["h1"] == ["-Inf born in log, train.py:41, step 47,012"]
     assert shown["p.outcome"] == ["update withheld"]
@@ -57,20 +57,20 @@ def test_shows_everything() -> None:
     assert EVENT.cause in " ".join(shown["p"])
 
 
-def test_the_line_that_led_to_an_installed_packages() -> None:
+def test_the_page_shows_the_caller_of_a_package() -> None:
     led = {"filename": "/home/me/main.py", "lineno": 9, "code_line": "loss = model(ids)"}
     shown = page(Entry(event=event(callers=(led,)))).texts
     assert shown["p.place"][-1] == "called at /home/me/main.py:9  loss = model(ids)"
 
 
-def test_loads_nothing_and_adapts() -> None:
+def test_the_page_loads_nothing_and_adapts_to_the_screen() -> None:
     text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
     assert not re.search(r"https?:|src=|@import|url\(|<script|<link", text)
     assert "prefers-color-scheme: dark" in text
     assert "width=device-width" in text
 
 
-def test_charts_mark_what_is_not_finite() -> None:
+def test_charts_mark_values_that_are_not_finite() -> None:
     text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
     assert text.count('class="cross"') == 2
     assert "nan" not in "".join(re.findall(r' d="([^"]*)"', text))
@@ -88,24 +88,24 @@ def test_code_in_a_sentence_is_set_as_code() -> None:
     assert page(Entry(event=EVENT)).texts["code"][-1] == 'with retrograd.anomaly.expect_nonfinite("why"):'
 
 
-def test_large_gradients_alone_come_with_what_to_do() -> None:
+def test_a_report_of_large_gradients_alone_says_what_to_do() -> None:
     run = Run(entries=[Entry(event=SPIKE)])
     assert "clip the gradient norm" in " ".join(format_html(run).split())
     assert "clip the gradient norm" in " ".join(format_run(run).split())
     assert "clip the gradient norm" not in " ".join(format_run(Run(entries=[*run.entries, Entry(event=EVENT)])).split())
 
 
-def test_a_chart_of_one_value_names_it_once() -> None:
+def test_a_chart_of_one_value_shows_it_once() -> None:
     text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY[-2:])]))
     assert "<span>loss: 0.04167; last nan</span>" in text
 
 
-def test_the_command_can_be_copied() -> None:
+def test_the_command_is_quoted_for_a_shell() -> None:
     run = Run(Start(command=("python", "my script.py"), time="2026-01-01T00:00:00Z"))
     assert "python &#x27;my script.py&#x27; · started" in format_html(run)
 
 
-def test_lists_every_birthplace() -> None:
+def test_the_page_lists_every_birthplace() -> None:
     shown = page(Entry(event=SPIKE), *[Entry(event=EVENT)] * 5, Entry(event=BACKWARD)).texts
     assert shown["h1"] == ["-Inf born in log, train.py:41, step 47,012"], "a birth before a mere warning"
     assert shown["summary"] == ["NaN born in the backward of sqrt, model.py:7, step 47,020"]
@@ -114,7 +114,7 @@ def test_lists_every_birthplace() -> None:
     assert "5" in table
 
 
-def test_the_users_text_is_escaped() -> None:
+def test_text_of_the_program_is_escaped() -> None:
     evil = "<script>alert('x')</script> & \"y\""
     text = format_html(Run(entries=[Entry(event=event(code_line=evil, cause=evil, remedy=evil, harmed=evil, op=evil))]))
     assert "<script" not in text
@@ -122,7 +122,7 @@ def test_the_users_text_is_escaped() -> None:
     Page(text)
 
 
-def test_nothing_found() -> None:
+def test_the_page_says_if_nothing_was_found_or_read() -> None:
     assert page().texts["h1.none"] == ["No anomaly was recorded"]
     torn = Run(torn=1)
     assert "<h1>No event can be read</h1>" in format_html(torn)
@@ -130,13 +130,13 @@ def test_nothing_found() -> None:
     assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
 
 
-def test_a_name_that_is_no_text_is_escaped(tmp_path: Path) -> None:
+def test_a_file_name_that_is_no_unicode_is_escaped(tmp_path: Path) -> None:
     with Report(tmp_path) as report:
         report.write(event(filename=os.fsdecode(b"/home/me/train\xff.py")))
     assert r"train\udcff.py:41" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_is_written_when_the_report_closes(tmp_path: Path) -> None:
+def test_the_page_is_written_when_the_report_closes(tmp_path: Path) -> None:
     with Report(tmp_path) as report:
         report.write(EVENT)
         assert not (tmp_path / "report.html").exists()

@@ -27,7 +27,7 @@ def recorded(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_recording_is_read_back_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "new" / "events.jsonl"
     recorded(path)
     [run] = read_runs(path)
@@ -49,14 +49,14 @@ def test_comes_back_as_it_was(tmp_path: Path) -> None:
         (range(2, 81), "warned only, training went on", None),
     ],
 )
-def test_training_that_stands_still_is_told(steps: Any, outcome: str, said: str | None) -> None:
+def test_a_long_row_of_skipped_updates_is_remarked_on(steps: Any, outcome: str, said: str | None) -> None:
     recorder = Recorder()
     for step in steps:
         recorder.write(event(step=step), outcome=outcome)
     assert [remark.partition(":")[0] for remark in recorder.run.remarks] == ([] if said is None else [said])
 
 
-def test_each_event_is_one_line_and_there_at_once(tmp_path: Path) -> None:
+def test_each_event_is_written_at_once_as_one_line(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     recorder = Recorder(path)
     for count in range(1, 4):
@@ -68,7 +68,7 @@ def test_each_event_is_one_line_and_there_at_once(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_a_file_cut_off_anywhere_gives_the_whole_lines(
+def test_a_file_cut_off_anywhere_gives_its_complete_lines(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "events.jsonl"
@@ -82,7 +82,7 @@ def test_a_file_cut_off_anywhere_gives_the_whole_lines(
     assert bool(run.remarks) == (cut not in ends and cut + 1 not in ends)
 
 
-def test_a_torn_file_is_continued(tmp_path: Path) -> None:
+def test_a_file_with_a_torn_line_is_continued(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     whole = recorded(path)
     path.write_bytes(whole[:-20])
@@ -94,7 +94,7 @@ def test_a_torn_file_is_continued(tmp_path: Path) -> None:
     assert any("1 earlier run" in remark for remark in read_latest(path).remarks)
 
 
-def test_survives_a_killed_process(tmp_path: Path) -> None:
+def test_a_recording_survives_a_killed_process(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     code = (
         "import sys, os, signal; sys.path[:0] = sys.argv[2:]\n"
@@ -111,7 +111,7 @@ def test_survives_a_killed_process(tmp_path: Path) -> None:
     assert read_runs(path)[0].events == [EVENT] * 5
 
 
-def test_bounded(tmp_path: Path) -> None:
+def test_max_events_bounds_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with Recorder(path, max_events=3) as recorder:
         for step in range(10):
@@ -136,7 +136,7 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
     assert not run.torn
 
 
-def test_a_full_disk_loses_no_finding_and_ends_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_remarked_on_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, is_full = os.write, False
 
     def write_a_little(file: int, data: Any) -> int:
@@ -162,7 +162,7 @@ def test_a_full_disk_loses_no_finding_and_ends_no_program(tmp_path: Path, monkey
     assert "No space left" in report.files[1].read_text()
 
 
-def test_the_page_lies_beside_the_recording_wherever_the_program_has_gone_to(
+def test_the_page_lies_beside_the_recording_after_a_change_of_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "outputs").mkdir()
@@ -174,7 +174,7 @@ def test_the_page_lies_beside_the_recording_wherever_the_program_has_gone_to(
     assert report.files == (Path("runs/7/events.jsonl"), Path("runs/7/report.html"))
 
 
-def test_a_page_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_written_does_not_hide_an_error(tmp_path: Path) -> None:
     with (
         pytest.warns(RuntimeWarning, match=r"report\.html could not be written"),
         pytest.raises(KeyError),
@@ -187,7 +187,7 @@ def test_a_page_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["warn", "record"])
 @pytest.mark.parametrize("library", ["torch", "retrograd"])
 @pytest.mark.filterwarnings("ignore::retrograd.anomaly.AnomalyWarning")
-def test_whether_the_update_happened_is_said(library: str, policy: str) -> None:
+def test_the_outcome_says_whether_the_update_happened(library: str, policy: str) -> None:
     """A step that was run again has updated nothing, whatever the policy; one that was not has."""
     module = pytest.importorskip(library)
     for steps in (False, True):
@@ -203,7 +203,7 @@ def test_whether_the_update_happened_is_said(library: str, policy: str) -> None:
         assert ("training went on" in report.run.entries[0].outcome) != steps
 
 
-def test_without_a_file() -> None:
+def test_a_report_without_a_directory_writes_no_file() -> None:
     with Report() as report:
         report.write(EVENT, outcome="skipped")
     assert report.run.events == [EVENT]
@@ -214,7 +214,7 @@ def test_without_a_file() -> None:
     ("content", "said"),
     [(b"", "is empty"), (b'{"a": 1}\n', "not a retrograd recording"), (b"\xff\xfe\n[1]\nnull\n", "not a retrograd")],
 )
-def test_what_is_no_recording(tmp_path: Path, content: bytes, said: str) -> None:
+def test_files_that_are_no_recording_are_refused(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(ReportError, match=said):
@@ -234,7 +234,7 @@ def test_what_is_no_recording(tmp_path: Path, content: bytes, said: str) -> None
     ],
     ids=["event", "depth", "line", "lines", "number"],
 )
-def test_records_that_cannot_be_shown_count_as_torn(tmp_path: Path, old: bytes, new: bytes) -> None:
+def test_records_that_cannot_be_read_count_as_torn(tmp_path: Path, old: bytes, new: bytes) -> None:
     path = tmp_path / "events.jsonl"
     whole = recorded(path)
     assert old in whole
@@ -244,7 +244,7 @@ def test_records_that_cannot_be_shown_count_as_torn(tmp_path: Path, old: bytes, 
     assert run.events == [SPIKE, BACKWARD]
 
 
-def test_a_command_that_is_none_is_not_shown(tmp_path: Path) -> None:
+def test_a_command_of_a_wrong_type_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     whole = recorded(path)
     assert b'"command": [' in whole

@@ -1,4 +1,4 @@
-"""What the layers put out, as reports show it."""
+"""The table of the outputs of layers in reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_each_layer_has_a_line() -> None:
     ]
 
 
-def test_what_nothing_is_known_of_has_no_column() -> None:
+def test_a_column_without_numbers_is_left_out() -> None:
     assert table([row("fc", math.nan, 2.5)], 60) == ["layer  abs max", "fc         2.5"]
     assert table([], 60) == []
 
@@ -64,7 +64,7 @@ def test_an_event_with_a_table_survives_json() -> None:
     assert NaNEvent.from_json(event(layers=ROWS).to_json()) == event(layers=ROWS)
 
 
-def test_the_history_of_steps_without_a_number_has_no_line_for_it() -> None:
+def test_a_history_without_step_numbers_has_no_row_for_them() -> None:
     shown = format_event(event(loss_history=(1.0, 2.0)), width=80)
     assert "before    loss  1  2" in shown
     assert "step" not in shown

@@ -1,4 +1,4 @@
-"""What a terminal shows of an anomaly."""
+"""Reports of anomalies for a terminal."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ class Terminal(io.StringIO):
 
 
 def row(text: str, start: str) -> str:
-    """The one line that starts so."""
+    """Return the only line that starts with a text."""
     (found,) = [line for line in text.splitlines() if line.startswith(start)]
     return found
 
 
 def marked(text: str) -> str:
-    """What the carets stand under."""
+    """Return the text above the carets."""
     lines = text.splitlines()
     (below,) = [n for n, line in enumerate(lines) if set(line.partition("|")[2].strip()) == {"^"}]
     first, last = lines[below].index("^"), lines[below].rindex("^")
     return lines[below - 1][first : last + 1]
 
 
-def test_fits_a_screen() -> None:
+def test_a_report_fits_a_screen() -> None:
     lines = format_event(EVENT, history=HISTORY, outcome="update withheld, weights are clean").splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
 
-def test_says_what_where_when_and_what_became_of_it() -> None:
+def test_the_first_line_says_what_where_when_and_the_outcome() -> None:
     lines = format_event(EVENT, outcome="update withheld, weights are clean").splitlines()
     assert lines[1] == "-Inf born in log, train.py:41, step 47,012 - update withheld, weights are clean"
 
 
-def test_facts() -> None:
+def test_a_report_lists_operands_result_path_and_remedy() -> None:
     text = format_event(EVENT)
     assert row(text, "operands").split(maxsplit=1)[1] == "input = 0.0 at [3, 7]"
     assert row(text, "result").split(maxsplit=1)[1] == "(32, 10) float32, 12 -Inf of 320; the others: -103.3 to -0.5"
@@ -79,19 +79,19 @@ def test_facts() -> None:
     assert "Change line 41" in row(text, "next")
 
 
-def test_a_birth_in_backward_says_so() -> None:
+def test_a_birth_in_backward_is_called_one() -> None:
     text = format_event(BACKWARD)
     assert "NaN born in the backward of sqrt, model.py:7" in text
     assert "SqrtBackward0 -> AccumulateGrad -> the gradient of fc.weight" in text
     assert marked(text) == "rg.sqrt(s)"
 
 
-def test_other_elements_that_are_all_one_number() -> None:
+def test_equal_finite_elements_are_shown_as_one_number() -> None:
     assert "the others: 2.5\n" in format_event(event(output_stats={"min": 2.5, "mean": 2.5, "max": 2.5}))
     assert "the others" not in format_event(event(output_stats={"min": None, "mean": 2.5, "max": 2.5}))
 
 
-def test_a_leaf_is_named() -> None:
+def test_a_leaf_is_shown_with_its_kind_and_name() -> None:
     context = {"leaf": "parameter", "name": "encoder.0.weight"}
     leaf = NaNEvent(kind="leaf", op="leaf", nan_count=1, surroundings=Surroundings(context=context))
     assert "NaN came in with the parameter encoder.0.weight" in format_event(leaf)
@@ -115,31 +115,31 @@ def test_a_leaf_is_named() -> None:
         ("log", "elif rg.log(x).sum() > 0:", "rg.log(x)"),
     ],
 )
-def test_caret_under_the_guilty_call(op: str, line: str, guilty: str) -> None:
+def test_the_carets_mark_the_guilty_call(op: str, line: str, guilty: str) -> None:
     assert marked(format_event(event(op=op, code_line=line))) == guilty
 
 
-def test_caret_where_the_event_says() -> None:
+def test_the_carets_mark_the_columns_of_the_event() -> None:
     line = "    y = rg.log(a) + rg.log(b)"
     first = line.index("rg.log(b)")
     assert marked(format_event(event(code_line=line, col=first, end_col=len(line)))) == "rg.log(b)"
     assert "^" not in format_event(event(code_line=line)), "either may be guilty"
 
 
-def test_caret_in_a_line_that_is_too_long() -> None:
+def test_a_long_line_is_cut_around_the_carets() -> None:
     line = f"y = {'a + ' * 60}rg.log(b) + {'c + ' * 60}d"
     text = format_event(event(code_line=line, remedy=None), width=60)
     assert marked(text) == "rg.log(b)"
     assert max(map(len, text.splitlines())) <= 60
 
 
-def test_code_that_is_too_wide_goes_below_its_label() -> None:
+def test_wide_code_goes_below_its_label() -> None:
     code = f"y = {'a + ' * 30}b"
     lines = format_event(event(remedy=code)).splitlines()
     assert lines[lines.index("instead") + 1] == code
 
 
-def test_wide_characters_count_twice_in_a_line_that_is_too_long() -> None:
+def test_wide_characters_count_twice_in_a_long_line() -> None:
     for width in range(40, 100):
         line = f"重み = {'数値 + ' * 30}rg.log(対数) + {'größe + 数 + ' * 20}d"
         text = format_event(event(code_line=line, remedy=None), width=width)
@@ -151,7 +151,7 @@ def test_wide_characters_count_twice_in_a_line_that_is_too_long() -> None:
         assert (display_width(before), end - start) == (start, display_width("rg.log(対数)"))
 
 
-def test_caret_below_wide_characters() -> None:
+def test_the_carets_stand_below_wide_characters() -> None:
     text = format_event(event(code_line="y = f('数値') + rg.log(b)"))
     lines = text.splitlines()
     below = next(line for line in lines if "^" in line)
@@ -171,7 +171,7 @@ def test_caret_below_wide_characters() -> None:
         ("so\xadft", 5),
     ],
 )
-def test_columns_of_text(text: str, columns: int) -> None:
+def test_display_width_counts_columns(text: str, columns: int) -> None:
     assert display_width(text) == columns
 
 
@@ -182,7 +182,7 @@ def test_source_is_shown_with_the_line_before(tmp_path: Path) -> None:
     assert "  2 | y = x - 1\n> 3 | return rg.log(y)\n" in text
 
 
-def test_source_that_has_changed_is_not_shown(tmp_path: Path) -> None:
+def test_changed_source_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text("# a new first line\ndef f(x):\n    return rg.log(x)\n")
     text = format_event(event(filename=str(path), lineno=2, code_line="return rg.log(x)"))
@@ -205,7 +205,7 @@ def test_a_history_of_the_bad_step_alone_is_not_shown() -> None:
     assert "before" in format_event(EVENT, history=HISTORY[-2:-1])
 
 
-def test_one_gradient_norm_beside_several_losses_is_no_development() -> None:
+def test_a_single_gradient_norm_beside_several_losses_is_not_shown() -> None:
     losses = [{"step": step, "loss": 0.5} for step in range(30)]
     one, two = [dict(row) for row in losses], [dict(row) for row in losses]
     one[-3]["grad_norm"] = two[-3]["grad_norm"] = two[-2]["grad_norm"] = 1.25
@@ -214,7 +214,7 @@ def test_one_gradient_norm_beside_several_losses_is_no_development() -> None:
     assert "1.25" in format_event(EVENT, history=[{"step": 7, "grad_norm": 1.25}])  # where nothing else is known
 
 
-def test_history_comes_from_the_surroundings() -> None:
+def test_the_history_is_taken_from_the_surroundings() -> None:
     remembered = event(surroundings=Surroundings(context={"loss_history": (0.25, 0.125)}))
     text = format_event(remembered)
     assert row(text, "before").split()[1:] == ["step", "47,011", "47,012"]
@@ -233,7 +233,7 @@ def test_history_comes_from_the_surroundings() -> None:
         ([-1e308, 1e308], "▁▁"),
     ],
 )
-def test_sparkline(values: list[float | None], drawn: str) -> None:
+def test_a_sparkline_shows_the_order_of_magnitude(values: list[float | None], drawn: str) -> None:
     assert sparkline(values) == drawn
 
 
@@ -242,17 +242,17 @@ def test_a_long_path_keeps_its_ends() -> None:
     assert row(text, "path").split(maxsplit=1)[1] == "node0 -> node1 -> node2 -> (45 more) -> node48 -> node49 -> loss"
 
 
-def test_little_is_known() -> None:
+def test_an_event_with_few_facts_is_shown_without_none() -> None:
     text = format_event(NaNEvent(kind="invalid", op="custom"))
     assert text.splitlines()[1] == "NaN born in custom"
     assert "None" not in text
 
 
-def test_unreproduced_is_said() -> None:
+def test_the_report_says_if_the_second_run_did_not_reproduce_the_birth() -> None:
     assert "run again and did not reproduce it" in " ".join(format_event(event(reproducible=False)).split())
 
 
-def test_one_line_for_each_birthplace() -> None:
+def test_a_list_has_one_line_for_each_birthplace() -> None:
     later = [event(step=step) for step in range(47013, 47023)]
     lines = format_events([SPIKE, EVENT, *later, BACKWARD], width=100).splitlines()[2:-1]
     assert lines[0].split()[:2] == ["1.", "1x"]
@@ -272,7 +272,7 @@ def test_a_run_shows_the_first_birth_and_lists_the_others() -> None:
     assert "No anomaly" in format_run(Run())
 
 
-def test_a_long_list_leaves_the_first_birth_in_sight() -> None:
+def test_a_long_list_is_cut_so_that_the_first_birth_stays_on_the_screen() -> None:
     run = Run(entries=[Entry(event=event(lineno=number)) for number in range(1, 31)])
     text = format_run(run)
     assert "30 birthplaces, 30 events" in text
@@ -286,7 +286,7 @@ def test_a_long_list_leaves_the_first_birth_in_sight() -> None:
     assert "     and" not in format_run(Run(entries=run.entries[:11])), "a line that is as long as what it leaves out"
 
 
-def test_plain_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_a_terminal_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     stream = io.StringIO()
     print_event(EVENT, history=HISTORY, file=stream)
@@ -295,7 +295,7 @@ def test_plain_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("variable", [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_plain_on_request(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]) -> None:
+def test_output_is_plain_on_request(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
@@ -306,7 +306,7 @@ def test_plain_on_request(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, 
     assert stream.getvalue().isascii()
 
 
-def test_terminal_gets_colours_and_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_colours_and_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "78")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -323,7 +323,7 @@ def test_terminal_gets_colours_and_drawing(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("mode", "settable", "colored"), [(7, False, True), (3, True, True), (3, False, False), (None, True, False)]
 )
-def test_a_console_of_windows_is_asked_whether_it_reads_escapes(
+def test_a_windows_console_gets_colours_if_it_understands_escapes(
     monkeypatch: pytest.MonkeyPatch, mode: int | None, settable: bool, colored: bool
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
@@ -350,7 +350,7 @@ def test_a_console_of_windows_is_asked_whether_it_reads_escapes(
     assert not style_of(Terminal()).color, "a window that is no console"
 
 
-def test_where_there_is_no_console_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_console_printing_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)  # as under pythonw.exe
     monkeypatch.setattr("sys.stdout", None)
     print_event(EVENT)
@@ -358,7 +358,7 @@ def test_where_there_is_no_console_nothing_is_said(monkeypatch: pytest.MonkeyPat
     print_run(Run(entries=[Entry(event=EVENT)]))
 
 
-def test_a_stream_may_have_no_more_than_write() -> None:
+def test_a_stream_needs_only_a_method_write() -> None:
     class Log:
         text = ""
 
@@ -370,7 +370,7 @@ def test_a_stream_may_have_no_more_than_write() -> None:
     assert "born in log" in log.text
 
 
-def test_starts_on_a_line_of_its_own() -> None:
+def test_a_report_starts_on_a_new_line() -> None:
     stream = io.StringIO("epoch 3:  41%|####   ")
     stream.seek(0, io.SEEK_END)
     print_event(EVENT, file=stream)
@@ -378,7 +378,7 @@ def test_starts_on_a_line_of_its_own() -> None:
     assert stream.getvalue().endswith("-\n")
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_values_other_than_events_are_refused() -> None:
     with pytest.raises(TypeError, match="but got NoneType; the event of a watch that found nothing is None"):
         print_event(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="but got NoneType; the event of a watch that found nothing is None"):
@@ -387,7 +387,7 @@ def test_what_is_no_event_is_refused() -> None:
         format_event(SPIKE)  # type: ignore[arg-type]
 
 
-def test_what_the_stream_cannot_encode_is_escaped() -> None:
+def test_characters_that_the_stream_cannot_encode_are_escaped() -> None:
     binary = io.BytesIO()
     stream = io.TextIOWrapper(binary, encoding="ascii")
     print_event(event(code_line="größe = rg.log(p)"), file=stream)
@@ -435,7 +435,7 @@ _OWN_LINE = str(EVENT.code_line).strip()
         ({"remedy": "x = x[:1]", "kind": "leaf", "lineno": None}, "put the line above after the model is created"),
     ],
 )
-def test_what_to_change(facts: dict[str, Any], said: str) -> None:
+def test_the_last_row_says_what_to_change(facts: dict[str, Any], said: str) -> None:
     text = " ".join(format_event(replace(EVENT, **facts)).split())
     assert said in text
     assert "then run again." in text
@@ -450,17 +450,17 @@ def test_what_to_change(facts: dict[str, Any], said: str) -> None:
         ({"op": "unknown", "harmed": "loss"}, "-Inf of unknown birth in loss"),
     ],
 )
-def test_what_is_no_birth(facts: dict[str, Any], said: str) -> None:
+def test_errors_and_other_kinds_of_events_are_not_called_births(facts: dict[str, Any], said: str) -> None:
     assert format_event(replace(EVENT, **facts)).splitlines()[1].startswith(said)
 
 
-def test_another_note_does_not_hide_that_it_did_not_come_again() -> None:
+def test_a_note_does_not_hide_that_the_birth_was_not_reproduced() -> None:
     text = " ".join(format_event(event(reproducible=False, note="The line was not noted.")).split())
     assert "The line was not noted." in text
     assert "run again and did not reproduce it" in text
 
 
-def test_the_line_to_write_is_told_from_the_command_to_run() -> None:
+def test_a_line_to_write_and_a_command_to_run_are_distinguished() -> None:
     known = event(remedy="assert x == x, x", rerun="retrograd run --from-step 4 train.py")
     shown = " ".join(format_event(known).split())
     assert 'Put the line at "instead" before line 41, where the value is used, then run again.' in shown

@@ -13,7 +13,7 @@ from tests.anomaly.both import libraries
 
 
 @libraries
-def test_a_loss_that_overflows_by_its_scale_alone_is_the_scalers_affair(library: str) -> None:
+def test_a_loss_that_overflows_only_by_its_scale_is_no_event(library: str) -> None:
     lib: Any = rg if library == "retrograd" else torch
     x = lib.tensor([1.0, 2.0], requires_grad=True)
     optimizer, scaler = lib.optim.SGD([x], lr=0.01), lib.amp.GradScaler("cpu", init_scale=2.0**127)
@@ -29,7 +29,7 @@ def test_a_loss_that_overflows_by_its_scale_alone_is_the_scalers_affair(library:
             scaler.scale(lib.log(x * 0).sum()).backward()
 
 
-def test_a_bad_loss_is_told_of_though_another_one_was_scaled_after_it() -> None:
+def test_a_bad_loss_is_reported_if_another_is_scaled_after_it() -> None:
     x, scaler = rg.ones(1).requires_grad_(), rg.amp.GradScaler("cpu", init_scale=2.0**127)
     with rg.anomaly.watch(), pytest.raises(AnomalyError, match="log"):
         losses = [scaler.scale(rg.log(x * 0).sum()), scaler.scale(x.sum())]

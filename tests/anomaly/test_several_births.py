@@ -64,7 +64,7 @@ def test_all_remedies_of_one_report_mend_the_step(program: Program, library: str
 @libraries
 @runs
 @pytest.mark.parametrize("program", ONE_FAULT, ids=str)
-def test_nothing_legal_and_nothing_that_follows_is_told_beside_a_fault(
+def test_legal_infinities_and_consequences_are_not_reported_beside_a_fault(
     program: Program, library: str, steps: bool
 ) -> None:
     event = only_event(run(library, program.text, steps))
@@ -91,7 +91,7 @@ for _ in range(30):
     assert event.also == ()
 
 
-def test_births_to_come_are_looked_for_without_hooks_and_nothing_is_freed() -> None:
+def test_the_search_for_births_to_come_runs_no_hook_and_keeps_the_graph() -> None:
     called = []
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="warn"), pytest.warns(rg.anomaly.AnomalyWarning, match="to come in SqrtBackward0"):
@@ -104,7 +104,7 @@ def test_births_to_come_are_looked_for_without_hooks_and_nothing_is_freed() -> N
     assert called == ["node", "tensor"]
 
 
-def test_what_a_user_s_function_does_in_backward_is_not_run_before_its_time() -> None:
+def test_the_search_for_births_to_come_runs_no_custom_backward() -> None:
     called = []
 
     class Twice(torch.autograd.Function):
@@ -127,7 +127,7 @@ def test_what_a_user_s_function_does_in_backward_is_not_run_before_its_time() ->
 
 
 @libraries
-def test_the_bad_gradients_of_several_leaves_are_all_told_of(library: str) -> None:
+def test_bad_gradients_of_several_leaves_are_reported_up_to_a_limit(library: str) -> None:
     leaves = "\n".join(f"x{k} = torch.tensor([1.0, 0.0], requires_grad=True)" for k in range(MOST_ALSO + 3))
     terms = "\n".join(f"y{k} = torch.sqrt(x{k}).sum()" for k in range(MOST_ALSO + 3))
     total = " + ".join(f"y{k}" for k in range(MOST_ALSO + 3))
@@ -144,7 +144,7 @@ def event_of(name: str) -> NaNEvent:
     return only_event(run("retrograd", program.text))
 
 
-def test_an_event_loses_nothing_of_the_others_in_json() -> None:
+def test_json_keeps_the_further_births_of_an_event() -> None:
     event = event_of("five faults")
     again = event_from_json(event.to_json())
     assert again == event
@@ -152,7 +152,7 @@ def test_an_event_loses_nothing_of_the_others_in_json() -> None:
     assert [str(each) for each in again.also] == [str(each) for each in event.also]
 
 
-def test_a_report_has_a_row_for_each_and_fits_a_screen() -> None:
+def test_a_report_has_a_row_for_each_birth_and_fits_a_screen() -> None:
     event = event_of("three terms of the loss")
     rows = format_event(event, width=80).splitlines()
     assert [row[:43] for row in rows if row.startswith("also")] == [
@@ -172,7 +172,7 @@ def test_a_report_has_a_row_for_each_and_fits_a_screen() -> None:
         ("log(q)", "sqrt(d)", "Write what line 6 computes in the form above, with your own names, and line 7 as well,"),
     ],
 )
-def test_a_line_for_which_only_a_form_is_told_is_named_as_well(first: str, second: str, said: str) -> None:
+def test_a_line_with_only_a_general_form_is_named(first: str, second: str, said: str) -> None:
     text = f"""scores, d = torch.tensor([[200.0, -10.0]], requires_grad=True), torch.tensor([-1e-4], requires_grad=True)
 class Policy(nn.Module):
     def forward(self, scores):
@@ -191,20 +191,20 @@ loss.backward()
     assert (event.also[0].cause or "")[:60] in shown or not is_form
 
 
-def test_of_many_a_report_shows_three() -> None:
+def test_a_report_shows_three_further_births_and_counts_the_others() -> None:
     text = format_event(event_of("five faults"), width=80)
     assert text.count("\nalso ") == 3
     assert "          and 1 more" in text.splitlines()
 
 
-def test_what_is_mended_by_a_line_that_is_shown_is_not_shown_again() -> None:
+def test_a_remedy_for_two_births_of_a_line_is_shown_once() -> None:
     text = format_event(event_of("different elements of one line"), width=80)
     assert text.count("torch.sqrt(torch.clamp(s, min=1e-12)) - torch.log(torch.clamp(p, min=1e-12))") == 1
     assert "the line above fixes it" in text
     assert "next      Change line" in text
 
 
-def test_exceptions_pages_and_recordings_name_them_all(tmp_path: Path) -> None:
+def test_exceptions_pages_and_recordings_name_the_further_births(tmp_path: Path) -> None:
     event = event_of("a pole in forward and one in backward")
     further = "Inf to come in SqrtBackward0"
     assert f"In the same step: {further}" in message_of(event)
@@ -236,7 +236,7 @@ def birth(op: str, line: str, value: float, lineno: int = 3, **fields: Any) -> N
     )
 
 
-def test_a_line_is_rewritten_for_all_births_in_it() -> None:
+def test_one_remedy_mends_all_births_of_a_line() -> None:
     line = "y = torch.log(torch.sqrt(x) + b) + torch.sqrt(z)"
     event = explain(birth("log", line, 0.0, also=(birth("log", "v = torch.log(u)", 0.0, lineno=9),)))
     assert event.also[0].remedy == "v = torch.log(torch.clamp(u, min=1e-12))"
@@ -250,9 +250,7 @@ def test_a_line_is_rewritten_for_all_births_in_it() -> None:
 
 @libraries
 @runs
-def test_of_two_logarithms_the_one_that_is_written_in_another_way_is_not_taken_for_the_other(
-    library: str, steps: bool
-) -> None:
+def test_two_logarithms_of_different_forms_are_both_mended(library: str, steps: bool) -> None:
     text = """
 x = torch.tensor([1.0, 700.0], requires_grad=True)
 loss = torch.log(torch.exp(x).mean()) + torch.log(1 + torch.exp(x)).mean()
@@ -263,20 +261,20 @@ loss.backward()
     assert [each.remedy for each in event.also] == [event.remedy]
 
 
-def test_an_operation_of_what_another_has_given_is_mended_as_well() -> None:
+def test_nested_operations_are_both_mended() -> None:
     line = "y = torch.sqrt(torch.log(p))"
     event = explain(birth("log", line, 0.0, also=(birth("sqrt", line, -1e-4),)))
     assert event.remedy == "y = torch.sqrt(torch.clamp(torch.log(torch.clamp(p, min=1e-12)), min=1e-12))"
 
 
-def test_births_in_one_operation_are_one() -> None:
+def test_several_births_of_one_operation_are_one() -> None:
     line = "y = torch.log(p)"
     event = explain(birth("log", line, 0.0, also=(birth("log", line, -1e-4), birth("LogBackward0", line, 0.0))))
     assert event.also == ()
 
 
 @pytest.mark.parametrize("role", ["parameter", "buffer"])
-def test_where_weights_were_bad_before_nothing_else_is_told(role: str) -> None:
+def test_nothing_else_is_reported_if_weights_were_bad_before(role: str) -> None:
     weight = NaNEvent(
         kind="leaf",
         op="leaf",

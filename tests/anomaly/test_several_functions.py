@@ -65,7 +65,7 @@ nll(forward(x), torch.tensor([[0.0, 0.0], [0.0, 1.0]])).backward()
 
 
 @pytest.mark.parametrize("logits", ["scores", "x", "3 * x"])
-def test_a_variable_of_another_function_does_not_get_into_the_line(library: str, logits: str) -> None:
+def test_the_remedy_uses_no_variable_of_another_function(library: str, logits: str) -> None:
     """``scores`` is not known where the logarithm is taken, and ``x`` is, but may be anything there."""
     text = PROBABILITIES.format(logits=logits).replace("(x):\n", f"(x):\n    scores = 2 * x; t = {logits}\n")
     event = only_event(run(library, text.replace("target)", "x)").replace("* target", "* x")))
@@ -74,7 +74,7 @@ def test_a_variable_of_another_function_does_not_get_into_the_line(library: str,
     assert "made by   softmax, " in format_event(event)
 
 
-def test_a_variable_of_the_function_around_does(library: str) -> None:
+def test_the_remedy_uses_variables_of_the_enclosing_function(library: str) -> None:
     text = f"""\
 def forward(x):
     p = torch.softmax(x, dim=0)
@@ -100,7 +100,7 @@ ratio(x, total(x)).backward()
 """
 
 
-def test_of_several_operands_the_one_is_named_that_was_made_elsewhere(library: str) -> None:
+def test_the_report_names_the_operand_made_in_another_function(library: str) -> None:
     event = only_event(run(library, QUOTIENT))
     (made,) = contents_of(event).made
     assert made == "other: sum, line 2  return (x * 0.0).sum()"
@@ -116,7 +116,7 @@ nll(p).backward()
 
 
 @pytest.mark.parametrize("given", ["nll = lambda p: -torch.log(p).sum()", "def nll(p): return -torch.log(p).sum()"])
-def test_what_a_function_is_given_is_not_the_variable_around_it(library: str, given: str) -> None:
+def test_a_parameter_is_not_taken_for_an_outer_variable_of_that_name(library: str, given: str) -> None:
     event = only_event(run(library, SHADOWED.format(given=given)))
     assert (event.remedy, event.remedy_lineno) == ("log_p = torch.log_softmax(x, dim=0)", None)
 
@@ -144,7 +144,7 @@ def main():
 """
 
 
-def test_what_made_an_operand_in_another_file_is_shown(library: str, write: Write, tmp_path: Path) -> None:
+def test_the_line_in_another_file_that_made_an_operand_is_shown(library: str, write: Write, tmp_path: Path) -> None:
     names = {"a_model": MODEL, "a_losses": LOSSES, "a_train": TRAIN.format(prefix="a")}
     event = watched(write(**names))
     assert event.filename == str(tmp_path / "a_losses.py")
@@ -197,7 +197,7 @@ BY_ITS_NAME = 'self.optimizer = getattr(torch.optim, "Ad" + "am")(self.model.par
     ],
     ids=["in one line", "in several", "by a function"],
 )
-def test_where_the_learning_rate_is_given(
+def test_the_remedy_changes_the_line_that_gives_the_learning_rate(
     library: str, write: Write, tmp_path: Path, construction: str, wanted: str
 ) -> None:
     """The model lies in another file, whose lines have numbers, too."""
@@ -226,7 +226,9 @@ def test_where_the_learning_rate_is_given(
         "arguments = dict(max_lr=1, lr=1e20)\n",
     ],
 )
-def test_an_optimizer_whose_construction_is_not_found(library: str, write: Write, tmp_path: Path, setting: str) -> None:
+def test_the_only_number_with_the_value_of_the_rate_is_taken_for_it(
+    library: str, write: Write, tmp_path: Path, setting: str
+) -> None:
     """The number that is called a learning rate and has its value is it."""
     text = RUNAWAY.format(prefix="c", construction=BY_ITS_NAME).replace("1e20", "float('1e20')")
     event = watched(write(c_model=SQUARES, c_train=text))
@@ -243,13 +245,13 @@ def test_an_optimizer_whose_construction_is_not_found(library: str, write: Write
     assert (event.remedy or "").endswith(after)
 
 
-def test_two_such_numbers_are_none(library: str, write: Write) -> None:
+def test_two_numbers_with_the_value_of_the_rate_give_no_line(library: str, write: Write) -> None:
     text = RUNAWAY.format(prefix="e", construction=BY_ITS_NAME).replace("1e20", "float('1e20')")
     event = watched(write(e_model=SQUARES, e_train="old_lr = 1e20\nnew_lr = 1e20\n" + text))
     assert event.remedy_lineno is None
 
 
-def test_a_schedule_does_not_have_the_program_read_in_every_step(
+def test_a_schedule_does_not_make_the_watch_read_the_program_in_every_step(
     library: str, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the policy lets a training go on, there may be an event in each."""

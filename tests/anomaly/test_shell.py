@@ -25,12 +25,12 @@ def test_a_posix_shell_reads_the_words_back() -> None:
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked for the system's name gets that of Windows."""
+    """Make every question for the name of the system answer Windows."""
     monkeypatch.setattr(sys, "platform", "win32")
 
 
 @pytest.mark.usefixtures("windows")
-def test_on_windows_words_are_quoted_as_windows_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_quoted_for_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     # so that no command is searched for: Python 3.12 asks more of Windows for that than its name
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "retrograd", "run"])
     again = Command({"--report": r"C:\my runs\7"}, 5, [r"C:\work\train.py", "--lr", "0.1"])
@@ -41,7 +41,7 @@ def test_on_windows_words_are_quoted_as_windows_has_it(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("windows")
-def test_on_windows_variables_are_set_by_its_own_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_set_by_cmd_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment.VARIABLE, "warn")
     monkeypatch.setattr(sys, "orig_argv", ["python", r"C:\work\train.py"])
     command = environment._again(53).command

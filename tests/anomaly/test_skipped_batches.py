@@ -8,12 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
-import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, expect_nonfinite, watch
-
-both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+from tests.anomaly.both import modules
 
 
 def loss_of(module: ModuleType, weight: Any, factor: float) -> Any:
@@ -63,10 +60,10 @@ def run(module: ModuleType, form: Any, factors: list[float], policy: str = "rais
     return w, [each for each in caught if each.category is AnomalyWarning]
 
 
-@both
+@modules
 @FORMS
 @pytest.mark.parametrize("policy", ["raise", "skip_step", "warn"])
-def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> None:
+def test_a_watch_warns_when_all_further_batches_are_left_out(module: ModuleType, form: Any, policy: str) -> None:
     w, told = run(module, form, [1.0] * 3 + [0.0] * 20, policy)
     (warning,) = told
     assert "skipped 8 batches in a row" in str(warning.message)
@@ -76,30 +73,30 @@ def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> N
     assert "20 skipped by the program" in repr(w)
 
 
-@both
+@modules
 @FORMS
-def test_now_and_then(module: ModuleType, form: Any) -> None:
+def test_batches_left_out_now_and_then_give_no_warning(module: ModuleType, form: Any) -> None:
     w, told = run(module, form, [1.0, 0.0, 0.0] * 8)
     assert not told
     assert not w.events
     assert w.left_out.total == 16
 
 
-@both
-def test_only_recorded(module: ModuleType) -> None:
+@modules
+def test_under_record_batches_left_out_are_events_without_a_warning(module: ModuleType) -> None:
     w, told = run(module, by_continue, [0.0] * 10, "record")
     assert not told
     assert [event.op for event in w.events] == ["log"]
 
 
-@both
-def test_said_again_after_a_batch_that_was_fine(module: ModuleType) -> None:
+@modules
+def test_the_warning_is_repeated_after_a_good_batch(module: ModuleType) -> None:
     _, told = run(module, by_continue, [*[0.0] * 10, 1.0, *[0.0] * 10])
     assert len(told) == 2
 
 
-@both
-def test_what_is_meant(module: ModuleType) -> None:
+@modules
+def test_expected_births_are_not_counted(module: ModuleType) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
     with watch() as w, expect_nonfinite("a test"):
         for _ in range(10):
@@ -128,9 +125,9 @@ def converged(module: ModuleType, state: Any) -> Any:
     return state
 
 
-@both
+@modules
 @pytest.mark.parametrize("solve", [lambda *given: solved(*given, 0.1), lambda *given: converged(*given[:2])])
-def test_a_loop_that_goes_on_leaves_nothing_out(module: ModuleType, solve: Any) -> None:
+def test_a_loop_of_a_solver_leaves_no_batch_out(module: ModuleType, solve: Any) -> None:
     weight = module.tensor([1.5], requires_grad=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -141,17 +138,17 @@ def test_a_loop_that_goes_on_leaves_nothing_out(module: ModuleType, solve: Any) 
     assert {event.op for event in w.events} == {"sqrt"}
 
 
-@both
-def test_what_was_assigned_beside_the_condition_is_not_read_by_it(module: ModuleType) -> None:
+@modules
+def test_a_variable_assigned_beside_the_condition_is_not_read_by_it(module: ModuleType) -> None:
     weight = module.tensor([1.5], requires_grad=True)
     with watch(policy="record") as w:
         solved(module, weight * 1, module.tensor(2.0), 0.1)  # and its result is not used
     assert not w.events
 
 
-@both
+@modules
 @FORMS
-def test_where_the_first_of_them_was_born(module: ModuleType, form: Any) -> None:
+def test_the_first_batch_left_out_is_remembered_with_its_birth(module: ModuleType, form: Any) -> None:
     w, told = run(module, form, [1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
     assert not told
     assert w.left_out.first is not None
@@ -167,8 +164,8 @@ def by_return(module: ModuleType, weight: Any, factor: float) -> bool:
     return True
 
 
-@both
-def test_a_function_that_returns_for_a_batch_does_not_end_the_program(module: ModuleType) -> None:
+@modules
+def test_a_return_for_one_batch_is_an_event_only_if_no_batch_follows(module: ModuleType) -> None:
     """But if the first of them was the last that the program has computed, it may have ended for it."""
     w, told = run(module, by_return, [1.0, 0.0, 1.0, 0.0])
     assert (w.events, told, w.left_out.total) == ((), [], 2)
@@ -188,8 +185,8 @@ def by_break(module: ModuleType, weight: Any, factors: list[float]) -> None:
         loss.backward()
 
 
-@both
-def test_a_loop_that_is_left_after_several_ends_for_the_last(module: ModuleType) -> None:
+@modules
+def test_the_event_of_a_loop_that_is_left_is_the_last_bad_batch(module: ModuleType) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(AnomalyError), watch() as w:
         by_break(module, weight, [1.0, 0.0, 1.0, 0.0, 1.0])
@@ -222,9 +219,9 @@ def where_it_is_returned(module: ModuleType, loss: Any) -> Any:
 REPLACED = pytest.mark.parametrize("replace", [by_a_constant, by_a_truth_value, in_an_expression, where_it_is_returned])
 
 
-@both
+@modules
 @REPLACED
-def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleType, replace: Any) -> None:
+def test_a_replaced_loss_is_named_in_the_error_of_backward(module: ModuleType, replace: Any) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(RuntimeError, match="does not require grad") as raised, watch() as w:
         for factor in (1.0, 0.0):
@@ -236,7 +233,7 @@ def test_a_loss_that_is_replaced_is_behind_the_error_of_backward(module: ModuleT
     assert "replaced this loss" in raised.value.__notes__[0]
 
 
-@both
+@modules
 @REPLACED
 def test_a_loss_that_is_replaced_is_left_out(module: ModuleType, replace: Any) -> None:
     weight = module.tensor([1.0, 2.0], requires_grad=True)
@@ -249,8 +246,8 @@ def test_a_loss_that_is_replaced_is_left_out(module: ModuleType, replace: Any) -
     assert not hasattr(raised.value, "__notes__")
 
 
-@both
-def test_the_best_of_losses_is_not_one_that_is_replaced(module: ModuleType) -> None:
+@modules
+def test_keeping_the_best_loss_does_not_count_as_replacing(module: ModuleType) -> None:
     weight, best = module.tensor([1.0, 2.0], requires_grad=True), math.inf
     with watch(policy="record") as w:
         for factor in (1.0, -1.0, 1.0):

@@ -8,13 +8,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyWarning, watch
 from retrograd.anomaly.report import Recorder, read_runs
-
-LIBRARIES = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+from tests.anomaly.both import modules
 
 
 def train(module: ModuleType, factors: list[float], spoilt: int | None = None, recorder: Any = None) -> tuple[Any, Any]:
@@ -34,35 +32,35 @@ def train(module: ModuleType, factors: list[float], spoilt: int | None = None, r
     return [str(each.message) for each in said], weight
 
 
-@LIBRARIES
-def test_a_weight_that_is_not_finite_is_told_once(module: ModuleType) -> None:
+@modules
+def test_a_weight_that_stays_bad_is_warned_about_once(module: ModuleType) -> None:
     (said,), _ = train(module, [1.0] * 20, spoilt=3)
     assert "The parameter weight has not been finite since step 4" in said
     assert "Load an earlier checkpoint" in said
 
 
-@LIBRARIES
-def test_many_updates_in_a_row(module: ModuleType) -> None:
+@modules
+def test_many_skipped_updates_in_a_row_give_one_warning(module: ModuleType) -> None:
     (said,), weight = train(module, [1.0, *[-1.0] * 20])
     assert "The last 8 steps were all skipped, from step 2 on" in said
     assert weight.isfinite().all()
 
 
-@LIBRARIES
-def test_many_updates_in_a_row_from_the_first_on(module: ModuleType) -> None:
+@modules
+def test_many_skipped_updates_from_the_first_on_give_one_warning(module: ModuleType) -> None:
     (said,), _ = train(module, [-1.0] * 8)
     assert "The last 8 steps were all skipped, from step 1 on" in said
     assert not train(module, [-1.0] * 7)[0]
 
 
-@LIBRARIES
-def test_nothing_is_told_about_updates_here_and_there(module: ModuleType) -> None:
+@modules
+def test_skipped_updates_here_and_there_give_no_warning(module: ModuleType) -> None:
     said, _ = train(module, [1.0, *[-1.0] * 7] * 3)
     assert not said
 
 
-@LIBRARIES
-def test_a_weight_that_is_restored_is_not_told(module: ModuleType) -> None:
+@modules
+def test_a_weight_that_is_restored_is_no_further_event(module: ModuleType) -> None:
     weight = module.nn.Parameter(module.tensor([0.5, 1.0]))
     optimizer = module.optim.SGD([weight], lr=0.1)
     with watch(None, optimizer, "skip_step") as w:

@@ -33,7 +33,7 @@ LOGARITHMS = {
 @pytest.mark.parametrize("logit", [-200.0, 200.0])
 @pytest.mark.parametrize("text", LOGARITHMS)
 @libraries
-def test_the_logarithm_of_what_is_picked(library: str, text: str, logit: float) -> None:
+def test_the_logarithm_of_a_picked_probability_is_exact(library: str, text: str, logit: float) -> None:
     program = SETUP.format(logit, text)
     event = only_event(run(library, program))
     assert event.lineno == line(program)
@@ -51,7 +51,7 @@ QUOTIENTS = {
 
 @pytest.mark.parametrize("text", QUOTIENTS)
 @libraries
-def test_probabilities_that_are_picked(library: str, text: str) -> None:
+def test_a_picked_probability_becomes_a_picked_softmax(library: str, text: str) -> None:
     program = SETUP.format(200.0, f"{text}\nloss = (1 - p).sum()")
     event = only_event(run(library, program))
     remedy = (event.remedy or "").replace("rg.", "torch.")

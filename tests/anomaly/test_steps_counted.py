@@ -49,7 +49,7 @@ def test_steps_are_counted_from_one(where: str, policy: str, again: bool) -> Non
 
 @pytest.mark.parametrize("library", ["retrograd", "torch"])
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_of_two_backward_passes_in_a_loop_body_it_is_the_first(where: str, library: str) -> None:
+def test_the_event_names_the_first_of_two_backward_passes_in_a_loop(where: str, library: str) -> None:
     """The second run counts as the first did, and remembers no more than had happened then."""
     module = rg if library == "retrograd" else pytest.importorskip("torch")
     critic = module.tensor([1.0, 4.0], requires_grad=True)
@@ -88,21 +88,21 @@ def test_a_gradient_norm_stands_under_the_step_in_which_it_was_taken() -> None:
     assert scalars(w)["anomaly/grad_norm"] == pytest.approx(1.5)
 
 
-def test_a_second_start_begins_to_count_anew() -> None:
+def test_a_second_start_counts_from_one_again() -> None:
     w = watch(policy="skip_step", budget=1.0)
     for _ in range(2):
         assert train(w, "loss")[-2:] == [1, 4]
         assert len(w.loss_history) == 6
 
 
-def test_a_step_in_which_nobody_looked_has_no_norm() -> None:
+def test_scalars_have_the_last_norm_that_was_taken() -> None:
     w = watch(policy="record")
     w.grad_norm_history.extend([0.5, None])
     w.loss_history.extend([2.0, 1.0])
     assert scalars(w)["anomaly/grad_norm"] == 0.5
 
 
-def test_a_report_leaves_out_what_no_shown_step_has() -> None:
+def test_a_report_leaves_out_columns_without_numbers() -> None:
     history: list[dict[str, float]] = [{"step": step, "loss": 1.0} for step in range(1, 40)]
     history[0]["grad_norm"] = history[1]["grad_norm"] = 0.5
     event = NaNEvent(kind="invalid", op="log")
@@ -122,7 +122,7 @@ def ask(weight: rg.Tensor, factor: float, how: str) -> None:
 
 @pytest.mark.parametrize("factor", [0.0, -1.0], ids=["loss", "gradient"])
 @pytest.mark.parametrize("how", ["grad", "func"])
-def test_gradients_that_are_asked_for_are_steps_of_a_program_without_backward(how: str, factor: float) -> None:
+def test_returned_gradients_count_as_steps_without_backward(how: str, factor: float) -> None:
     weight = rg.tensor([1.0, 4.0], requires_grad=True)
     w = watch(policy="record", budget=1.0)
     with w:
@@ -137,7 +137,7 @@ def test_gradients_that_are_asked_for_are_steps_of_a_program_without_backward(ho
 
 
 @pytest.mark.parametrize("how", ["grad", "func"])
-def test_they_are_none_of_a_program_that_calls_backward(how: str) -> None:
+def test_returned_gradients_do_not_count_beside_backward(how: str) -> None:
     weight = rg.tensor([1.0, 4.0], requires_grad=True)
     w = watch(policy="record")
     with w:
@@ -148,7 +148,7 @@ def test_they_are_none_of_a_program_that_calls_backward(how: str) -> None:
     assert w.step == len(w.loss_history) == 3
 
 
-def test_derivatives_that_are_differentiated_again_are_no_steps() -> None:
+def test_second_derivatives_do_not_count_as_steps() -> None:
     def energy(x: rg.Tensor) -> rg.Tensor:
         return (x**4).sum()
 
@@ -161,7 +161,7 @@ def test_derivatives_that_are_differentiated_again_are_no_steps() -> None:
     assert w.step == 1
 
 
-def test_a_step_of_asked_gradients_can_be_recorded() -> None:
+def test_a_step_of_returned_gradients_can_be_recorded() -> None:
     weight = rg.tensor([1.0, 4.0], requires_grad=True)
     w = watch(policy="record", from_step=2)
     with w:
@@ -172,7 +172,7 @@ def test_a_step_of_asked_gradients_can_be_recorded() -> None:
 
 
 @pytest.mark.parametrize("how", ["loss", "gradient", "tangent"])
-def test_what_is_asked_for_before_backward_leaves_the_losses_under_their_steps(how: str) -> None:
+def test_returned_gradients_before_backward_do_not_shift_the_losses(how: str) -> None:
     weight = rg.tensor([1.0, 4.0], requires_grad=True)
     w = watch(policy="record", budget=1.0)
     with w:

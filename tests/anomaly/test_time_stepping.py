@@ -30,7 +30,7 @@ STEPS = {
 
 @runs
 @pytest.mark.parametrize("step", STEPS)
-def test_the_operands_are_those_of_the_birth(step: str, steps: bool) -> None:
+def test_the_operands_are_shown_as_they_were_at_the_birth(step: str, steps: bool) -> None:
     """Not what the next steps have written over them."""
     program = EXPLICIT.format(steps=40, step=STEPS[step])
     event = only_event(run("retrograd", program, steps))
@@ -42,7 +42,7 @@ def test_the_operands_are_those_of_the_birth(step: str, steps: bool) -> None:
         assert np.isinf(ufunc(*event.operands.values()))
 
 
-def test_a_tensor_that_is_multiplied_by_itself() -> None:
+def test_a_tensor_squared_in_place_shows_its_former_value() -> None:
     """Backward needs what it was, and would raise after that."""
     end = "\nimport contextlib\nwith contextlib.suppress(RuntimeError):\n    u.sum().backward()"
     program = EXPLICIT.format(steps=1, step="u *= u").replace("\nu.sum().backward()", end)
@@ -50,7 +50,7 @@ def test_a_tensor_that_is_multiplied_by_itself() -> None:
     assert (event.kind, event.operands) == ("overflow", {"input": 1e300, "other": 1e300})
 
 
-def test_an_operand_that_was_filled_anew_in_the_only_run() -> None:
+def test_an_operand_filled_later_is_shown_as_it_was_without_a_second_run() -> None:
     program = """
 w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
 y = torch.log(x) + w  # born here
@@ -70,7 +70,7 @@ u.sum().backward()
 """
 
 
-def test_the_first_of_many_births_is_told() -> None:
+def test_the_first_of_many_births_is_reported() -> None:
     """However long the loop goes on after that."""
     found = [only_event(run("retrograd", WIDE.format(steps))) for steps in (6, 100)]
     assert found[0].index == found[1].index

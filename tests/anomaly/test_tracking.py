@@ -1,4 +1,4 @@
-"""What the writers of experiment trackers get: finite floats, whatever happens; read back from the real ones."""
+"""Experiment trackers receive finite floats in all cases, as their own readers confirm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NN = [rg, torch]
 
 
 def trained(library: Any, observer: Any, model: Any, factors: list[float]) -> list[dict[str, float]]:
-    """What is known after each step."""
+    """Return the scalars after each step."""
     found = []
     with observer:
         for factor in factors:
@@ -29,7 +29,7 @@ def trained(library: Any, observer: Any, model: Any, factors: list[float]) -> li
 
 
 @pytest.mark.parametrize("library", NN)
-def test_a_watch_has_scalars(library: Any) -> None:
+def test_the_scalars_of_a_watch_are_finite(library: Any) -> None:
     model = library.nn.Linear(3, 1)
     first, last = trained(library, watch(model, policy="record"), model, [1.0, math.nan])
     assert first["anomaly/loss"] == pytest.approx(model(library.ones(2, 3)).sum().item())
@@ -40,7 +40,7 @@ def test_a_watch_has_scalars(library: Any) -> None:
 
 
 @pytest.mark.parametrize("library", NN)
-def test_a_detector_has_scalars_of_layers(library: Any) -> None:
+def test_the_scalars_of_a_detector_include_the_layers(library: Any) -> None:
     model = library.nn.Sequential(library.nn.Linear(3, 1, bias=False), library.nn.Tanh())
     with library.no_grad():
         model[0].weight.fill_(2.0)
@@ -58,7 +58,7 @@ def test_the_prefix_can_be_chosen() -> None:
     assert set(scalars(watch(), prefix="train/")) >= {"train/events", "train/overhead", "train/not_finite"}
 
 
-def test_tensorboard_gets_them(tmp_path: Path) -> None:
+def test_tensorboard_receives_only_finite_scalars(tmp_path: Path) -> None:
     tensorboard = pytest.importorskip("torch.utils.tensorboard")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     model = torch.nn.Linear(3, 1)
@@ -73,7 +73,7 @@ def test_tensorboard_gets_them(tmp_path: Path) -> None:
     assert all(math.isfinite(each.value) for tag in events.Tags()["scalars"] for each in events.Scalars(tag))
 
 
-def test_weights_and_biases_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_and_biases_receives_the_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
     model = torch.nn.Linear(3, 1)
@@ -84,6 +84,6 @@ def test_weights_and_biases_gets_them(tmp_path: Path, monkeypatch: pytest.Monkey
         assert dict(run.summary)["anomaly/events"] == 1.0
 
 
-def test_what_nothing_is_known_of() -> None:
+def test_scalars_of_anything_else_are_refused() -> None:
     with pytest.raises(TypeError, match="a watch or a NaNDetector, but got 3"):
         rg.anomaly.scalars(3)  # type: ignore[arg-type]

@@ -211,7 +211,7 @@ optimizer.step(closure)
 @libraries
 @runs
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_found(name: str, library: str, steps: bool) -> None:
+def test_operation_line_element_row_and_remedy_are_exact(name: str, library: str, steps: bool) -> None:
     program = PROGRAMS[name]
     event = run(library, program.code, steps).events[0]
     found = diagnose(event)
@@ -231,7 +231,7 @@ h.sum().backward()
 
 
 @libraries
-def test_a_packed_sequence_with_a_hole(library: str) -> None:
+def test_a_nan_in_a_packed_sequence_is_reported_as_data(library: str) -> None:
     event = run(library, PACKED).events[0]
     assert (event.kind, event.index, event.lineno) == ("leaf", (5, 0), line(PACKED))
     assert [*event.operands] == ["packed.data"]
@@ -247,7 +247,7 @@ best.sum().backward()
 
 
 @libraries
-def test_an_infinity_of_a_mask_that_comes_through(library: str) -> None:
+def test_an_infinity_of_a_mask_that_reaches_the_loss_is_explained(library: str) -> None:
     event = run(library, THROUGH, True).events[0]
     assert (event.op, event.lineno) == ("masked_fill", line(THROUGH))
     assert diagnose(event).title == "infinity of a mask that came through"
@@ -267,7 +267,7 @@ weights = weights / weights.sum(-1, keepdim=True)
 
 @libraries
 @runs
-def test_a_masked_row_in_a_softmax_by_hand(library: str, steps: bool) -> None:
+def test_a_masked_row_in_a_softmax_written_out_is_explained(library: str, steps: bool) -> None:
     event = run(library, MASKED, steps).events[0]
     assert (event.lineno, event.index, diagnose(event).number) == (line(MASKED), (1, 0, 0), 19)
     assert "isneginf" in (event.remedy or "")
@@ -281,7 +281,7 @@ h.sum().backward()
 """
 
 
-def test_an_operand_that_was_overwritten_by_the_result() -> None:
+def test_an_operand_overwritten_by_the_result_is_not_shown_as_nan() -> None:
     """The element of ``h`` is NaN by now; it was not when it was divided."""
     event = run("retrograd", OVERWRITTEN).events[0]
     assert (event.op, event.lineno) == ("div", line(OVERWRITTEN))
@@ -299,7 +299,7 @@ F.cross_entropy(head(embedding(tokens)), tokens).backward()
 
 
 @libraries
-def test_a_weight_that_two_layers_share(library: str) -> None:
+def test_a_nan_in_a_shared_weight_is_reported_as_a_weight(library: str) -> None:
     event = run(library, TIED).events[0]
     assert (event.kind, event.index, diagnose(event).number) == ("leaf", (2, 0), 50)
 
@@ -315,8 +315,7 @@ for _ in range(2):
 
 
 @libraries
-def test_a_learning_rate_that_is_infinite(library: str) -> None:
-    """It is found before the update that would use it, and not by what it has made of the weights."""
+def test_an_infinite_learning_rate_is_reported_before_it_is_used(library: str) -> None:
     event = run(library, SCHEDULE).events[0]
     assert (event.step, event.operands) == (1, {"lr": math.inf})
     assert diagnose(event).title == "learning rate that is not finite"
@@ -332,7 +331,7 @@ optimizer.step()
 """
 
 
-def test_an_update_of_pytorchs_that_spoilt_a_weight() -> None:
+def test_an_update_of_torchs_adam_that_spoils_a_weight_is_explained() -> None:
     """Its weights are looked at after a step only where eps is zero."""
     event = run("torch", EPS).events[0]
     assert (event.kind, event.op, event.index) == ("invalid", "div", (1,))
@@ -351,7 +350,7 @@ optimizer.step()
 """
 
 
-def test_a_gradient_that_was_spoilt_by_hand() -> None:
+def test_a_gradient_spoilt_by_hand_is_reported_before_the_update() -> None:
     event = run("torch", BY_HAND).events[0]
     assert event.harmed == "the gradient of w1"
     assert "in a later change to it" in (event.cause or "")

@@ -1,4 +1,4 @@
-"""A remedy that is finite may still be wrong: pasted, it has the value and the gradient that the formula tends to."""
+"""A pasted remedy has the limits of the formula's value and gradient: finite numbers alone could still be wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from tests.anomaly.both import libraries, mended, run
+from tests.anomaly.both import executed, libraries, mended, run
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -263,7 +263,7 @@ def program(code: str, numbers: list[float]) -> str:
 
 
 def value_and_gradient(function: Function, numbers: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Those that a function tends to, by numbers on both sides of where it may have none."""
+    """Return the limits of a function and of its derivative, from numbers on both sides of a possible singularity."""
     x = np.array(numbers)
     size = np.maximum(np.abs(x), 1)
     value = (function(x + 1e-5 * size) + function(x - 1e-5 * size)) / 2
@@ -294,19 +294,17 @@ def test_a_remedy_has_the_value_that_the_formula_tends_to(name: str, library: st
 
 @libraries
 @pytest.mark.parametrize("change", ["\np *= 2\n", "\np.mul_(2)\n", "; p *= 2; "])
-def test_what_has_been_changed_in_place_is_not_what_its_name_was_given(change: str, library: str) -> None:
+def test_the_remedy_respects_an_in_place_change_after_the_definition(change: str, library: str) -> None:
     text = program(f"p = F.softplus(x){change}y = torch.log(p)", [-200.0, 1.0])
     event = run(library, text, True).event
     assert event is not None
-    module: Any = rg if library == "retrograd" else torch
-    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["y"][1].item(), np.log(2 * np.log1p(np.e)), rtol=1e-5)
 
 
 @libraries
 @pytest.mark.parametrize("between", ["a = a + 1; y = torch.log(p) + 0 * a", "a += 1\ny = torch.log(p) + 0 * a"])
-def test_a_name_that_has_been_given_another_value_since_is_not_used(between: str, library: str) -> None:
+def test_the_remedy_uses_no_name_that_has_been_reassigned(between: str, library: str) -> None:
     event = run(library, program(f"a = 1 * x\np = torch.sigmoid(a); {between}", [-200.0, 1.0]), True).event
     assert event is not None
     assert (event.op, event.remedy_lineno) == ("log", None), event.remedy
@@ -316,16 +314,15 @@ def test_a_name_that_has_been_given_another_value_since_is_not_used(between: str
 @pytest.mark.parametrize(
     "unit", ["x / x.norm(dim=1, keepdim=True)", "x / (x * x).sum(1, keepdim=True).sqrt()"], ids=["norm", "written out"]
 )
-def test_short_vectors_stay_directions_whatever_they_are_raised_to(unit: str, library: str) -> None:
-    """The quotient of a vector and its norm is no larger than 1, however small the eps that the norm is kept above."""
+def test_the_remedy_keeps_the_direction_of_short_vectors(unit: str, library: str) -> None:
+    """The quotient of a vector and its norm is at most 1, however small the lower bound of the norm."""
     text = (
         f"x = torch.tensor([[0.0, 0.0], [0.003, 0.004]], requires_grad=True)\nu = {unit}\n"
         "y = torch.exp(torch.cat([u, u @ torch.ones(2, 3)], dim=1) / 0.07)\ny.mean().backward()"
     )
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["u"].detach().numpy(), [[0.0, 0.0], [0.6, 0.8]], rtol=1e-5)
     assert bool(np.isfinite(scope["x"].grad.numpy()).all())
 
@@ -340,8 +337,8 @@ RATIOS = {
 
 @libraries
 @pytest.mark.parametrize("name", RATIOS)
-def test_a_ratio_to_a_small_spread_stays_what_it_is(name: str, library: str) -> None:
-    """What is divided by the spread is no deviation from the mean, and the eps none that spreads of order one need."""
+def test_the_remedy_keeps_a_ratio_to_a_small_spread(name: str, library: str) -> None:
+    """The numerator is no deviation from the mean, and an eps for spreads of order one would change the ratio."""
     event = run(library, f"{ZERO_SPREAD}{RATIOS[name]}\ny.backward()", True).event
     assert event is not None
     module: Any = rg if library == "retrograd" else torch
@@ -362,7 +359,7 @@ SHIFTED = {
 
 @libraries
 @pytest.mark.parametrize("name", SHIFTED)
-def test_no_number_close_by_is_taken_for_what_is_no_function_of_single_elements(name: str, library: str) -> None:
+def test_no_limit_is_claimed_for_a_quotient_of_different_elements(name: str, library: str) -> None:
     text = f"x = torch.tensor([1.0, 1.0, 1.0, 2.0], requires_grad=True)\nd = x[1:] - x[:-1]\ny = {SHIFTED[name]}\n"
     event = run(library, f"{text}y.sum().backward()", True).event
     assert event is not None
@@ -387,12 +384,11 @@ y[:, 0].sum().backward()
 
 
 @libraries
-def test_a_rotation_vector_of_zero_turns(library: str) -> None:
-    """Of a direction that goes many ways, the function in which its line stands tells what it is multiplied by."""
+def test_a_rotation_by_the_zero_vector_has_its_value_and_gradient(library: str) -> None:
+    """The remedy depends on the factors by which the function multiplies the direction."""
     event = run(library, RODRIGUES).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(RODRIGUES, event), scope)
+    scope = executed(library, mended(RODRIGUES, event))
     np.testing.assert_allclose(scope["y"].detach().numpy(), [[1.0, 2.0, 3.0]] * 2, rtol=1e-5)
     np.testing.assert_allclose(scope["r"].grad.numpy(), [[0.0, 3.0, -2.0]] * 2, atol=1e-4)
 
@@ -407,12 +403,11 @@ y.backward()
 
 @libraries
 @pytest.mark.parametrize("of", ["", "0.0 + "])
-def test_the_first_rank_has_a_discount_of_one(of: str, library: str) -> None:
+def test_the_discount_of_the_first_rank_becomes_one(of: str, library: str) -> None:
     text = RANKS.format(of)
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     np.testing.assert_allclose(scope["y"].item(), 3 * 0.3 + 1 * 0.1 / 2 + 2 * 0.2 / np.log2(3), rtol=1e-6)
 
 
@@ -432,11 +427,10 @@ y.backward()
 
 
 @libraries
-def test_logarithms_of_zero_of_which_the_largest_is_taken_away_are_to_be_finite(library: str) -> None:
+def test_a_log_zero_constant_becomes_finite_where_the_maximum_is_subtracted(library: str) -> None:
     event = run(library, FORWARD, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(FORWARD.replace('log_zero = -float("inf")', event.remedy or ""), scope)
+    scope = executed(library, FORWARD.replace('log_zero = -float("inf")', event.remedy or ""))
     np.testing.assert_allclose(scope["y"].item(), np.logaddexp(0.5, 1.0), rtol=1e-6)
     np.testing.assert_allclose(scope["x"].grad.numpy(), [*np.exp([0.5, 1.0] - np.logaddexp(0.5, 1.0)), 0.0], rtol=1e-5)
 
@@ -450,13 +444,12 @@ EDGES = {
 
 @libraries
 @pytest.mark.parametrize("name", EDGES)
-def test_a_bound_beside_one_is_as_close_as_double_precision_allows(name: str, library: str) -> None:
+def test_a_bound_next_to_1_is_as_close_as_float64_allows(name: str, library: str) -> None:
     code, numbers = EDGES[name]
     text = f"x = torch.tensor({numbers}, dtype=torch.float64, requires_grad=True)\ny = {code}\ny.sum().backward()"
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     functions: dict[str, Callable[[float], float]] = {
         "angle": np.arccos,
         "distance": lambda x: float(np.arccosh(2 - x)),
@@ -476,12 +469,11 @@ SHARES = {
 
 @libraries
 @pytest.mark.parametrize("name", SHARES)
-def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> None:
+def test_a_share_of_a_zero_total_gets_no_huge_derivative(name: str, library: str) -> None:
     text = f"w = torch.tensor([[0.0, 0.0], [1.0, 3.0]], requires_grad=True)\n{SHARES[name]}\ny.sum().backward()"
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     expected: dict[str, Any] = {"torch": torch}
     exec(text.replace("[[0.0, 0.0], [1.0, 3.0]]", "[[2.0, 2.0], [1.0, 3.0]]"), expected)
     np.testing.assert_allclose(scope["y"].detach().numpy()[0], 0)
@@ -492,31 +484,29 @@ def test_nothing_of_nothing_has_no_huge_derivative(name: str, library: str) -> N
 
 @libraries
 @pytest.mark.parametrize("code", ["torch.log(x / (1 - x))", "0.5 * torch.log((1 + x) / (1 - x))"], ids=["odds", "z"])
-def test_the_logarithm_of_a_quotient_by_zero_stays_beyond_all_others(code: str, library: str) -> None:
-    """Also beyond those of other batches, of a probability of 0.999."""
+def test_the_log_odds_of_1_stay_larger_than_those_of_0_999(code: str, library: str) -> None:
+    """Other batches may contain a probability of 0.999."""
     text = program(f"y = {code}", [0.5, 1.0])
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     assert scope["y"][1].item() > np.log(0.999 / 0.001)
 
 
 @libraries
 @pytest.mark.parametrize("power", [-2, -0.5, -6])
-def test_a_negative_power_of_zero_does_not_outweigh_all_others(power: float, library: str) -> None:
+def test_the_negative_power_of_zero_stays_within_ten_times_the_others(power: float, library: str) -> None:
     text = program(f"y = x ** {power}", [0.0, 1.0, 3.0])
     event = run(library, text, True).event
     assert event is not None
-    scope: dict[str, Any] = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(text, event), scope)
+    scope = executed(library, mended(text, event))
     y = scope["y"].detach().numpy()
     assert y[1] <= y[0] <= 10 * y[1]
     assert np.isfinite(scope["x"].grad.numpy()).all()
 
 
 @libraries
-def test_a_product_whose_last_factor_makes_it_zero_has_its_logarithm_by_factors(library: str) -> None:
+def test_the_logarithm_of_a_product_in_a_loop_becomes_a_sum_of_logarithms(library: str) -> None:
     text = program("p = torch.tensor(1.0)\nfor i in range(3):\n    p = p * x[i]\ny = -torch.log(p)", [1e-20] * 3)
     event = run(library, text, True).event
     assert event is not None
@@ -524,7 +514,7 @@ def test_a_product_whose_last_factor_makes_it_zero_has_its_logarithm_by_factors(
 
 
 @libraries
-def test_scores_that_are_too_far_apart_are_not_laid_to_a_mask(library: str) -> None:
+def test_scores_that_are_too_far_apart_are_not_blamed_on_a_mask(library: str) -> None:
     text = program("y = F.nll_loss(F.log_softmax(x, 0), torch.tensor(1))", [3e38, -3e38])
     event = run(library, text, True).event
     assert event is not None
@@ -533,7 +523,7 @@ def test_scores_that_are_too_far_apart_are_not_laid_to_a_mask(library: str) -> N
 
 
 @libraries
-def test_a_quotient_by_zero_is_infinite_where_only_its_derivative_is_nan(library: str) -> None:
+def test_an_infinite_quotient_is_named_where_only_its_derivative_is_nan(library: str) -> None:
     text = program("y = torch.atan(x / torch.tensor([0.0, 1.0]))", [1.0, 2.0])
     event = run(library, text, True).event
     assert event is not None

@@ -21,7 +21,7 @@ class Absent:
 
 
 class Silent:
-    """What says nothing of itself."""
+    """An object of which every attribute raises."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(f"no {name}")
@@ -87,7 +87,7 @@ def gradient_of(lib: Any, held: Any, x: Any) -> Any:
 @libraries
 @pytest.mark.parametrize("harm", [loss_of, gradient_of])
 @pytest.mark.parametrize("make", KINDS)
-def test_a_birth_beside_it(library: str, harm: Any, make: Any) -> None:
+def test_a_birth_is_reported_beside_any_variable(library: str, harm: Any, make: Any) -> None:
     lib: Any = rg if library == "retrograd" else torch
     held = make()
     x = lib.tensor([1.0, 0.0], requires_grad=True)
@@ -100,7 +100,7 @@ def test_a_birth_beside_it(library: str, harm: Any, make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_data_beside_it(make: Any) -> None:
+def test_bad_data_is_named_beside_any_variable(make: Any) -> None:
     held = make()
     x, weights = rg.ones(2).requires_grad_(), rg.tensor([1.0, float("nan")])
     with Watch(policy="record") as watch:
@@ -118,14 +118,14 @@ def lazy_model() -> Any:
     return rg.nn.ModuleDict(layers)
 
 
-def test_a_model_with_layers_that_were_never_called() -> None:
+def test_a_model_with_uninitialised_layers_is_watched() -> None:
     model = lazy_model()
     with Watch(model, policy="record") as watch:
         rg.log(model["used"](rg.zeros(1, 2)) * 0).sum().backward()
     assert only_event(watch).op == "log"
 
 
-def test_steps_of_a_model_that_the_first_one_completes() -> None:
+def test_a_lazy_model_is_run_again_after_its_first_step() -> None:
     model = rg.nn.Sequential(rg.nn.LazyLinear(2), rg.nn.LazyBatchNorm1d())
     optimizer = rg.optim.Adam(model.parameters(), lr=0.1)
     with Watch(model, optimizer, policy="skip_step") as watch:
@@ -138,7 +138,7 @@ def test_steps_of_a_model_that_the_first_one_completes() -> None:
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-8])
-def test_an_update_before_all_layers_were_called(eps: float) -> None:
+def test_an_update_with_uninitialised_layers_is_undone(eps: float) -> None:
     model = lazy_model()
     optimizer = rg.optim.Adam(model.parameters(), lr=0.1, eps=eps)
     before = model["used"].bias.item()

@@ -24,7 +24,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_where_that_keeps_the_element_is_not_the_reason(library: str, steps: bool) -> None:
+def test_a_where_that_keeps_the_element_is_not_blamed(library: str, steps: bool) -> None:
     """The gradient is 0 because of a factor further on; a double where would change nothing."""
     event = only_event(run(library, MARGIN, steps))
     assert (event.op, event.index, event.lineno) == ("SqrtBackward0", (0, 0), line(MARGIN))
@@ -46,7 +46,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_line_that_makes_a_variable_is_not_told_to_read_it(library: str, steps: bool) -> None:
+def test_the_remedy_of_a_line_does_not_read_the_variable_that_it_makes(library: str, steps: bool) -> None:
     event = only_event(run(library, ROOT, steps))
     assert (event.op, event.index) == ("SqrtBackward0", (1,))
     assert not run(library, mended(ROOT, event), steps).events
@@ -67,7 +67,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_factor_of_another_function_is_not_named(library: str, steps: bool) -> None:
+def test_the_remedy_names_no_factor_of_another_function(library: str, steps: bool) -> None:
     event = only_event(run(library, HELPER, steps))
     assert (event.op, event.lineno) == ("log", line(HELPER))
     assert "weights" not in (event.remedy or "")
@@ -89,7 +89,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_condition_of_another_function_is_not_named(library: str, steps: bool) -> None:
+def test_the_remedy_names_no_condition_of_another_function(library: str, steps: bool) -> None:
     event = only_event(run(library, CHOSEN_LATER, steps))
     assert event.lineno == line(CHOSEN_LATER)
     assert "keep" not in (event.remedy or "")
@@ -137,12 +137,12 @@ class Model:
         ("for a in nowhere:", 6, True),  # no statement by itself: nothing is known
     ],
 )
-def test_what_has_a_value_where_a_line_stands(text: str, lineno: int, expected: bool) -> None:
+def test_may_stand_at_says_whether_all_names_have_a_value_there(text: str, lineno: int, expected: bool) -> None:
     linecache.cache["<scopes>"] = (len(FILE), None, FILE.splitlines(keepends=True), "<scopes>")
     assert may_stand_at(text, [FILE.splitlines()[lineno - 1]], Place(lineno, "<scopes>")) == expected
 
 
-def test_without_a_file_nothing_is_known() -> None:
+def test_without_a_file_every_name_may_stand_anywhere() -> None:
     assert may_stand_at("y = x + z", ["y = x"], Place(1, None))
     assert may_stand_at("y = x + z", ["y = x"], Place(1, "<no such file>"))
 
@@ -166,7 +166,7 @@ y.sum().backward()
         ("p = torch.exp(-(layer(x) ** 2)) * 2", "torch.log(p)", "-(z ** 2)"),
     ],
 )
-def test_a_layer_is_not_called_again(library: str, made: str, taken: str, named: str) -> None:
+def test_the_remedy_calls_no_layer_a_second_time(library: str, made: str, taken: str, named: str) -> None:
     """Its dropout would be another one; what it returned gets a name where it is called."""
     text = LAYERS.format(made=made, taken=taken)
     event = only_event(run(library, text, True))
@@ -182,7 +182,7 @@ def test_a_layer_is_not_called_again(library: str, made: str, taken: str, named:
 
 
 @libraries
-def test_a_layer_that_the_line_itself_calls_stays_there(library: str) -> None:
+def test_the_remedy_keeps_a_layer_that_the_line_itself_calls(library: str) -> None:
     text = LAYERS.format(made="", taken="-torch.log(torch.sigmoid(-layer(x)))")
     event = only_event(run(library, text, True))
     assert "logsigmoid(-layer(x))" in (event.remedy or "")

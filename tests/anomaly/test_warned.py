@@ -1,4 +1,4 @@
-"""What is said in warnings: each place in full once, and a weight that stays bad no more than once."""
+"""Warnings explain each place in full once, and a weight that stays bad at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrograd.anomaly.messages import message_of
 
 
 @pytest.mark.parametrize("library", [rg, torch], ids=["retrograd", "torch"])
-def test_each_place_is_told_in_full_once(library: Any) -> None:
+def test_each_place_is_explained_in_full_once(library: Any) -> None:
     weight = library.nn.Parameter(library.tensor([0.5]))
     model = library.nn.ParameterList([weight])
     optimizer = library.optim.SGD([weight], lr=0.0)
@@ -55,7 +55,7 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize(("option", "shown", "in_full"), [((), 6, 2), (("-W", "once"), 2, 1), (("-W", "ignore"), 0, 0)])
-def test_each_watch_warns_in_each_step_unless_python_was_told_otherwise(
+def test_pythons_warning_filters_decide_how_often_a_watch_warns(
     option: tuple[str, ...], shown: int, in_full: int
 ) -> None:
     done = subprocess.run([sys.executable, *option, "-c", PROGRAM], capture_output=True, text=True, check=True)
@@ -63,7 +63,7 @@ def test_each_watch_warns_in_each_step_unless_python_was_told_otherwise(
     assert done.stderr.count("Write instead:") == in_full
 
 
-def test_a_text_that_points_upwards_stands_below() -> None:
+def test_a_note_that_refers_to_a_command_stands_below_it() -> None:
     event = NaNEvent(kind="divide", op="log", cause="Why.", remedy="y = 1", rerun="python -m x", note="The line above.")
     lines = message_of(event).splitlines()
     assert lines[1:] == [

@@ -9,13 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
 import retrograd as rg
 from retrograd import Tensor
 from retrograd.anomaly import AnomalyError
-
-both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+from tests.anomaly.both import modules
 
 
 def zeroed(optimizer: Any) -> None:
@@ -29,7 +27,7 @@ def by_hand(optimizer: Any) -> None:
 
 
 @pytest.mark.parametrize("clear", [zeroed, by_hand])
-def test_the_step_of_another_optimizer_with_gradients_of_its_own(clear: Callable[[Any], None]) -> None:
+def test_another_optimizer_with_its_own_gradients_still_updates(clear: Callable[[Any], None]) -> None:
     critic, generator = rg.nn.Linear(2, 1), rg.nn.Linear(2, 2)
     of_critic = rg.optim.SGD(critic.parameters(), lr=0.1)
     of_generator = rg.optim.SGD(generator.parameters(), lr=0.1)
@@ -45,7 +43,7 @@ def test_the_step_of_another_optimizer_with_gradients_of_its_own(clear: Callable
     assert bool((critic.weight != before).all())
 
 
-def test_a_step_after_the_loop_that_runs_bad_ones_again() -> None:
+def test_a_step_after_the_loop_updates_the_weights() -> None:
     weight = rg.ones(2).requires_grad_()
     optimizer = rg.optim.SGD([weight], lr=1.0)
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -59,7 +57,7 @@ def test_a_step_after_the_loop_that_runs_bad_ones_again() -> None:
     assert weight.tolist() == [0.0, 0.0]
 
 
-def test_gradients_that_are_added_to_those_withheld_belong_to_the_same_step() -> None:
+def test_gradients_added_to_withheld_ones_are_left_out_with_them() -> None:
     weight = rg.ones(2).requires_grad_()
     optimizer = rg.optim.SGD([weight], lr=1.0)
     with rg.anomaly.watch(policy="skip_step"):
@@ -101,7 +99,7 @@ def test_a_bad_micro_batch_that_is_run_again_leaves_out_the_whole_update(
     assert weight.tolist() == [-8.0, -8.0]
 
 
-def test_gradients_that_are_cleared_after_a_bad_micro_batch_are_of_the_next_update() -> None:
+def test_gradients_after_a_clearing_belong_to_the_next_update() -> None:
     weight = rg.ones(2).requires_grad_()
     optimizer = rg.optim.SGD([weight], lr=1.0)
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -121,11 +119,11 @@ def to_zeros(weight: Any) -> None:
     weight.grad.zero_()
 
 
-@both
+@modules
 @pytest.mark.parametrize("clear", [to_none, to_zeros])
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("fault", ["log", "sqrt"])
-def test_an_update_by_hand_is_over_when_an_optimizer_is_made(
+def test_an_optimizer_made_after_a_bad_update_by_hand_updates(
     module: ModuleType, clear: Callable[[Any], None], steps: bool, fault: str
 ) -> None:
     weight = module.ones(2, requires_grad=True)
@@ -142,9 +140,9 @@ def test_an_update_by_hand_is_over_when_an_optimizer_is_made(
     assert len(watch.events) == 1
 
 
-@both
+@modules
 @pytest.mark.parametrize("steps", [False, True])
-def test_the_first_update_of_all_that_gathers_a_bad_micro_batch(module: ModuleType, steps: bool) -> None:
+def test_a_first_update_with_a_bad_micro_batch_is_left_out(module: ModuleType, steps: bool) -> None:
     weight = module.ones(2, requires_grad=True)
     optimizer = module.optim.SGD([weight], lr=1.0)
     with rg.anomaly.watch(policy="skip_step") as watch:
@@ -158,7 +156,7 @@ def test_the_first_update_of_all_that_gathers_a_bad_micro_batch(module: ModuleTy
     assert weight.tolist() == [0.0, 0.0]
 
 
-def test_leaves_that_no_optimizer_updates_are_not_kept() -> None:
+def test_leaves_without_an_optimizer_are_not_kept_alive() -> None:
     def bad_step() -> weakref.ref[Tensor]:
         image = rg.zeros(2).requires_grad_()
         image.log().sum().backward()
@@ -175,7 +173,7 @@ def fails(gradient: Tensor) -> None:
     raise ArithmeticError("the hook fails")
 
 
-def test_a_bad_gradient_after_a_backward_that_failed_with_a_bad_loss() -> None:
+def test_a_bad_gradient_after_a_failed_backward_is_an_event_of_its_own() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as watch:
         logarithm = rg.log(x)
@@ -189,7 +187,7 @@ def test_a_bad_gradient_after_a_backward_that_failed_with_a_bad_loss() -> None:
     ]
 
 
-def test_gradients_that_are_asked_for_after_some_that_were_withheld() -> None:
+def test_returned_gradients_after_withheld_ones_are_unchanged() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step"):
         logarithm = rg.log(x)
@@ -200,7 +198,7 @@ def test_gradients_that_are_asked_for_after_some_that_were_withheld() -> None:
     assert gradient.tolist() == [3.0, 3.0]
 
 
-def test_gradients_that_two_threads_ask_for_at_once() -> None:
+def test_gradients_are_withheld_only_in_the_thread_of_the_bad_one() -> None:
     found: dict[str, list[float]] = {}
     is_under_way, may_go_on = threading.Event(), threading.Event()
 
@@ -230,7 +228,7 @@ def test_gradients_that_two_threads_ask_for_at_once() -> None:
     assert len(watch.events) == 1
 
 
-def test_gradients_that_are_asked_for_within_a_backward_whose_own_are_withheld() -> None:
+def test_gradients_returned_within_a_bad_backward_are_unchanged() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     within: list[list[float]] = []
 
@@ -247,7 +245,7 @@ def test_gradients_that_are_asked_for_within_a_backward_whose_own_are_withheld()
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("op", ["SqrtBackward0", "unknown"])
-def test_a_backward_within_one_is_judged_by_its_own_leaves(op: str, is_first: bool) -> None:
+def test_a_nested_backward_is_judged_by_its_own_leaves(op: str, is_first: bool) -> None:
     x, y, z = (rg.tensor([1.0, 0.0], requires_grad=True) for _ in range(3))
     if op == "unknown":
         x.register_hook(lambda gradient: gradient * float("nan"))
@@ -268,7 +266,7 @@ def test_a_backward_within_one_is_judged_by_its_own_leaves(op: str, is_first: bo
 # --- an error that the program catches --------------------------------------------------------------------------------
 
 
-def test_bad_gradients_that_an_error_was_raised_about_are_not_used_when_that_is_caught() -> None:
+def test_bad_gradients_are_not_used_after_the_error_is_caught() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     optimizer = rg.optim.SGD([x], lr=1.0)
     with rg.anomaly.watch() as watch:
@@ -284,7 +282,7 @@ def test_bad_gradients_that_an_error_was_raised_about_are_not_used_when_that_is_
     assert {each.step for each in watch.events} == {1}
 
 
-def test_gradients_that_the_program_has_mended_are_used() -> None:
+def test_gradients_that_the_program_has_repaired_are_used() -> None:
     x = rg.tensor([1.0, 0.0], requires_grad=True)
     optimizer = rg.optim.SGD([x], lr=1.0)
     with rg.anomaly.watch():

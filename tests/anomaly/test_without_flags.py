@@ -275,7 +275,7 @@ MORE_KNOWN = [a_leaf_that_accumulates, written_by_hand]
 
 
 def told(program: Program, steps: bool) -> list[Any]:
-    """What is told of every event."""
+    """Return the fields of every event."""
     with rg.anomaly.watch(policy="record") as watch:
         for _ in watch.steps([0]) if steps else [0]:
             program()
@@ -297,7 +297,7 @@ def told(program: Program, steps: bool) -> list[Any]:
 
 @pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
 @pytest.mark.parametrize("program", [*PROGRAMS, *UPDATES.values()], ids=[*(p.__name__ for p in PROGRAMS), *UPDATES])
-def test_the_same_is_told(program: Program, steps: bool) -> None:
+def test_the_event_is_the_same_without_flags(program: Program, steps: bool) -> None:
     expected = told(program, steps)
     with no_flags():
         assert told(program, steps) == expected
@@ -305,7 +305,7 @@ def test_the_same_is_told(program: Program, steps: bool) -> None:
 
 
 @pytest.mark.parametrize("program", MORE_KNOWN)
-def test_more_is_told(program: Program) -> None:
+def test_without_flags_more_operands_are_known(program: Program) -> None:
     (expected,) = told(program, steps=False)
     with no_flags():
         (found,) = told(program, steps=False)
@@ -313,7 +313,7 @@ def test_more_is_told(program: Program) -> None:
     assert len(found[5]) > len(expected[5])
 
 
-# --- no news ----------------------------------------------------------------------------------------------------------
+# --- births without harm ----------------------------------------------------------------------------------------------
 
 
 def logs_under_a_mask() -> None:
@@ -335,11 +335,11 @@ def a_quotient_that_is_left_out() -> None:
 
 @pytest.mark.parametrize("program", [logs_under_a_mask, masked_scores, a_quotient_that_is_left_out])
 @pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
-def test_what_does_no_harm_is_no_news(program: Program, steps: bool, without: None) -> None:
+def test_births_without_harm_are_not_reported(program: Program, steps: bool, without: None) -> None:
     assert told(program, steps) == []
 
 
-def test_nothing_is_looked_at_after_a_watch(without: None) -> None:
+def test_nothing_is_checked_after_the_watch(without: None) -> None:
     with rg.anomaly.watch():
         pass
     rg.zeros(2, requires_grad=True).log().sum().backward()
@@ -350,7 +350,7 @@ def test_nothing_is_looked_at_after_a_watch(without: None) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_bad_update_is_undone(name: str, without: None) -> None:
+def test_a_bad_update_is_undone_without_flags(name: str, without: None) -> None:
     x = leaf(1.0, 2.0)
     optimizer = getattr(rg.optim, name)([x], lr=0.1, eps=0.0)
     (x * 2).sum().backward()
@@ -372,12 +372,12 @@ def test_a_bad_update_is_undone(name: str, without: None) -> None:
 # --- beside the watch -------------------------------------------------------------------------------------------------
 
 
-def test_underflow_is_said_not_to_be_told(without: None) -> None:
+def test_a_policy_for_underflow_warns_that_it_cannot_be_seen(without: None) -> None:
     with pytest.warns(AnomalyWarning, match="has no floating-point flags"):
         rg.anomaly.watch(policy={"underflow": "record"}).start().stop()
 
 
-def test_anomaly_mode(without: None) -> None:
+def test_detect_anomaly_works_without_flags(without: None) -> None:
     x = leaf(0.0)
     with warnings.catch_warnings(), rg.anomaly.watch(policy="record") as watch, rg.autograd.detect_anomaly():
         warnings.simplefilter("ignore")
@@ -386,7 +386,7 @@ def test_anomaly_mode(without: None) -> None:
     assert not watch.triggered  # backward has not come to its end
 
 
-def test_the_detector(without: None) -> None:
+def test_the_detector_works_without_flags(without: None) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with rg.no_grad():
         model[0].weight[0, 0] = rg.inf
@@ -404,6 +404,6 @@ def test_the_detector(without: None) -> None:
         (lambda: rg.linalg.cholesky(-rg.eye(2)), "leading minor of order 1"),
     ],
 )
-def test_matrices_that_lapack_cannot_do(call: Program, message: str, without: None) -> None:
+def test_matrices_that_lapack_refuses_raise_without_flags(call: Program, message: str, without: None) -> None:
     with pytest.raises(rg.linalg.LinAlgError, match=message):
         call()

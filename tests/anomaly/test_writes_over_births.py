@@ -1,4 +1,4 @@
-"""What a program has written over, under a mask or at indices, is not what reached the loss."""
+"""A birth that the program has overwritten, under a mask or at indices, has not reached the loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMOVALS = {
 @runs
 @pytest.mark.parametrize("between", ["", "y = y * 1.0\n"], ids=["at once", "later"])
 @pytest.mark.parametrize("removal", REMOVALS)
-def test_the_element_that_is_left(library: str, steps: bool, between: str, removal: str) -> None:
+def test_the_nan_that_was_not_overwritten_is_named(library: str, steps: bool, between: str, removal: str) -> None:
     program = f"""
 x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
 y = torch.log(x)  {HERE}
@@ -37,7 +37,7 @@ y.sum().backward()
 
 @libraries
 @runs
-def test_an_infinity_that_is_left(library: str, steps: bool) -> None:
+def test_the_infinity_that_was_not_overwritten_is_named(library: str, steps: bool) -> None:
     program = f"""
 x = torch.tensor([-1.0, 2.0, 0.0, 4.0], requires_grad=True)
 y = torch.log(x)  {HERE}
@@ -51,7 +51,7 @@ y.sum().backward()
 @libraries
 @runs
 @pytest.mark.parametrize("write", ["y[torch.isnan(y)] = 0", "y.masked_fill_(torch.isnan(y), 0)", "y[:] = 0"])
-def test_a_birth_elsewhere(library: str, steps: bool, write: str) -> None:
+def test_a_birth_elsewhere_is_named_if_the_first_is_overwritten(library: str, steps: bool, write: str) -> None:
     program = f"""
 x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
 z = torch.tensor([1.0, 1.0, 0.5, 0.0], requires_grad=True)
@@ -65,7 +65,7 @@ y.sum().backward()
 
 
 @runs
-def test_a_part_that_is_overwritten(steps: bool) -> None:
+def test_a_nan_outside_the_overwritten_part_is_named(steps: bool) -> None:
     """Of a write to a view, torch's graph does not tell which part that was."""
     program = f"""
 x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
@@ -79,7 +79,7 @@ y.sum().backward()
 
 @libraries
 @runs
-def test_what_is_written_is_no_part_of_what_was_there(library: str, steps: bool) -> None:
+def test_a_written_birth_is_found_in_its_own_operation(library: str, steps: bool) -> None:
     program = f"""
 x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
 z = torch.ones(4, requires_grad=True) * 2.0
@@ -93,7 +93,7 @@ z.sum().backward()
 
 @libraries
 @runs
-def test_a_column_that_is_overwritten(library: str, steps: bool) -> None:
+def test_a_nan_outside_the_overwritten_column_is_named(library: str, steps: bool) -> None:
     program = f"""
 x = torch.tensor([[-1.0, 2.0], [-3.0, -4.0]], requires_grad=True)
 y = torch.log(x)  {HERE}
@@ -106,7 +106,7 @@ y.sum().backward()
 
 @pytest.mark.parametrize(("library", "steps"), [("retrograd", False), ("retrograd", True), ("torch", True)])
 @pytest.mark.parametrize("divisor", ["torch.zeros(2)", "s"])
-def test_a_view_that_is_taken_after_a_write_is_not_taken_for_it(library: str, steps: bool, divisor: str) -> None:
+def test_a_view_taken_after_a_write_is_not_taken_for_the_written_one(library: str, steps: bool, divisor: str) -> None:
     """``h[1] /= s`` divides a view of ``h`` in place and then takes another one, to write the first to."""
     program = f"""
 x = torch.ones(2, 2, requires_grad=True)
@@ -125,7 +125,7 @@ h.sum().backward()
 @libraries
 @runs
 @pytest.mark.parametrize("write", ["y[:2].sqrt_()", "y[:2].pow_(0.5)"])
-def test_a_birth_in_the_rule_of_a_write_to_a_view(library: str, steps: bool, write: str) -> None:
+def test_the_gradient_of_a_write_to_a_view_is_mended(library: str, steps: bool, write: str) -> None:
     """PyTorch shows of such a node nothing that could tell the operation: the line does, or the second run."""
     program = f"""
 x = torch.tensor([0.0, 2.0, 1.0], requires_grad=True)
@@ -152,7 +152,7 @@ h.sum().backward()
 
 @libraries
 @pytest.mark.parametrize("options", ["1", "dim=-1, keepdim=True"])
-def test_the_mean_over_a_dimension_without_elements(library: str, options: str) -> None:
+def test_the_mean_over_an_empty_dimension_is_mended(library: str, options: str) -> None:
     program = f"""
 x = torch.ones(3, 0, requires_grad=True)
 x.mean({options}).sum().backward()  {HERE}

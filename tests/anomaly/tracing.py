@@ -65,7 +65,7 @@ def _outputs(output: Any) -> Iterator[torch.Tensor]:
 
 
 class Calls:
-    """What both modes record."""
+    """The records that both modes share."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -320,7 +320,7 @@ def run(code: str, setup: str, *, dispatch: bool = False) -> NaNEvent:
 
 
 def prepared(setup: str) -> dict[str, Any]:
-    """What a program finds when it starts."""
+    """Return the variables that a program starts with."""
     namespace: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     exec(setup, namespace)
     return namespace

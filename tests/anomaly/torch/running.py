@@ -47,7 +47,7 @@ def step(source: str, filename: str) -> Any:
 
 
 def watched(program: Program, disguise: str = "plain", *, again: bool = True, filename: str = "step.py") -> NaNEvent:
-    """What the watch says about a program, with or without running the step again."""
+    """Return the event of a program, with or without a second run of the step."""
     code = step(disguised(program, disguise), filename)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([None]) if again else [None]:

@@ -113,7 +113,7 @@ def test_raise_leaves_the_weights_clean(fault: Any) -> None:
     assert "log" not in vars(training.accelerator)
 
 
-def test_healthy_training_is_the_same() -> None:
+def test_healthy_training_is_the_same_with_the_watch() -> None:
     results = []
     for watching in (False, True):
         training = Training(12, gradient_accumulation_steps=2)
@@ -127,14 +127,14 @@ def test_healthy_training_is_the_same() -> None:
     assert results[0] == results[1]
 
 
-def test_the_optimizer_is_named_by_its_own_name() -> None:
+def test_the_wrapped_optimizer_has_its_own_name() -> None:
     training = Training()
     with training.watch("record") as w:
         training.run(w.steps(training.loader), log_of_zero)
     assert w.event.surroundings.context["optimizer"]["name"] == "Adam"
 
 
-def test_trackers_get_clean_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trackers_receive_only_finite_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training()
     written: list[dict[str, Any]] = []
     monkeypatch.setattr(training.accelerator, "log", lambda values, **kwargs: written.append(values))
@@ -151,7 +151,7 @@ def test_trackers_get_clean_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written[-1] == {**good, "anomaly/events": 1.0}
 
 
-def test_only_the_main_process_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_main_process_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training()
     with pytest.warns(rg.anomaly.AnomalyWarning), training.watch({"inf": "warn", "nan": "warn"}) as w:
         training.run(w.steps(training.loader), log_of_zero)
@@ -163,8 +163,8 @@ def test_only_the_main_process_says_something(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_unmodified_script(fault: Any) -> None:
-    """What ``retrograd run`` does: no ``steps`` in the program."""
+def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(fault: Any) -> None:
+    """``retrograd run`` does this: the program does not call ``steps``."""
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True
     with w, steps_run_again(w):
@@ -174,7 +174,7 @@ def test_an_unmodified_script(fault: Any) -> None:
     assert training.updated == [3, 0]
 
 
-def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
     net = Net(log_of_zero)
     names = {"model": net, "optimizer": torch.optim.SGD(net.parameters(), 0.1), "criterion": lambda out, y: out.sum()}
     exec(example("accelerate"), {**names, "loader": [(x, None) for x in batches(4)]})
@@ -206,7 +206,7 @@ os._exit(0)  # threads of gloo may otherwise end the process by SIGABRT, under l
 """
 
 
-def test_two_processes(tmp_path: Path) -> None:
+def test_two_processes_leave_out_the_same_step(tmp_path: Path) -> None:
     """The guilty one is named where gradients are exchanged; where they are not, nobody waits for the other."""
     (tmp_path / "train.py").write_text(SCRIPT)
     root = Path(__file__).parents[3]

@@ -29,7 +29,7 @@ def train(net: Net, optimizer: Any, data: Any, bad: int | None, left_out: int | 
     "counted", [lambda w, data: w.steps(list(enumerate(data))), lambda w, data: enumerate(w.steps(data))]
 )
 @pytest.mark.parametrize(("given", "bad"), [(False, 0), (False, 1), (True, 1), (True, 4), (False, 4), (True, 5)])
-def test_the_bad_one_is_run_again(given: bool, bad: int, counted: Any) -> None:
+def test_the_bad_micro_batch_is_run_again(given: bool, bad: int, counted: Any) -> None:
     torch.manual_seed(0)
     net = Net()
     optimizer = torch.optim.Adam(net.parameters(), 0.1)
@@ -46,8 +46,8 @@ def test_the_bad_one_is_run_again(given: bool, bad: int, counted: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [2, 3])
-def test_without_a_second_run(bad: int) -> None:
-    """What the loss function did in backward is remembered of the last one only."""
+def test_without_a_second_run_the_bad_micro_batch_is_named(bad: int) -> None:
+    """Only for the last micro-batch are the operations of the loss function's backward known."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(None, optimizer, "skip_step") as w:
@@ -56,7 +56,7 @@ def test_without_a_second_run(bad: int) -> None:
     assert (event.op, event.step) == ("SqrtBackward0", bad + 1)
 
 
-def test_clipping_is_not_said_to_have_made_what_it_met() -> None:
+def test_clipping_is_not_blamed_for_a_bad_gradient() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "record") as w:
@@ -72,7 +72,7 @@ def test_clipping_is_not_said_to_have_made_what_it_met() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 1, 4, 5])
-def test_a_count_of_the_programs_own(bad: int) -> None:
+def test_a_program_with_its_own_count_leaves_out_one_update(bad: int) -> None:
     """It is ahead by one after the second run, in which the update comes with another batch than in the first."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)

@@ -31,7 +31,7 @@ def good(weight: Tensor, hook: Any = None) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 6])
-def test_the_next_birth_has_its_own_line(steps: int) -> None:
+def test_the_next_birth_after_a_failed_backward_has_its_line(steps: int) -> None:
     weight = torch.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in range(steps):
@@ -44,7 +44,7 @@ def test_the_next_birth_has_its_own_line(steps: int) -> None:
     assert event.lineno == line_of("# the birth after an error", inspect.getmodule(spoilt))
 
 
-def test_an_argument_that_backward_refuses() -> None:
+def test_a_birth_after_a_refused_argument_of_backward_has_its_line() -> None:
     weight = torch.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         with pytest.raises(RuntimeError, match="Mismatch in shape"):
@@ -54,7 +54,7 @@ def test_an_argument_that_backward_refuses() -> None:
     assert event.lineno == line_of("# the birth after an error", inspect.getmodule(spoilt))
 
 
-def test_after_a_loss_that_was_left_out() -> None:
+def test_a_birth_after_a_skipped_loss_has_its_line() -> None:
     weight = torch.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e9) as w:
         for _ in range(4):

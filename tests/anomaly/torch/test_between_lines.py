@@ -72,14 +72,14 @@ def in_backward(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("births", [in_forward, in_backward])
-def test_the_operations_around_are_named(births: Births) -> None:
+def test_the_note_names_the_operations_around_an_unknown_line(births: Births) -> None:
     before, after = line_of("# before it", straight), line_of("# after it", straight)
     said = f"It was called between the operations at {__file__}:{before} and {__file__}:{after}."
     assert said in note_of(straight, births)
 
 
 @pytest.mark.parametrize("function", [branching, at_the_end])
-def test_nothing_is_said_where_one_of_them_is_not_certain(
+def test_the_note_names_no_uncertain_operations(
     function: Callable[[Tensor, Births | None], Tensor],
 ) -> None:
     """The other branch may have called the same; and of the end of a step nothing is like that of another."""

@@ -39,7 +39,7 @@ def test_raise_leaves_the_weights_clean(fault: Any, model: bool, steps: bool) ->
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("steps", [False, True])
-def test_skip_step_goes_on_with_the_weights_and_state_of_before(fault: Any, steps: bool) -> None:
+def test_skip_step_goes_on_with_clean_weights(fault: Any, steps: bool) -> None:
     w, net = watched(fault, "skip_step", steps=steps)
     assert len(w.events) == 1
     assert weights_are_clean(net)
@@ -69,7 +69,7 @@ def test_record_and_warn_let_the_update_happen() -> None:
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step"])
-def test_every_bad_gradient_is_caught_whatever_the_budget(policy: str) -> None:
+def test_every_bad_gradient_is_found_with_any_budget(policy: str) -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "skip_step", budget=1e-9) as w:
@@ -93,7 +93,7 @@ def test_a_finite_gradient_is_never_called_infinite() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
-def test_all_finite(dtype: torch.dtype, value: float | None) -> None:
+def test_finite_norm_is_none_if_any_number_is_not_finite(dtype: torch.dtype, value: float | None) -> None:
     tensors = [torch.full((300,), 6e4 if dtype == torch.float16 else 1e30).to(dtype), torch.zeros(0), torch.ones(2, 3)]
     if value is not None:
         tensors[0][17] = value
@@ -102,7 +102,7 @@ def test_all_finite(dtype: torch.dtype, value: float | None) -> None:
     assert (finite_norm([torch.ones(2)], [loss]) is not None) == (value is None)
 
 
-def test_a_norm_whose_squares_overflow() -> None:
+def test_finite_norm_does_not_overflow() -> None:
     assert finite_norm([torch.full((4,), 1e30), torch.zeros(3)]) == pytest.approx(2e30)
 
 
@@ -129,7 +129,7 @@ def test_the_norms_of_the_gradients_are_remembered(clip: bool, by_hand: bool) ->
     assert known == pytest.approx([each.item() for each in norms])
 
 
-def test_a_runaway_is_seen_in_the_norms_of_gradients() -> None:
+def test_a_runaway_is_recognised_by_the_norms_of_gradients() -> None:
     """Where backward starts from many numbers, there is no loss that could tell."""
     weight = nn.Parameter(torch.full((4,), 3.0))
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -145,7 +145,7 @@ def test_a_runaway_is_seen_in_the_norms_of_gradients() -> None:
     assert "gradient norm went" in (event.cause or "")
 
 
-def test_sparse_gradients() -> None:
+def test_a_bad_sparse_gradient_is_withheld() -> None:
     table = nn.Embedding(10, 3, sparse=True)
     optimizer = torch.optim.SparseAdam(table.parameters())
     with rg.anomaly.watch(table, optimizer, "skip_step") as w:
@@ -159,7 +159,7 @@ def test_sparse_gradients() -> None:
     assert weights_are_clean(table)
 
 
-def test_updates_by_hand() -> None:
+def test_a_bad_loss_is_skipped_before_an_update_by_hand() -> None:
     """Where no optimizer is in sight, gradients are looked at when backward ends, and are zero after a bad loss."""
     x = torch.tensor([4.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -191,7 +191,7 @@ def test_a_bad_gradient_is_zero_for_an_update_by_hand(steps: bool) -> None:
     assert not torch.equal(x, before[-1])  # the step after it counts
 
 
-def test_a_closure_that_computes_the_loss() -> None:
+def test_a_bad_loss_in_a_closure_is_skipped() -> None:
     x = torch.tensor([1.0], requires_grad=True)
     optimizer = torch.optim.LBFGS([x], lr=1.0, max_iter=3)
 
@@ -209,7 +209,7 @@ def test_a_closure_that_computes_the_loss() -> None:
     assert x.tolist() != [1.0], "the step after was withheld"
 
 
-def test_an_optimizer_that_calls_the_step_of_its_base_class() -> None:
+def test_an_optimizer_that_calls_its_base_class_is_skipped_once() -> None:
     class Mine(torch.optim.SGD):
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             super().step(closure)
@@ -224,7 +224,7 @@ def test_an_optimizer_that_calls_the_step_of_its_base_class() -> None:
     assert weights_are_clean(net)
 
 
-def test_an_optimizer_that_steps_others() -> None:
+def test_an_optimizer_that_steps_others_is_skipped_with_them() -> None:
     """Their parameters are not its own."""
 
     class Both(torch.optim.Optimizer):
@@ -259,7 +259,7 @@ def test_two_optimizers_are_withheld_apart() -> None:
     assert not torch.equal(second.weight, before[1]["weight"])
 
 
-def test_accumulated_gradients() -> None:
+def test_a_bad_micro_batch_withholds_the_accumulated_gradients() -> None:
     """A bad micro-batch withholds the update that it would have been part of, and the second run spoils nothing."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -273,7 +273,7 @@ def test_accumulated_gradients() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_clipping_is_seen_through() -> None:
+def test_a_bad_gradient_is_found_behind_clipping() -> None:
     """One infinite gradient, and not the NaNs that clipping would make of all of them."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -288,12 +288,14 @@ def test_clipping_is_seen_through() -> None:
     (event,) = w.events
     assert event.harmed == "the gradient of first.bias"
     assert (event.index, event.posinf_count, event.nan_count) == ((3,), 1, 0)
-    assert event.lineno == line_of("clip_grad_norm_(net.parameters(), 2.5)", test_clipping_is_seen_through)
+    assert event.lineno == line_of(
+        "clip_grad_norm_(net.parameters(), 2.5)", test_a_bad_gradient_is_found_behind_clipping
+    )
     assert "error_if_nonfinite=True" in (event.remedy or "")
     assert weights_are_clean(net)
 
 
-def test_clipping_that_was_looked_at_saves_the_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_not_checked_again_after_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
     from retrograd.anomaly.adapters.torch import monitor
 
     looks = []
@@ -323,7 +325,7 @@ def test_a_gradient_spoilt_after_clipping_is_caught() -> None:
 
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("clipped", [False, True])
-def test_gradients_that_took_the_place_of_those_looked_at_are_caught(clipped: bool, lag: int) -> None:
+def test_gradients_replaced_after_the_check_are_checked_again(clipped: bool, lag: int) -> None:
     """Python gives the numbers of objects that are gone to new ones."""
     net = nn.Linear(4, 3)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -348,7 +350,7 @@ def test_gradients_that_took_the_place_of_those_looked_at_are_caught(clipped: bo
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_within_the_watch_does_not_end_the_training(steps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> Any:
         raise ZeroDivisionError("in the search")
 
@@ -365,14 +367,14 @@ def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: py
     assert "ZeroDivisionError: in the search" in (event.note or "")
 
 
-def test_expect_nonfinite() -> None:
+def test_births_within_expect_nonfinite_are_not_reported() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("a test"):
         torch.log(x).sum().backward()
     assert not w.events
 
 
-def test_ignored_kinds_are_not_looked_for() -> None:
+def test_ignored_kinds_are_not_searched_for() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch(policy={"nan": "raise", "inf": "ignore"}) as w:
         torch.log(x).sum().backward()
@@ -381,7 +383,7 @@ def test_ignored_kinds_are_not_looked_for() -> None:
     assert len(w.events) == 1
 
 
-def test_a_bad_weight_is_named() -> None:
+def test_a_bad_weight_is_reported_with_its_name() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with torch.no_grad():
@@ -398,7 +400,7 @@ def test_a_bad_weight_is_named() -> None:
 @pytest.mark.parametrize("library", [rg, torch])
 @pytest.mark.parametrize("policy", ["record", "warn"])
 @pytest.mark.filterwarnings("ignore::retrograd.anomaly.AnomalyWarning")
-def test_a_weight_that_the_policy_let_go_bad_leads_to_the_finding_of_that_step(library: Any, policy: str) -> None:
+def test_a_weight_spoilt_under_record_refers_to_the_event_of_that_step(library: Any, policy: str) -> None:
     weight = library.tensor([1.0, 2.0], requires_grad=True)
     optimizer = library.optim.SGD([weight], lr=0.1)
     with rg.anomaly.watch(policy=policy) as w:
@@ -414,7 +416,7 @@ def test_a_weight_that_the_policy_let_go_bad_leads_to_the_finding_of_that_step(l
         assert event.rerun is None, "there is nothing to search for"
 
 
-def test_where_the_update_was_left_out_nothing_was_let_through() -> None:
+def test_a_skipped_update_is_not_said_to_have_passed() -> None:
     weight = rg.tensor([1.0, 2.0], requires_grad=True)
     optimizer = rg.optim.SGD([weight], lr=0.1)
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -427,7 +429,7 @@ def test_where_the_update_was_left_out_nothing_was_let_through() -> None:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_bad_batch_is_named(steps: bool) -> None:
+def test_a_bad_batch_is_reported_with_its_name(steps: bool) -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     data = batches(1)
@@ -442,7 +444,7 @@ def test_a_bad_batch_is_named(steps: bool) -> None:
     assert event.surroundings is not None and event.surroundings.context["name"] == "images"
 
 
-def test_bad_input_is_refused_at_the_start() -> None:
+def test_wrong_arguments_are_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="ReLU has no parameters"):
         rg.anomaly.watch(nn.ReLU()).start()
     with pytest.raises(ValueError, match=r"first\.weight is on the meta device"):
@@ -452,7 +454,7 @@ def test_bad_input_is_refused_at_the_start() -> None:
     assert rg.anomaly.current() is None
 
 
-def test_other_ways_to_start_backward() -> None:
+def test_all_ways_to_start_backward_are_watched() -> None:
     x = torch.zeros(2, requires_grad=True)
     y = torch.log(x)
     with rg.anomaly.watch(policy="record") as w:

@@ -31,14 +31,14 @@ def trained(steps: int, bad: int, other: bool) -> list[str | None]:
 
 
 @pytest.mark.parametrize("other", [False, True])
-def test_it_is_said_that_the_line_is_not_certain(monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
+def test_the_note_says_if_another_branch_is_possible(monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
     monkeypatch.setattr(InstructionNotes, "if_possible", staticmethod(lambda: None))
     (note,) = trained(12, 11, other)
     assert note is not None
     assert "if this step took another branch, it happened at line" in note
 
 
-def test_a_step_that_is_noted_is_certain() -> None:
+def test_a_noted_step_has_a_certain_line() -> None:
     (note,) = trained(1, 0, False)
     assert not note
 
@@ -57,5 +57,5 @@ def branching(x: float) -> list[int]:
     return [line - first for line in same_in_other_branches(code, at, "min")]
 
 
-def test_other_branches_with_the_same_operation() -> None:
+def test_branching_lists_the_other_branch_of_a_line() -> None:
     assert branching(1.0) == [8]

@@ -41,7 +41,7 @@ def train(model: Any, data: list[Tensor], w: Watch | None = None, gathered: int 
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["model given", "plain"])
-def test_as_if_the_batch_had_not_been_there(given: bool) -> None:
+def test_a_skipped_batch_does_not_change_the_averages(given: bool) -> None:
     model, expected = network(), network()
     with watch(model if given else None, policy="skip_step") as w:
         train(model, batches())
@@ -51,7 +51,7 @@ def test_as_if_the_batch_had_not_been_there(given: bool) -> None:
         assert torch.equal(model.state_dict()[name], value), name
 
 
-def test_before_the_error_is_raised() -> None:
+def test_the_averages_are_restored_before_the_error_is_raised() -> None:
     model, expected = network(), network()
     with pytest.raises(AnomalyError), watch(model):
         train(model, batches())
@@ -59,7 +59,7 @@ def test_before_the_error_is_raised() -> None:
     assert all(torch.equal(model.state_dict()[name], value) for name, value in expected.state_dict().items())
 
 
-def test_of_gathered_batches_all_that_were_to_be_one_update() -> None:
+def test_all_batches_of_an_accumulated_update_are_undone() -> None:
     model, expected = network(), network()
     with watch(model, policy="skip_step"):
         train(model, batches(bad=2), gathered=2)
@@ -69,7 +69,7 @@ def test_of_gathered_batches_all_that_were_to_be_one_update() -> None:
     assert torch.equal(model[0].weight, expected[0].weight)  # type: ignore[index]
 
 
-def test_another_loss_of_the_same_forward_pass_can_go_back() -> None:
+def test_another_loss_of_the_same_forward_pass_can_be_differentiated() -> None:
     model = network()
     head = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
@@ -83,7 +83,7 @@ def test_another_loss_of_the_same_forward_pass_can_go_back() -> None:
     assert len(w.events) == 1
 
 
-def test_what_was_bad_before_is_named_where_nothing_is_kept() -> None:
+def test_averages_without_copies_are_named_in_the_note() -> None:
     model = network()
     with watch(policy="skip_step") as w:  # the model is found at the first update
         train(model, batches(bad=0))
@@ -91,7 +91,7 @@ def test_what_was_bad_before_is_named_where_nothing_is_kept() -> None:
     assert "1.running_mean and 1.running_var hold NaN" in note and "reset_running_stats()" in note
 
 
-def test_infinities_of_a_mask_and_constants_are_left_alone() -> None:
+def test_infinite_constant_buffers_are_not_changed() -> None:
     model = network()
     model.register_buffer("mask", torch.full((3,), float("-inf")))
     version = model.get_buffer("mask")._version
@@ -100,7 +100,7 @@ def test_infinities_of_a_mask_and_constants_are_left_alone() -> None:
     assert model.get_buffer("mask")._version == version and "mask" not in (w.events[0].note or "")
 
 
-def test_a_model_that_moved_and_one_that_was_dropped() -> None:
+def test_moved_and_deleted_models_do_no_harm() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with watch(model, policy="skip_step"), suppress(RuntimeError):
@@ -132,8 +132,8 @@ def of_other_kinds(norm: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("change", [strided, elsewhere, of_other_kinds])
 @pytest.mark.parametrize("when", [-1, 0])
-def test_buffers_of_all_kinds_and_others_in_their_places(change: Any, when: int) -> None:
-    """Also where they come while the watch is on."""
+def test_buffers_of_all_kinds_are_restored(change: Any, when: int) -> None:
+    """They may be registered while the watch is on."""
     model, expected = network(), network()
     hook = [when]
 

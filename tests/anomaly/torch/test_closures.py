@@ -54,7 +54,7 @@ def test_a_skipped_update_changes_neither_weights_nor_moments(
         assert event.reproducible
 
 
-def test_the_lines_of_a_closure_are_known_without_a_second_run() -> None:
+def test_a_birth_in_a_closure_has_its_line_without_a_second_run() -> None:
     net = Net()
     optimizer = torch.optim.Adam(net.parameters(), 0.1)
     with rg.anomaly.watch(None, optimizer, "skip_step") as w:
@@ -63,7 +63,7 @@ def test_the_lines_of_a_closure_are_known_without_a_second_run() -> None:
     assert (w.event.op, w.event.lineno) == ("log", line_of("# the birth of log_of_zero"))
 
 
-def test_a_closure_that_only_gives_the_loss() -> None:
+def test_a_closure_that_only_returns_the_loss_is_skipped() -> None:
     """Gradients were computed before; frameworks do so where the program calls backward."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -122,8 +122,8 @@ def test_an_unmodified_script_has_its_closure_called_again(policy: str, make: An
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_backward_is_looked_at_where_asked_for(fault: Any) -> None:
-    """Of several micro-batches, the bad one; once, although its gradient stays until the update."""
+def test_a_bad_micro_batch_is_one_event_if_every_backward_is_checked(fault: Any) -> None:
+    """The bad gradient stays until the update, but it is one event."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     w = rg.anomaly.watch(net, optimizer, "skip_step")

@@ -28,7 +28,7 @@ def trained(x: Any, layer: nn.Module, read: Any = lambda x: x) -> rg.anomaly.Wat
 
 
 @pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.Sequential(nn.Flatten(), nn.Linear(3, 2))])
-def test_numbers_beyond_float16_are_told_where_autocast_converts_them(layer: nn.Module) -> None:
+def test_data_beyond_float16_is_blamed_on_the_conversion_by_autocast(layer: nn.Module) -> None:
     x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 7e4, 6.0]])
     event = only_event(trained(x, layer))
     assert (event.op, event.kind, event.index) == ("to", "overflow", (1, 1))
@@ -36,19 +36,19 @@ def test_numbers_beyond_float16_are_told_where_autocast_converts_them(layer: nn.
     assert event.cause.startswith("Autocast converts the input of the layer")
 
 
-def test_data_that_were_infinite_before_are_data() -> None:
+def test_infinite_data_under_autocast_is_reported_as_data() -> None:
     x = torch.tensor([[1.0, 2.0, 3.0], [4.0, torch.inf, 6.0]])
     event = only_event(trained(x, nn.Linear(3, 2)))
     assert (event.op, event.kind, event.index) == ("leaf", "leaf", (1, 1))
 
 
-def test_what_the_program_converts_is_born_on_its_own_line() -> None:
+def test_a_conversion_by_the_program_has_its_own_line() -> None:
     text = "wide = torch.tensor([[1.0, 1e300]], dtype=torch.float64)\nx = wide.float()\n"
     event = only_event(run("torch", f"{text}nn.Linear(2, 1)(x).sum().backward()"))
     assert (event.lineno, event.code_line) == (2, "x = wide.float()")
 
 
-def test_where_no_variable_has_them_it_is_said_what_may_have_happened() -> None:
+def test_without_a_variable_the_cause_mentions_autocast() -> None:
     event = only_event(trained(Given(torch.full((1, 3), 7e4)), nn.Linear(3, 2), lambda batch: batch.data["x"] * 1.0))
     assert event.kind == "leaf"
     assert "or autocast converted them to float16" in event.cause

@@ -82,7 +82,7 @@ class Step:
         self.graph.replay()
 
 
-def test_the_stand_in_computes_what_the_program_does() -> None:
+def test_the_emulated_graph_computes_what_the_program_does() -> None:
     step, usual = Step("momentum"), Step("momentum")
     for each in (step, usual):
         each.warm_up()
@@ -95,7 +95,7 @@ def test_the_stand_in_computes_what_the_program_does() -> None:
     torch.testing.assert_close(state(step.net), state(usual.net))
 
 
-def test_the_stand_in_lets_nobody_read() -> None:
+def test_the_emulated_capture_refuses_to_read_numbers() -> None:
     step = Step()
     with pytest.raises(RuntimeError, match="previous error during capture"):
         step.capture(lambda: step.loss_of(step.net(step.x)).item())  # type: ignore[arg-type,return-value]
@@ -104,7 +104,7 @@ def test_the_stand_in_lets_nobody_read() -> None:
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_replayed_step_that_is_bad_is_left_out_and_told(name: str, lag: int, clip: bool) -> None:
+def test_a_bad_replayed_step_is_left_out_and_reported(name: str, lag: int, clip: bool) -> None:
     good, bad = batches(4), torch.full((5, 4), math.nan)
     usual = Step(name, clip=clip)
     usual.warm_up()
@@ -125,7 +125,7 @@ def test_a_replayed_step_that_is_bad_is_left_out_and_told(name: str, lag: int, c
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-def test_an_error_comes_with_the_replay_or_the_next(lag: int) -> None:
+def test_the_error_comes_with_the_bad_replay_or_the_next(lag: int) -> None:
     step = Step()
     with rg.anomaly.watch(step.net, step.optimizer, lag=lag):
         step.warm_up()
@@ -146,7 +146,7 @@ def test_an_error_comes_with_the_replay_or_the_next(lag: int) -> None:
 @pytest.mark.parametrize(
     ("fault", "op"), [(log_of_zero, "log"), (root_of_zero, "SqrtBackward0")], ids=["forward", "backward"]
 )
-def test_where_it_was_born_in_the_model(fault: Callable[[Tensor], Tensor], op: str, model: bool) -> None:
+def test_a_birth_in_the_model_of_a_graph_has_its_line(fault: Callable[[Tensor], Tensor], op: str, model: bool) -> None:
     """The model is run again with what is in the graph's inputs; without it the last operations tell."""
     step = Step(net=Net(lambda out: fault(out) if out is not None else out))
     with rg.anomaly.watch(step.net if model else None, step.optimizer, "skip_step") as w:
@@ -159,7 +159,7 @@ def test_where_it_was_born_in_the_model(fault: Callable[[Tensor], Tensor], op: s
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-def test_where_it_was_born_in_the_loss_function(lag: int) -> None:
+def test_a_birth_in_the_loss_function_of_a_graph_has_its_line(lag: int) -> None:
     def loss(out: Tensor) -> Tensor:
         return (out - out.detach()).sum(1).sqrt().mean()  # a root of zero
 
@@ -173,7 +173,7 @@ def test_where_it_was_born_in_the_loss_function(lag: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["record", "warn"])
-def test_what_may_pass_is_applied_and_told(policy: str, recwarn: pytest.WarningsRecorder) -> None:
+def test_a_bad_replay_that_may_pass_is_applied_and_reported(policy: str, recwarn: pytest.WarningsRecorder) -> None:
     step = Step()
     with rg.anomaly.watch(step.net, step.optimizer, policy, budget=1e9) as w:
         step.warm_up()
@@ -184,7 +184,7 @@ def test_what_may_pass_is_applied_and_told(policy: str, recwarn: pytest.Warnings
     assert not weights_are_clean(step.net)
 
 
-def test_an_update_by_hand_in_a_graph_is_told_as_applied() -> None:
+def test_an_update_by_hand_in_a_graph_is_reported_as_applied() -> None:
     step = Step()
 
     def by_hand() -> None:
@@ -200,7 +200,7 @@ def test_an_update_by_hand_in_a_graph_is_told_as_applied() -> None:
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-def test_gradients_of_a_graph_may_be_applied_outside(lag: int) -> None:
+def test_bad_gradients_of_a_graph_are_withheld_outside_it(lag: int) -> None:
     step = Step()
     with rg.anomaly.watch(step.net, step.optimizer, "skip_step", lag=lag) as w:
         step.warm_up()
@@ -214,7 +214,7 @@ def test_gradients_of_a_graph_may_be_applied_outside(lag: int) -> None:
     assert [event.step for event in w.events] == [4]
 
 
-def test_a_watch_that_has_ended_changes_nothing_any_more() -> None:
+def test_a_stopped_watch_does_not_change_replays() -> None:
     step = Step()
     with rg.anomaly.watch(step.net, step.optimizer, "skip_step"):
         step.warm_up()
@@ -223,7 +223,7 @@ def test_a_watch_that_has_ended_changes_nothing_any_more() -> None:
     assert not weights_are_clean(step.net)
 
 
-def test_what_is_out_is_read_before_a_capture() -> None:
+def test_pending_checks_are_read_before_a_capture() -> None:
     step = Step()
     with rg.anomaly.watch(step.net, step.optimizer, "skip_step", lag=1) as w:
         train(step.net, step.optimizer, [torch.full((5, 4), math.nan)])
@@ -235,7 +235,7 @@ def test_what_is_out_is_read_before_a_capture() -> None:
 
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("given", [False, True])
-def test_graphed_callables(given: bool, lag: int) -> None:
+def test_graphed_callables_are_watched(given: bool, lag: int) -> None:
     """They are captured with a model that has hooks of the watch, and watched afterwards."""
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
@@ -249,7 +249,7 @@ def test_graphed_callables(given: bool, lag: int) -> None:
     assert [event.step for event in w.events] == [4]
 
 
-def test_a_birth_in_a_graphed_callable_is_found_in_what_was_written() -> None:
+def test_a_birth_in_a_graphed_callable_has_its_line() -> None:
     net = Net(log_of_zero)
     optimizer = SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "skip_step", lag=1) as w:
@@ -261,7 +261,7 @@ def test_a_birth_in_a_graphed_callable_is_found_in_what_was_written() -> None:
     assert (w.event.op, w.event.lineno) == ("log", line_of("the birth of log_of_zero"))
 
 
-def test_graphed_callables_after_steps_of_the_same_model() -> None:
+def test_a_model_may_be_graphed_after_watched_steps() -> None:
     net = Net()
     net.first.bias.data.fill_(10.0)  # so that no unit has a gradient of zero
     optimizer = AdamW(net.parameters(), 0.01, eps=0.0)
@@ -285,7 +285,7 @@ def test_nothing_is_read_in_a_capture(options: dict[str, Any]) -> None:
     assert not w.events
 
 
-def test_derivatives_that_are_asked_for_in_a_capture() -> None:
+def test_autograd_grad_works_in_a_capture() -> None:
     weight = torch.ones(3, requires_grad=True)
     graph = torch.cuda.CUDAGraph()
 
@@ -303,7 +303,7 @@ def test_derivatives_that_are_asked_for_in_a_capture() -> None:
     torch.testing.assert_close(weight.detach(), torch.full((3,), 0.8**4))
 
 
-def test_a_scaler_in_a_capture() -> None:
+def test_a_gradient_scaler_works_in_a_capture() -> None:
     step = Step("fused")
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
 
@@ -326,8 +326,8 @@ def test_a_scaler_in_a_capture() -> None:
     assert [event.step for event in w.events] == [4]
 
 
-def test_what_torch_captures_within_a_step_is_left_alone() -> None:
-    """As compiled code does: the step around it goes on."""
+def test_captures_by_torch_within_a_step_are_not_disturbed() -> None:
+    """Compiled code does this, and the step around it goes on."""
     scope: dict[str, Any] = {}
     text = """
 def captured(graph, function, *args):

@@ -55,7 +55,7 @@ def in_place(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("from_step", [None, 1])
 @pytest.mark.parametrize("function", [program, in_place])
-def test_the_line_inside(function: Any, from_step: int | None) -> None:
+def test_a_birth_in_a_custom_op_has_its_line(function: Any, from_step: int | None) -> None:
     weight = torch.tensor([1.0, 2.0, 0.5], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", from_step=from_step) as w:
         for factors in w.steps([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])]):
@@ -66,7 +66,7 @@ def test_the_line_inside(function: Any, from_step: int | None) -> None:
     assert event.lineno == line_of("# the birth in " + function.__name__, inspect.getmodule(program))
 
 
-def test_what_is_computed_elsewhere_is_told_as_the_operation() -> None:
+def test_a_birth_in_numpy_within_a_custom_op_names_the_op() -> None:
     x = torch.tensor([1.0, 0.0])
     weight = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -77,7 +77,7 @@ def test_what_is_computed_elsewhere_is_told_as_the_operation() -> None:
     assert (event.op, event.index) == ("through_numpy", (1,))
 
 
-def test_the_numbers_are_the_same() -> None:
+def test_a_custom_op_gives_the_same_numbers_with_the_watch() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     with rg.anomaly.watch(from_step=1):
         recorded = program(x)

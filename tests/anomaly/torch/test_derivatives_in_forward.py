@@ -32,7 +32,7 @@ def per_sample(w: Tensor, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("gradient", [by_autograd, torch.func.grad(energy), per_sample])
-def test_the_line_of_the_operation(gradient: Any) -> None:
+def test_a_birth_in_a_derivative_has_the_line_of_the_operation(gradient: Any) -> None:
     w = torch.ones(3, requires_grad=True)
     x = torch.tensor([1.0, 0.0, 2.0])
     with rg.anomaly.watch(policy="record") as watch:
@@ -43,7 +43,7 @@ def test_the_line_of_the_operation(gradient: Any) -> None:
     assert event.lineno == line_of("# the birth in its derivative", energy)
 
 
-def test_a_function_of_the_users_own_stands_on_its_own_line() -> None:
+def test_a_birth_in_a_custom_backward_has_its_own_line() -> None:
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
@@ -53,7 +53,7 @@ def test_a_function_of_the_users_own_stands_on_its_own_line() -> None:
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
 def test_a_model_called_in_a_transform_is_not_run_again(again: bool) -> None:
-    """What came to its outputs has ended with the transform."""
+    """The gradients of its outputs exist only within the transform."""
     net = torch.nn.Linear(3, 3, bias=False)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
@@ -79,7 +79,7 @@ def _penalised(gradient: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("gradient", [by_autograd, by_transform])
-def test_without_a_record_it_is_no_operation_of_the_line_that_computes_the_derivative(gradient: Any) -> None:
+def test_without_a_record_the_line_of_the_derivative_is_not_blamed(gradient: Any) -> None:
     event = _penalised(gradient)
     assert (event.op, event.lineno) == ("div", line_of("energy", gradient))
     assert "the div of a derivative" in str(event)
@@ -90,14 +90,14 @@ def test_without_a_record_it_is_no_operation_of_the_line_that_computes_the_deriv
     assert "must not get" not in format_event(event)
 
 
-def test_what_the_command_records_is_exact() -> None:
+def test_with_a_record_the_line_is_exact() -> None:
     event = _penalised(by_autograd, from_step=1)
     assert (event.op, event.lineno) == ("SqrtBackward0", line_of("# the birth in its derivative", energy))
     assert event.rerun is None
     assert "+ 1e-12" in event.remedy
 
 
-def test_an_operation_of_the_line_itself_stands_on_it() -> None:
+def test_an_operation_beside_the_derivative_has_its_line() -> None:
     def gradient(w: Tensor, x: Tensor) -> Tensor:
         return torch.autograd.grad((w * x).pow(2).sum(), w, create_graph=True)[0] / x  # the division by data
 
@@ -106,7 +106,7 @@ def test_an_operation_of_the_line_itself_stands_on_it() -> None:
     assert event.rerun is None
 
 
-def test_what_the_backward_of_a_users_function_calls_stands_on_its_line_or_is_said_not_to() -> None:
+def test_an_operation_within_a_custom_backward_has_its_line_or_a_remark() -> None:
     def gradient(w: Tensor, x: Tensor) -> Tensor:
         return torch.autograd.grad(Root.apply(w * x).sum(), w, create_graph=True)[0]
 
@@ -132,7 +132,7 @@ def test_a_model_that_computes_a_derivative_is_run_again() -> None:
 
 
 @pytest.mark.parametrize("from_step", [None, 1])
-def test_zeros_without_memory(from_step: int | None) -> None:
+def test_zero_tensors_of_double_backward_do_no_harm(from_step: int | None) -> None:
     """Double backward makes such tensors, which a mode must not read."""
     w = torch.tensor([1.0, 0.5], requires_grad=True)
     x = torch.zeros(2, requires_grad=True)
@@ -143,13 +143,13 @@ def test_zeros_without_memory(from_step: int | None) -> None:
             (g - 1).pow(2).sum().backward()
     event = watch.event
     assert (event.op, event.index, event.operands["input"]) == ("PowBackward0", (0,), 0.0)
-    assert event.lineno == line_of("# the power whose second", test_zeros_without_memory)
+    assert event.lineno == line_of("# the power whose second", test_zero_tensors_of_double_backward_do_no_harm)
 
 
 @pytest.mark.parametrize(
     "transform", [torch.func.grad, lambda f: lambda w: torch.func.vmap(torch.func.grad(f))(w[None])]
 )
-def test_what_a_derivative_calls_is_no_part_of_the_program(transform: Any) -> None:
+def test_operations_of_a_derivative_are_not_blamed_on_the_program(transform: Any) -> None:
     """1/h is the derivative of the logarithm, and no error divided by a variance."""
 
     def likelihood(w: Tensor) -> Tensor:

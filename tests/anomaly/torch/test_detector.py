@@ -25,7 +25,7 @@ from retrograd.anomaly import (
     watch_for_nans,
 )
 from tests.anomaly import detecting
-from tests.anomaly.detecting import found_in, layer_of, quiet, root_of_minus_one, same
+from tests.anomaly.detecting import found_in, hooks_on, layer_of, quiet, root_of_minus_one, same
 
 Layer: Any = layer_of(torch)
 named = functools.partial(detecting.named, torch)
@@ -73,7 +73,7 @@ def test_a_value_born_between_layers_is_not_blamed_on_the_layer_that_takes_it() 
     assert "after fc1 had ended and before fc2 was called" in str(event.note)
 
 
-def test_what_the_model_was_given_is_told_as_that() -> None:
+def test_bad_input_of_the_model_is_reported_as_input() -> None:
     images = torch.tensor([[1.0, NAN]])
     with quiet(named(a=same, b=same)) as det:
         det.model(images)
@@ -95,7 +95,7 @@ def test_the_largest_finite_number_is_not_infinite(dtype: torch.dtype) -> None:
     assert found_in(model, torch.tensor([largest, INF], dtype=dtype)) is not None
 
 
-def test_layers_alone_tell_what_no_second_call_shows() -> None:
+def test_a_birth_that_a_second_call_does_not_repeat_is_found_at_the_layers() -> None:
     """A model that remembers how often it was called."""
     calls = []
 
@@ -109,7 +109,7 @@ def test_layers_alone_tell_what_no_second_call_shows() -> None:
     assert event.output_has_nan
 
 
-def test_where_no_second_call_is_possible_the_layer_with_the_first_infinity_is_named() -> None:
+def test_without_a_second_call_the_layer_of_the_first_infinity_is_named() -> None:
     class Cached(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -127,7 +127,7 @@ def test_where_no_second_call_is_possible_the_layer_with_the_first_infinity_is_n
     assert "not in the catalogue" not in str(event.cause)
 
 
-def test_what_remembers_how_often_it_was_used_is_not_used_again() -> None:
+def test_a_layer_with_a_cache_as_argument_is_not_called_again() -> None:
     class Cache:
         def __init__(self) -> None:
             self.used = 0
@@ -144,7 +144,7 @@ def test_what_remembers_how_often_it_was_used_is_not_used_again() -> None:
     assert (event.op, event.operands, event.reproducible) == ("log", {"input": -4.0}, None), "the graph has it"
 
 
-def test_an_argument_that_was_written_to_is_not_used_again() -> None:
+def test_a_layer_that_writes_to_its_argument_is_not_called_again() -> None:
     def spoil(x: Tensor) -> Tensor:
         x.sub_(2)
         return torch.log(x)
@@ -154,7 +154,7 @@ def test_an_argument_that_was_written_to_is_not_used_again() -> None:
     assert (event.layer_name, event.reproducible) == ("root", None)
 
 
-def test_the_second_call_leaves_everything_as_it_was() -> None:
+def test_the_second_call_changes_no_state_and_no_random_numbers() -> None:
     model = named(norm=nn.BatchNorm1d(3), drop=nn.Dropout(0.5), bad=root_of_minus_one)
     other = copy.deepcopy(model)
     states = []
@@ -196,19 +196,19 @@ STRUCTURES = [
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_outputs_of_any_structure_are_looked_into(structure: Any) -> None:
+def test_outputs_of_any_structure_are_searched(structure: Any) -> None:
     model = named(a=lambda x: structure(root_of_minus_one(x)), b=lambda y: torch.ones(1))
     event = found_in(model, ONES)
     assert event is not None
     assert (event.layer_name, event.op) == ("a", "sqrt")
 
 
-def test_what_holds_no_numbers_is_passed_over() -> None:
+def test_values_without_numbers_are_ignored() -> None:
     model = named(a=lambda x: (x, None, "text", torch.arange(3), torch.zeros(0), torch.zeros(2, device="meta"), NAN))
     assert found_in(model, ONES) is None
 
 
-def test_recurrent_layers_and_packed_sequences_are_fine() -> None:
+def test_packed_sequences_are_searched() -> None:
     model = nn.LSTM(3, 4, batch_first=True)
     packed = rnn.pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
     with quiet(model) as det:
@@ -220,7 +220,7 @@ def test_recurrent_layers_and_packed_sequences_are_fine() -> None:
     assert det.event.harmed == "the input of the model"
 
 
-def test_models_under_transforms_and_traces_run_as_before() -> None:
+def test_vmap_and_export_of_a_watched_model_work() -> None:
     model = named(fc=nn.Linear(3, 3), act=nn.Tanh())
     with quiet(model) as det:
         one_by_one = torch.func.vmap(model)(ONES)
@@ -236,7 +236,7 @@ def masked(x: Tensor) -> Tensor:
     return x.masked_fill(torch.tensor([[False, True, True]]), -INF)
 
 
-def test_a_transformer_with_a_causal_mask_and_padding_is_no_news() -> None:
+def test_a_transformer_with_masks_is_not_reported() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     padding = torch.tensor([[0.0, 0.0, -INF, -INF], [0.0] * 4])
@@ -248,7 +248,7 @@ def test_a_transformer_with_a_causal_mask_and_padding_is_no_news() -> None:
     assert not det.triggered
 
 
-def test_skipped_layers_and_what_they_put_out_are_no_news() -> None:
+def test_skipped_layers_and_their_outputs_are_not_reported() -> None:
     class Skipped(Layer):
         pass
 
@@ -286,7 +286,7 @@ def test_a_birth_in_backward_is_named_before_the_optimizer_steps(check_backward:
     assert all(bool(each.isfinite().all()) for each in model.parameters())
 
 
-def test_a_checkpointed_layer_is_looked_at_in_both_its_calls() -> None:
+def test_a_checkpointed_layer_is_watched() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -304,7 +304,7 @@ def test_a_checkpointed_layer_is_looked_at_in_both_its_calls() -> None:
     assert det.triggered
 
 
-def test_gradient_norms_above_a_number_are_told() -> None:
+def test_gradient_norms_above_the_threshold_are_reported() -> None:
     model = named(fc=nn.Linear(3, 1, bias=False), free=Layer(same))
     with quiet(model, grad_norm_warn=5.0) as det:
         det.set_batch(3)
@@ -327,7 +327,7 @@ def test_sparse_gradients_have_norms_too() -> None:
 
 
 @pytest.mark.parametrize("policy", ["record", "skip_step"])
-def test_a_watch_with_a_policy_for_spikes_judges_once(policy: str) -> None:
+def test_a_spike_is_reported_once_beside_a_watch_for_spikes(policy: str) -> None:
     model = nn.Linear(3, 1, bias=False)
     optimizer = torch.optim.Adam(model.parameters(), 0.0)
     with watch(model, optimizer, policy={"spike": policy}) as w, quiet(model, grad_norm_warn=None) as det:
@@ -345,7 +345,7 @@ def test_a_watch_with_a_policy_for_spikes_judges_once(policy: str) -> None:
 
 
 @pytest.mark.parametrize("check_backward", [False, True])
-def test_infinite_gradients_under_a_scale_are_no_alarm(check_backward: bool) -> None:
+def test_infinite_gradients_under_a_scale_are_not_reported(check_backward: bool) -> None:
     model = named(fc=nn.Linear(3, 1), spike=lambda out: out * 1e17)
     optimizer = torch.optim.SGD(model.parameters(), 0.0)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
@@ -361,7 +361,7 @@ def test_infinite_gradients_under_a_scale_are_no_alarm(check_backward: bool) -> 
 
 
 @pytest.mark.parametrize("unscale", [False, True])
-def test_norms_are_those_without_the_scale(unscale: bool) -> None:
+def test_gradient_norms_are_divided_by_the_scale(unscale: bool) -> None:
     model = nn.Linear(3, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), 0.0)
     scaler = torch.amp.GradScaler("cpu")
@@ -373,7 +373,7 @@ def test_norms_are_those_without_the_scale(unscale: bool) -> None:
     assert det.grad_events[0].grad_norm == pytest.approx(2 * math.sqrt(3))
 
 
-def test_a_nan_in_forward_is_an_alarm_under_a_scale_too() -> None:
+def test_a_nan_in_forward_is_reported_under_a_scale() -> None:
     model = named(fc=nn.Linear(3, 1), bad=root_of_minus_one)
     scaler = torch.amp.GradScaler("cpu")
     with quiet(model) as det:
@@ -385,7 +385,7 @@ def test_a_nan_in_forward_is_an_alarm_under_a_scale_too() -> None:
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_last_calls_are_remembered_layer_by_layer() -> None:
+def test_the_history_holds_the_last_calls_of_each_layer() -> None:
     model = named(scale=lambda x: 2 * x, shift=lambda x: x - 1)
     with quiet(model) as det:
         for batch in range(40):
@@ -399,7 +399,7 @@ def test_the_last_calls_are_remembered_layer_by_layer() -> None:
     assert det.history["root"] == det.history["shift"]
 
 
-def test_the_report_shows_the_growth_before_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_shows_the_growth_before_the_birth(capsys: pytest.CaptureFixture[str]) -> None:
     model = named(up=torch.exp, over=lambda x: x * x - x * x)
     with NaNDetector(model) as det:
         for batch in range(4):
@@ -417,11 +417,7 @@ def test_the_report_shows_the_growth_before_it_happened(capsys: pytest.CaptureFi
 # --- life -------------------------------------------------------------------------------------------------------------
 
 
-def hooks_on(model: nn.Module) -> int:
-    return sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
-
-
-def test_hooks_are_removed_whatever_happens() -> None:
+def test_hooks_are_removed_after_an_error_in_forward() -> None:
     def fail(x: Tensor) -> Tensor:
         raise ArithmeticError("in forward")
 
@@ -437,14 +433,14 @@ def test_hooks_are_removed_whatever_happens() -> None:
     assert det.event.layer_name == "a"
 
 
-def test_wrappers_are_looked_through() -> None:
+def test_the_layer_is_named_within_a_wrapper() -> None:
     inner = named(fc=nn.Linear(3, 1), bad=root_of_minus_one)
     event = found_in(nn.DataParallel(inner), ONES)
     assert event is not None
     assert event.layer_name == "bad"
 
 
-def test_batches_are_counted_by_the_watch_if_nobody_else_does() -> None:
+def test_the_watch_counts_the_batches_if_set_batch_is_not_called() -> None:
     model = named(fc=nn.Linear(3, 1), a=lambda x: torch.sqrt(x.abs() * x.sign().detach() * 0 - 1))
     with watch(model, policy="record") as w, quiet(model) as det:
         for batch in w.steps([ONES, ONES]):

@@ -52,7 +52,7 @@ class TestOnADevice:
             assert not det.triggered
         assert det.history["act"][0].absmax == pytest.approx(torch.relu(model.fc(ONES)).max().item(), 1e-6)
 
-    def test_what_went_wrong_is_named_before_the_weights_change(self) -> None:
+    def test_the_birth_is_named_before_the_weights_change(self) -> None:
         model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one, head=nn.Linear(3, 1))
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         with quiet(model) as det:
@@ -64,7 +64,7 @@ class TestOnADevice:
         assert (event.layer_name, event.op, event.operands) == ("bad", "sqrt", {"input": -1.0})
         assert (event.batch_idx, event.harmed, event.reproducible) == (5, "the output of bad", True)
 
-    def test_a_value_born_between_layers(self) -> None:
+    def test_a_birth_between_layers_is_reported_as_one(self) -> None:
         with quiet(Between()) as det:
             det.model(ONES)
         assert det.event is not None
@@ -101,7 +101,7 @@ class TestOnADevice:
                 model(-ONES)
             assert det.all_events
 
-    def test_infinities_are_judged_as_ever(self) -> None:
+    def test_infinities_are_reported_only_if_they_do_harm(self) -> None:
         model = named(mask=lambda x: x - INF, weights=nn.Softplus(), end=lambda x: x.exp())
         with quiet(model) as det:
             model(ONES)
@@ -109,7 +109,7 @@ class TestOnADevice:
             model(ONES * INF)
             assert det.triggered
 
-    def test_what_is_expected_is_no_news(self) -> None:
+    def test_expected_births_are_not_reported(self) -> None:
         def forward(x: Tensor) -> Tensor:
             with expect_nonfinite("it is dropped"):
                 y = model.inner(x)
@@ -198,7 +198,7 @@ def compiled(model: nn.Module, backend: str, in_place: bool) -> Callable[..., An
 
 
 @pytest.mark.parametrize("structure", [lambda x: {"a": [x, None]}, lambda x: Output(logits=x)])
-def test_outputs_of_any_structure_are_looked_into_in_compiled_code(structure: Any) -> None:
+def test_outputs_of_any_structure_are_searched_in_compiled_code(structure: Any) -> None:
     model = named(a=lambda x: structure(torch.sqrt(x)), b=lambda y: torch.ones(1))
     with quiet(model) as det:
         torch.compile(model, backend="eager", fullgraph=True)(-ONES)
@@ -224,14 +224,14 @@ def test_a_compiled_model_may_be_given() -> None:
     assert det.event.layer_name == "bad"
 
 
-def test_legal_infinities_in_compiled_code_are_no_news() -> None:
+def test_legal_infinities_in_compiled_code_are_not_reported() -> None:
     model = named(mask=lambda x: x.masked_fill(x > 0, -INF), weights=nn.Softplus())
     with quiet(model) as det:
         torch.compile(model, backend="eager")(ONES)
         assert not det.triggered
 
 
-def test_a_detector_that_comes_too_late_says_so() -> None:
+def test_a_detector_attached_after_compilation_warns() -> None:
     model = named(fc=nn.Linear(3, 1))
     run = torch.compile(model, backend="eager")
     run(ONES)

@@ -118,7 +118,9 @@ def told(program: Callable[..., None], loss: Callable[..., torch.Tensor], way: d
 @pytest.mark.parametrize("way", [{}, {"rerun": True}, {"from_step": 1}], ids=["once", "rerun", "from_step"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("program", [by_optimizer, by_hand])
-def test_the_event_is_the_same(program: Callable[..., None], loss: Any, way: dict[str, Any]) -> None:
+def test_the_event_is_the_same_from_a_thread_of_the_device(
+    program: Callable[..., None], loss: Any, way: dict[str, Any]
+) -> None:
     found: list[Any] = []
     # in a new thread, whose sequence numbers begin at 0: those of nodes of all tests before would have to be used up
     errors = in_threads(lambda: found.extend(told(program, loss, way, elsewhere) for elsewhere in (False, True)))
@@ -126,7 +128,7 @@ def test_the_event_is_the_same(program: Callable[..., None], loss: Any, way: dic
     assert found[0] == found[1]
 
 
-def test_the_detector_names_the_same_layer() -> None:
+def test_the_detector_names_the_same_layer_from_a_thread_of_the_device() -> None:
     found = []
     for elsewhere in (False, True):
         torch.manual_seed(0)

@@ -130,7 +130,7 @@ def watched(tmp_path: Path, policy: str, **parts: str) -> list[tuple[int, str, s
 
 @pytest.mark.parametrize("loop", [LOADER, "zip(x.split(8))"], ids=["run again", "not run again"])
 @pytest.mark.parametrize("bad", ["4", "12"])  # before an optimizer has stepped, and after
-def test_all_leave_out_the_step_of_one_that_nobody_told_of_the_model(loop: str, bad: str, tmp_path: Path) -> None:
+def test_all_processes_leave_out_the_bad_step_without_a_given_model(loop: str, bad: str, tmp_path: Path) -> None:
     said = watched(tmp_path, "skip_step", LOOP=loop, BAD=bad)
     assert [code for code, _, _ in said] == [0, 0], said
     (_, weights, other), (_, same, guilty) = said
@@ -143,7 +143,7 @@ def test_all_leave_out_the_step_of_one_that_nobody_told_of_the_model(loop: str, 
     assert len(other.strip().splitlines()) == 1, other
 
 
-def test_one_error_ends_all_and_the_process_with_the_birth_reports_it(tmp_path: Path) -> None:
+def test_one_error_ends_all_processes_and_the_one_with_the_birth_reports_it(tmp_path: Path) -> None:
     (code, _, other), (same, _, guilty) = watched(tmp_path, "raise")
     assert (code, same) == (1, 1)
     assert "update withheld" in guilty
@@ -162,7 +162,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
-def test_processes_that_have_parts_of_the_weights_leave_out_the_first_step(wrapped: str, tmp_path: Path) -> None:
+def test_processes_with_sharded_weights_leave_out_a_bad_first_step(wrapped: str, tmp_path: Path) -> None:
     """They agree from the moment when the optimizer is made."""
     wrap, loss = WRAPPED[wrapped]
     model = SHARDED.replace("WRAP", wrap)
@@ -176,13 +176,13 @@ def test_processes_that_have_parts_of_the_weights_leave_out_the_first_step(wrapp
 
 
 @pytest.mark.parametrize("policy", ["warn", "record"])
-def test_what_is_let_through_goes_on_in_all(policy: str, tmp_path: Path) -> None:
+def test_a_bad_step_that_may_pass_goes_on_in_all_processes(policy: str, tmp_path: Path) -> None:
     (code, weights, _), (same, others, _) = watched(tmp_path, policy, BAD="20")
     assert (code, same) == (0, 0)
     assert weights == others
 
 
-def test_a_loss_that_spoils_no_gradient_is_no_reason_to_leave_out_what_the_others_do(tmp_path: Path) -> None:
+def test_a_bad_loss_without_a_bad_gradient_is_skipped_in_no_other_process(tmp_path: Path) -> None:
     """Nobody else knows of it, and would neither answer nor run the step again."""
     loss = 'loss = self.model(a).square().mean() + torch.tensor(float("nan") if rank and step == 1 else 0.0)'
     (code, weights, _), (same, others, guilty) = watched(tmp_path, "skip_step", LOSS=loss)
@@ -192,7 +192,7 @@ def test_a_loss_that_spoils_no_gradient_is_no_reason_to_leave_out_what_the_other
     assert "update skipped" not in guilty
 
 
-def test_a_model_of_one_process_is_its_own_affair(tmp_path: Path) -> None:
+def test_a_model_of_one_process_is_skipped_in_that_process_only(tmp_path: Path) -> None:
     """The others would not answer; its own update is left out."""
     loss = (
         "loss = self.model(a).square().mean()\n"

@@ -26,7 +26,7 @@ def stepped(policy: Any, kind: type[torch.optim.Optimizer] = torch.optim.Adam, *
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad])
-def test_the_update_is_left_out(kind: type[torch.optim.Optimizer]) -> None:
+def test_an_update_that_divides_by_zero_is_left_out(kind: type[torch.optim.Optimizer]) -> None:
     w, change, optimizer = stepped("skip_step", kind)
     assert not change.any()
     assert all(bool(each.isfinite().all()) for state in optimizer.state.values() for each in state.values())
@@ -37,7 +37,7 @@ def test_the_update_is_left_out(kind: type[torch.optim.Optimizer]) -> None:
     assert diagnose(event).number == 46
 
 
-def test_a_gradient_that_the_step_overwrites_is_told_as_it_was() -> None:
+def test_the_gradient_is_shown_as_it_was_before_the_step() -> None:
     class Scaling(torch.optim.Optimizer):
         def __init__(self, params: Any, **options: Any) -> None:
             super().__init__(params, options)
@@ -68,14 +68,14 @@ def test_raise_leaves_the_weights_clean() -> None:
     assert not optimizer.state
 
 
-def test_record_lets_it_happen() -> None:
+def test_record_lets_the_update_happen() -> None:
     w, change, _ = stepped("record")
     assert w.event is not None
     assert change[0].isnan().all()
 
 
 @pytest.mark.parametrize("eps", [1e-8, 1e-12])
-def test_other_optimizers_are_left_alone(eps: float) -> None:
+def test_an_optimizer_with_an_eps_gets_no_hooks(eps: float) -> None:
     w, change, optimizer = stepped("raise", eps=eps)
     assert not w.events
     assert change[1].any()
@@ -83,7 +83,7 @@ def test_other_optimizers_are_left_alone(eps: float) -> None:
     assert not optimizer._optimizer_step_post_hooks
 
 
-def test_training_goes_on_as_ever_where_nothing_is_zero() -> None:
+def test_training_without_zeros_is_the_same_with_the_watch() -> None:
     def weights(watched: bool) -> torch.Tensor:
         torch.manual_seed(0)
         net = nn.Linear(3, 2)
@@ -102,13 +102,13 @@ def test_training_goes_on_as_ever_where_nothing_is_zero() -> None:
     assert torch.equal(weights(True), weights(False))
 
 
-def test_no_hook_is_left() -> None:
+def test_no_hook_is_left_after_the_watch() -> None:
     _, _, optimizer = stepped("record")
     assert not optimizer._optimizer_step_pre_hooks
     assert not optimizer._optimizer_step_post_hooks
 
 
-def test_half_precision_rounds_eps_to_zero() -> None:
+def test_an_eps_that_float16_rounds_to_zero_is_found() -> None:
     weight = nn.Parameter(torch.ones(2, dtype=torch.float16))
     optimizer = torch.optim.Adam([weight], lr=0.1, eps=1e-8)
     with rg.anomaly.watch(policy="skip_step") as w:

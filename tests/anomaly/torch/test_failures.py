@@ -42,7 +42,7 @@ def test_the_error_says_why_and_what_to_write_instead() -> None:
     assert str(raised.value) not in note, "the error is printed above its note"
 
 
-def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
+def test_a_nan_in_a_matrix_is_blamed_on_its_birth() -> None:
     x = torch.tensor([1.0, -1.0], requires_grad=True)
     with pytest.raises(torch.linalg.LinAlgError) as raised, rg.anomaly.watch() as w:
         kernel = torch.diag(torch.log(x)) + torch.eye(2)
@@ -54,7 +54,7 @@ def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
     assert "reached an argument of the call that raised LinAlgError" in note
 
 
-def test_a_nan_in_a_matrix_that_has_no_gradient_is_told_of_before_the_matrix() -> None:
+def test_a_nan_in_a_matrix_without_a_gradient_is_named_with_its_line() -> None:
     returns = torch.ones(4, 2)
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
         scaled = returns / returns.std(0) - returns
@@ -73,7 +73,7 @@ def whitened(x: Tensor) -> Tensor:
     return torch.linalg.cholesky(kernel + torch.eye(2))
 
 
-def test_the_lines_of_a_step_that_comes_to_no_loss() -> None:
+def test_the_lines_of_a_step_without_a_loss_are_known() -> None:
     """It was not noted, and its operations are the first of those in the steps before."""
     weight = torch.ones(2, 2, requires_grad=True)
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch(budget=1e-9) as w:
@@ -88,7 +88,7 @@ def test_the_lines_of_a_step_that_comes_to_no_loss() -> None:
     assert "loss" not in remembered(event)[-1]
 
 
-def test_a_matrix_that_is_finite_is_not_said_to_have_given_anything() -> None:
+def test_an_error_without_a_matrix_claims_nothing() -> None:
     error = torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge because (error code: 3).")
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
         raise error
@@ -106,7 +106,7 @@ class Covariance(nn.Module):
         return torch.linalg.cholesky(self.factor @ self.factor.mT)
 
 
-def test_a_nan_in_a_weight_is_told_of_before_the_matrix() -> None:
+def test_a_nan_in_a_weight_is_blamed_and_not_the_matrix() -> None:
     net = Covariance()
     with torch.no_grad():
         net.factor[0, 1] = torch.nan
@@ -116,7 +116,7 @@ def test_a_nan_in_a_weight_is_told_of_before_the_matrix() -> None:
     assert (w.event.kind, w.event.operands) == ("leaf", {"factor": pytest.approx(torch.nan, nan_ok=True)})
 
 
-def test_a_nan_elsewhere_leaves_the_matrix_to_blame() -> None:
+def test_an_unrelated_infinity_leaves_the_matrix_to_blame() -> None:
     mask = torch.full((3, 3), -torch.inf)
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
         torch.linalg.inv(SINGULAR)
@@ -125,7 +125,7 @@ def test_a_nan_elsewhere_leaves_the_matrix_to_blame() -> None:
     assert mask.isinf().all()
 
 
-def test_the_remedy_helps() -> None:
+def test_the_remedy_factorises_the_matrix() -> None:
     kernel = SINGULAR.clone()
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
         root = torch.linalg.cholesky(kernel)
@@ -148,7 +148,7 @@ def test_the_matrix_of_a_batch_and_the_module_are_named(model: bool) -> None:
     assert event.code_line == "return torch.linalg.solve(a, self.weight)"
 
 
-def test_in_backward() -> None:
+def test_an_error_in_backward_is_explained() -> None:
     x = torch.eye(3).requires_grad_()
     y = x * 1.0
     y.register_hook(lambda grad: torch.linalg.inv(grad * 0))
@@ -158,14 +158,14 @@ def test_in_backward() -> None:
     assert w.event.op == "inv"
 
 
-def test_other_errors_are_left_alone() -> None:
+def test_other_errors_get_no_note() -> None:
     with pytest.raises(RuntimeError) as raised, rg.anomaly.watch(Net()) as w:
         torch.ones(2, 3) @ torch.ones(2, 3)
     assert not w.events
     assert not hasattr(raised.value, "__notes__")
 
 
-def test_an_error_that_is_dealt_with_is_none() -> None:
+def test_an_error_that_the_program_catches_is_no_event() -> None:
     with rg.anomaly.watch(Net()) as w:
         with pytest.raises(torch.linalg.LinAlgError):
             torch.linalg.inv(SINGULAR)
@@ -194,7 +194,7 @@ def sampled(model: nn.Module, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("method", [False, True])
-def test_what_a_model_has_computed_without_a_gradient_is_no_data(method: bool) -> None:
+def test_a_result_of_the_model_without_a_gradient_is_not_called_data(method: bool) -> None:
     model, x = Scores(), torch.tensor([[1.0, 0.0]])
     with pytest.raises(RuntimeError, match="probability tensor"), rg.anomaly.watch() as w:
         model.sampled(x) if method else sampled(model, x)

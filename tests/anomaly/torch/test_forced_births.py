@@ -43,7 +43,7 @@ def event_of(loss: Any, mask: Tensor, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("loss", [quotient, added, modulo])
-def test_a_divisor_of_zero(loss: Any) -> None:
+def test_a_divisor_of_zero_is_a_certain_birth(loss: Any) -> None:
     mask = torch.ones(4, 4)
     mask[2] = 0
     event = event_of(loss, mask)
@@ -54,7 +54,7 @@ def test_a_divisor_of_zero(loss: Any) -> None:
     assert event.rerun is None  # nothing more is to be found
 
 
-def test_one_that_is_meant_is_passed_over() -> None:
+def test_an_allowed_division_by_zero_is_not_blamed() -> None:
     assert event_of(quotient, torch.zeros(4, 4), allow=["div"]).op != "div"
 
 
@@ -62,7 +62,7 @@ def offset(score: Tensor, mask: Tensor) -> Tensor:
     return (shifted(score) + torch.log(mask - 0.5).detach() - 1.0).sum()  # offset
 
 
-def test_a_birth_that_is_not_certain_is_not_stated_as_one() -> None:
+def test_an_uncertain_birth_is_called_uncertain() -> None:
     event = event_of(offset, torch.zeros(4, 4))
     assert event.op == "sum"
     assert "NaN born in sum or before it" in verdict(event)

@@ -53,14 +53,14 @@ def run(
     return w, net, optimizer
 
 
-def test_without_it_the_event_says_how_to_find_more() -> None:
+def test_without_a_record_the_event_says_how_to_record() -> None:
     w, _, _ = run(None)
     assert w.event.op == "unknown"
     assert w.event.rerun == "watch(..., from_step=4)"
 
 
 @pytest.mark.parametrize("from_step", [1, 3, 4])
-def test_operation_line_element_and_operands(from_step: int) -> None:
+def test_a_recorded_birth_has_operation_line_element_and_operands(from_step: int) -> None:
     w, _, _ = run(from_step)
     event = w.event
     assert (event.op, event.step, event.index, event.operands["input"]) == ("SqrtBackward0", 4, (0,), 0.0)
@@ -68,7 +68,7 @@ def test_operation_line_element_and_operands(from_step: int) -> None:
     assert event.rerun is None
 
 
-def test_the_step_it_names_is_the_first_of_those_gathered() -> None:
+def test_the_advised_step_is_the_first_of_the_accumulated_ones() -> None:
     """Before the first update it is not known that gradients are gathered; later the first bad one is met at once."""
     for bad, met, first in ((1, 2, 1), (3, 7, 7)):
         w, _, _ = run(None, micro=3, bad=bad, given=True)
@@ -77,7 +77,7 @@ def test_the_step_it_names_is_the_first_of_those_gathered() -> None:
         assert (w.event.op, w.event.step) == ("SqrtBackward0", first)
 
 
-def test_the_step_it_names_reaches_back_to_the_first_operation() -> None:
+def test_the_advised_step_is_that_of_the_first_operation_of_the_graph() -> None:
     """A part of the graph is older than the backward before, as that of a generator is."""
     weight = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.SGD([weight], 0.1)
@@ -96,7 +96,7 @@ def test_the_step_it_names_reaches_back_to_the_first_operation() -> None:
     assert train(5).op == "SqrtBackward0"
 
 
-def test_it_changes_nothing_else() -> None:
+def test_recording_changes_nothing_else() -> None:
     """Weights, the optimizer's state and the random numbers are bit for bit those of a program without it."""
     plain = run(None, bad=0)
     numbers = torch.rand(3)
@@ -108,20 +108,20 @@ def test_it_changes_nothing_else() -> None:
     torch.testing.assert_close(recorded[2].state_dict(), plain[2].state_dict(), rtol=0, atol=0)
 
 
-def test_an_update_is_left_out() -> None:
+def test_a_bad_update_is_left_out() -> None:
     w, net, _ = run(2, steps=4, bad=4)
     _, before, _ = run(None, steps=3, bad=0)
     assert len(w.events) == 1
     torch.testing.assert_close(state(net), state(before), rtol=0, atol=0)
 
 
-def test_what_was_computed_without_a_gradient() -> None:
+def test_a_birth_without_a_gradient_is_found() -> None:
     weight = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="record", from_step=1) as w:
         returns = torch.ones(4)
         returns = returns / returns.std()  # the birth without a gradient
         (weight.sum() * returns).sum().backward()
-    line = line_of("# the birth without a gradient", test_what_was_computed_without_a_gradient)
+    line = line_of("# the birth without a gradient", test_a_birth_without_a_gradient_is_found)
     assert (w.event.op, w.event.lineno) == ("div", line)
 
 
@@ -144,7 +144,7 @@ def test_a_closure_within_the_optimizer_is_recorded() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
-def test_a_gradient_written_by_hand() -> None:
+def test_a_gradient_written_by_hand_has_the_line_of_its_birth() -> None:
     """No backward at all: the tangent of a dual number is made a gradient."""
     weight = nn.Parameter(torch.zeros(2))
     optimizer = torch.optim.SGD([weight], 0.1)
@@ -152,11 +152,11 @@ def test_a_gradient_written_by_hand() -> None:
         _, tangent = torch.func.jvp(torch.sqrt, (weight.detach(),), (torch.ones(2),))  # the birth of a tangent
         weight.grad = tangent * 1
         optimizer.step()
-    line = line_of("# the birth of a tangent", test_a_gradient_written_by_hand)
+    line = line_of("# the birth of a tangent", test_a_gradient_written_by_hand_has_the_line_of_its_birth)
     assert (w.event.op, w.event.lineno, weight.tolist()) == ("div", line, [0.0, 0.0])
 
 
-def test_modes_of_the_program_stay_above() -> None:
+def test_dispatch_modes_of_the_program_stay_on_top() -> None:
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return func(*args, **(kwargs or {}))
@@ -171,7 +171,7 @@ def test_modes_of_the_program_stay_above() -> None:
     assert not _get_current_dispatch_mode_stack()
 
 
-def test_old_steps_are_forgotten() -> None:
+def test_tensors_of_old_steps_are_released() -> None:
     kept: list[Any] = []
     weight = torch.ones(3, requires_grad=True)
     with rg.anomaly.watch(policy="record", from_step=1):
@@ -195,7 +195,7 @@ def test_compiled_code_runs_as_it_was_written(request: pytest.FixtureRequest) ->
     assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth in the loss", in_the_loss))
 
 
-def test_a_loop_that_runs_a_step_again_goes_on_doing_so_before() -> None:
+def test_steps_before_from_step_are_run_again() -> None:
     x = torch.tensor([0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record", from_step=3) as w:
         for number in w.steps(range(4)):
@@ -204,14 +204,14 @@ def test_a_loop_that_runs_a_step_again_goes_on_doing_so_before() -> None:
     assert [(each.step, each.reproducible) for each in w.events] == [(1, True), (4, None)]
 
 
-def test_every_gradient_is_looked_at_even_where_it_is_let_pass() -> None:
+def test_every_gradient_is_checked_under_record() -> None:
     for bad in range(4, 9):
         w, _, _ = run(2, steps=bad, bad=bad, policy="record")
         assert w.event.op == "SqrtBackward0"
 
 
 @pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
-def test_types_with_which_one_cannot_calculate() -> None:
+def test_tensors_without_arithmetic_are_recorded() -> None:
     with rg.anomaly.watch(from_step=1):
         small = torch.randn(4).to(torch.float8_e4m3fn).clone()
         nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2
@@ -240,12 +240,12 @@ def test_the_processes_of_a_loader_record_nothing() -> None:
 
 
 @pytest.mark.parametrize("from_step", [0, -1, "3", 2.0])
-def test_no_number_of_a_step(from_step: Any) -> None:
+def test_anything_but_a_positive_step_number_is_refused(from_step: Any) -> None:
     with pytest.raises(ValueError, match="counted from 1"):
         rg.anomaly.watch(from_step=from_step)
 
 
-def test_a_birth_comes_before_a_number_that_was_made_of_it() -> None:
+def test_a_birth_is_blamed_before_a_number_computed_from_it() -> None:
     """The loss gets the NaN in two ways, and one of them leads through Python."""
     w = torch.ones(1, requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
@@ -256,11 +256,11 @@ def test_a_birth_comes_before_a_number_that_was_made_of_it() -> None:
     event = watch.event
     assert (event.op, event.kind) == ("div", "invalid")
     assert event.lineno == line_of(
-        "# the birth that goes two ways", test_a_birth_comes_before_a_number_that_was_made_of_it
+        "# the birth that goes two ways", test_a_birth_is_blamed_before_a_number_computed_from_it
     )
 
 
-def test_data_that_comes_in_before_any_birth_is_to_blame() -> None:
+def test_bad_data_used_before_a_birth_is_blamed() -> None:
     w = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
         given = w * torch.tensor([float("nan"), 1.0])
@@ -268,7 +268,7 @@ def test_data_that_comes_in_before_any_birth_is_to_blame() -> None:
     assert watch.event.kind == "leaf"
 
 
-def test_a_part_of_a_weight_that_is_written_to_twice() -> None:
+def test_a_part_of_a_weight_written_to_twice_has_the_right_element() -> None:
     """torch does not say whether such a view is a leaf; the program need not ask."""
     weight = torch.ones(3, 2, requires_grad=True)
     with rg.anomaly.watch(policy="record", from_step=1) as w:
@@ -279,7 +279,7 @@ def test_a_part_of_a_weight_that_is_written_to_twice() -> None:
     assert (w.event.op, w.event.index, w.event.operands) == ("log", (0, 1), {"input": -2.0})
 
 
-def test_such_a_part_among_the_variables_of_a_program_that_fails() -> None:
+def test_a_part_of_a_weight_among_the_variables_does_no_harm() -> None:
     weight = torch.zeros((), requires_grad=True)
     with pytest.raises(FloatingPointError, match="the loss"), rg.anomaly.watch() as w:
         with torch.no_grad():
@@ -292,7 +292,7 @@ def test_such_a_part_among_the_variables_of_a_program_that_fails() -> None:
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step"])
-def test_a_leaf_that_was_spoilt_by_hand_is_not_clean(policy: str) -> None:
+def test_a_leaf_spoilt_by_hand_is_called_not_clean(policy: str) -> None:
     """It belongs to no model; the step before has written to it."""
     w1, w2 = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     with contextlib.suppress(rg.anomaly.AnomalyError), rg.anomaly.watch(policy=policy, from_step=1) as watch:
@@ -303,12 +303,12 @@ def test_a_leaf_that_was_spoilt_by_hand_is_not_clean(policy: str) -> None:
                 w1.grad = w2.grad = None
     event = watch.events[0]
     assert (event.op, event.step) == ("div", 2)
-    assert event.lineno == line_of("# the update by hand", test_a_leaf_that_was_spoilt_by_hand_is_not_clean)
+    assert event.lineno == line_of("# the update by hand", test_a_leaf_spoilt_by_hand_is_called_not_clean)
     assert outcome_of("nan", event, policy).endswith(", but w1 is not clean")
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])
-def test_a_leaf_that_is_finite_is_clean(scale: float) -> None:
+def test_finite_leaves_are_called_clean(scale: float) -> None:
     w = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
         (torch.sqrt(w - 1.0) * scale).sum().backward()
@@ -316,7 +316,7 @@ def test_a_leaf_that_is_finite_is_clean(scale: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning")
-def test_a_nested_tensor_that_is_a_leaf() -> None:
+def test_a_birth_in_a_nested_leaf_is_located() -> None:
     """While torch finds out whether it is one, it asks for its size, and must not be asked once more meanwhile."""
     rows = [torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0, 4.0])]
     x = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
@@ -325,7 +325,7 @@ def test_a_nested_tensor_that_is_a_leaf() -> None:
         y.values().sum().backward()
     (event,) = w.events
     assert (event.op, event.index) == ("SqrtBackward0", (0,))
-    assert event.lineno == line_of("# the root of a nested tensor", test_a_nested_tensor_that_is_a_leaf)
+    assert event.lineno == line_of("# the root of a nested tensor", test_a_birth_in_a_nested_leaf_is_located)
 
 
 class Averages(nn.Module):
@@ -356,7 +356,7 @@ def with_averages(from_step: int | None) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:NaN came in with the buffer means")  # which is bad from then on
-def test_a_buffer_that_the_step_before_has_written() -> None:
+def test_a_buffer_spoilt_in_the_step_before_is_traced_by_a_record() -> None:
     """The second run has recorded the step in which it is met, and not the one that wrote it."""
     event = with_averages(None)
     assert (event.kind, event.operands.keys(), event.step) == ("leaf", {"means"}, 4)
@@ -366,7 +366,7 @@ def test_a_buffer_that_the_step_before_has_written() -> None:
     assert event.lineno == line_of("# the birth in a buffer", Averages.forward)
 
 
-def test_the_batch_that_is_run_again_is_not_the_only_one_of_those_gathered() -> None:
+def test_the_note_says_if_an_earlier_micro_batch_was_bad() -> None:
     """Only the last one comes again; the bad one has come before it, and nothing differs between the runs.
 
     It is met so late only before the first update, when it is not known yet that gradients are gathered.

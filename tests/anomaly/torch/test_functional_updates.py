@@ -167,7 +167,7 @@ def test_the_birth_is_named_and_the_update_undone(program: Any, of: Any, good: i
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_skipped_update(program: Any) -> None:
+def test_a_skipped_update_is_undone_when_the_next_gradient_is_computed(program: Any) -> None:
     """It is undone when the next gradient is asked for. Only a transform has not used the weights by then."""
     end: list[Tensor] = []
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -182,7 +182,7 @@ def test_a_skipped_update(program: Any) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_is_let_pass_is_told_once(program: Any) -> None:
+def test_a_birth_that_may_pass_is_reported_once(program: Any) -> None:
     end: list[Tensor] = []
     with rg.anomaly.watch(policy="record", budget=1e9) as w:
         program(born_in_backward, [GOOD, GOOD, BAD, GOOD, GOOD], end)
@@ -194,7 +194,7 @@ def test_what_is_let_pass_is_told_once(program: Any) -> None:
 
 @pytest.mark.parametrize("of", [born_in_forward, born_in_backward])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_last_update(program: Any, of: Any) -> None:
+def test_a_bad_last_update_is_found_when_the_watch_ends(program: Any, of: Any) -> None:
     """No gradient is asked for after it: the program is looked through for what it holds when the watch ends."""
     end: list[Tensor] = []
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
@@ -203,7 +203,7 @@ def test_the_last_update(program: Any, of: Any) -> None:
     torch.testing.assert_close(end[1], after(program, of, 2)[1], rtol=0, atol=0)  # of the other nobody knows
 
 
-def test_a_last_update_of_a_program_that_keeps_the_best_weights() -> None:
+def test_a_bad_last_update_is_no_event_if_earlier_weights_are_kept() -> None:
     kept: list[list[Tensor]] = []
     params = fresh()
     with rg.anomaly.watch() as w:
@@ -214,7 +214,7 @@ def test_a_last_update_of_a_program_that_keeps_the_best_weights() -> None:
     assert not w.events
 
 
-def test_a_last_gradient_that_is_not_applied() -> None:
+def test_a_bad_last_gradient_that_is_not_applied_is_no_event() -> None:
     params = fresh()
     with rg.anomaly.watch() as w:
         for factor in [GOOD, GOOD, BAD]:
@@ -225,7 +225,7 @@ def test_a_last_gradient_that_is_not_applied() -> None:
 
 
 @pytest.mark.parametrize("program", [as_list, by_func_grad])
-def test_recorded_from_some_step_on(program: Any) -> None:
+def test_a_recorded_step_has_its_operation_and_line(program: Any) -> None:
     end: list[Tensor] = []
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch(from_step=2):
         program(born_in_backward, [GOOD, GOOD, BAD, GOOD], end)
@@ -238,8 +238,8 @@ def test_recorded_from_some_step_on(program: Any) -> None:
 
 
 @pytest.mark.parametrize("of", [born_in_forward, born_in_backward])
-def test_a_model_whose_parameters_are_others_in_each_call(of: Any) -> None:
-    """What the module began with is no place to go back to."""
+def test_a_module_called_with_new_parameters_is_watched(of: Any) -> None:
+    """The initial parameters of the module do not count as weights to go back to."""
     net = nn.Linear(3, 2)
     params = {name: each.detach().clone() for name, each in net.named_parameters()}
 
@@ -262,7 +262,7 @@ def train(params: list[Tensor], factors: list[float]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step", "warn", "record"])
-def test_a_program_that_could_go_back_and_does_not_is_warned_in_the_end(policy: str) -> None:
+def test_many_bad_steps_of_a_program_that_could_go_back_give_one_warning(policy: str) -> None:
     """It holds what it began with, as one that goes on from a state of its own choosing does."""
     params = fresh()
     with warnings.catch_warnings(record=True) as caught:
@@ -486,7 +486,7 @@ HEALTHY: list[Callable[[], None]] = [
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step"])
 @pytest.mark.parametrize("program", HEALTHY, ids=lambda each: each.__name__)
-def test_healthy_programs_are_left_alone(program: Callable[[], None], policy: str) -> None:
+def test_healthy_programs_have_no_event(program: Callable[[], None], policy: str) -> None:
     torch.manual_seed(0)
     np.random.seed(0)
     with warnings.catch_warnings():
@@ -499,7 +499,7 @@ def test_healthy_programs_are_left_alone(program: Callable[[], None], policy: st
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_numbers_are_the_same_with_and_without(program: Any) -> None:
+def test_weights_are_the_same_with_and_without_the_watch(program: Any) -> None:
     end: list[Tensor] = []
     with rg.anomaly.watch() as w:
         program(born_in_forward, [GOOD] * 5, end)

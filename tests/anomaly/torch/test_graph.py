@@ -1,4 +1,4 @@
-"""What is computed again from a live graph."""
+"""The values and derivatives that are recomputed from a live graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECOMPUTED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", RECOMPUTED)
-def test_a_result_that_nothing_has_kept(name: str) -> None:
+def test_a_result_that_no_node_kept_is_recomputed(name: str) -> None:
     x = torch.rand(4, 4, requires_grad=True)
     result = RECOMPUTED[name](x * 2)
     calls = calls_of({node: saved_by(node) for node in nodes_behind([result.grad_fn])}, {}, lambda seq: None)
@@ -52,7 +52,7 @@ DERIVED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", DERIVED)
-def test_a_derivative_that_can_be_differentiated_again(name: str) -> None:
+def test_a_derivative_with_a_graph_is_recomputed(name: str) -> None:
     """Its node saves results of the operation, as ``output``, which are none of its own."""
     x = torch.rand(4, requires_grad=True)
     weight = torch.rand(4, requires_grad=True)
@@ -78,13 +78,13 @@ class Shell:
         raise AssertionError("torch would crash")
 
 
-def test_what_is_left_of_a_node_is_no_node() -> None:
+def test_remains_of_a_deleted_node_are_ignored() -> None:
     x = torch.ones(2, requires_grad=True)
     y = x * 2
     assert nodes_behind([Shell(), y.grad_fn]) == [y.grad_fn.next_functions[0][0], y.grad_fn]  # type: ignore[union-attr]
 
 
-def test_nodes_that_are_read_later_are_kept_whole() -> None:
+def test_nodes_to_be_read_later_are_kept_alive() -> None:
     loss = Root.apply(torch.ones(2, requires_grad=True))
     reference = weakref.ref(loss)
     tail = Tail([loss], set())
@@ -96,7 +96,7 @@ def test_nodes_that_are_read_later_are_kept_whole() -> None:
     assert len(nodes_behind(root.grad_fn for root in tail.roots)) == 2
 
 
-def test_what_hooks_on_modules_put_into_the_graph_is_no_operation() -> None:
+def test_nodes_of_module_hooks_are_left_out_of_the_path() -> None:
     layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     for layer in layers.modules():
         layer.register_full_backward_hook(lambda module, given, got: None)

@@ -30,7 +30,7 @@ USUAL = [1.0] * 12
 
 
 @pytest.mark.parametrize("clip", [False, True])
-def test_a_spike_is_raised_before_the_update(clip: bool) -> None:
+def test_a_spike_raises_before_the_update(clip: bool) -> None:
     """Of the gradient as backward left it: what clipping makes of it looks like all others."""
     net = Net()
     twin = copy.deepcopy(net)
@@ -46,7 +46,7 @@ def test_a_spike_is_raised_before_the_update(clip: bool) -> None:
         assert torch.equal(mine, usual)
 
 
-def test_a_spike_is_left_out() -> None:
+def test_skip_step_leaves_out_the_step_of_a_spike() -> None:
     torch.manual_seed(0)
     net = Net()
     twin = copy.deepcopy(net)
@@ -60,8 +60,8 @@ def test_a_spike_is_left_out() -> None:
         assert torch.equal(mine, usual)
 
 
-def test_gradients_in_scale_are_no_spike() -> None:
-    """The scale of a scaler changes by powers of two, which is nobody's spike."""
+def test_a_change_of_the_scale_is_no_spike() -> None:
+    """The scale of a scaler changes by powers of two, which is no spike."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**4)
@@ -75,7 +75,7 @@ def test_gradients_in_scale_are_no_spike() -> None:
     assert not watch.grad_events
 
 
-def test_an_update_too_large_is_told_with_its_ratio() -> None:
+def test_an_update_that_is_too_large_is_reported_with_its_ratio() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     watch = rg.anomaly.watch(net, optimizer, policy={"spike": "record"})
@@ -90,7 +90,7 @@ def test_an_update_too_large_is_told_with_its_ratio() -> None:
 
 
 @pytest.mark.parametrize("library", [rg, torch], ids=["retrograd", "torch"])
-def test_an_update_too_large_explains_the_overflow_that_comes_of_it(library: Any) -> None:
+def test_a_too_large_update_explains_the_overflow_after_it(library: Any) -> None:
     weight = library.ones(4).requires_grad_()
     optimizer = library.optim.SGD([weight], lr=1e18)
     with rg.anomaly.watch(optimizer=optimizer, policy={"inf": "record", "spike": "record"}) as watch:
@@ -102,7 +102,7 @@ def test_an_update_too_large_explains_the_overflow_that_comes_of_it(library: Any
     assert "the last update was 2e+18 times as large as the weights" in (watch.event.cause or "")
 
 
-def test_leaves_without_a_model_have_their_variables_names() -> None:
+def test_a_spike_of_a_leaf_has_the_name_of_its_variable() -> None:
     weight = torch.ones(3, requires_grad=True)
     with rg.anomaly.watch(policy={"spike": "skip_step"}) as watch:
         for factor in [*USUAL, 1e8]:
@@ -116,7 +116,7 @@ def test_leaves_without_a_model_have_their_variables_names() -> None:
 
 
 @pytest.mark.parametrize("owner", ["optimizer", "model"])
-def test_a_step_that_is_left_out_by_the_loop_itself_costs_no_other_update(owner: str) -> None:
+def test_a_step_that_the_loop_leaves_out_costs_no_other_update(owner: str) -> None:
     """The loop looks at the loss and does not come to ``optimizer.step()``: the next update is a good one."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -9,7 +9,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError
-from tests.anomaly.torch.test_life import surroundings
+from tests.anomaly.torch.test_start_and_stop import surroundings
 from tests.interrupting import interrupted, name_of, places_in
 
 # what begins and ends a watch and a second run, holds updates back and undoes them
@@ -61,7 +61,7 @@ class Training:
 
 
 @pytest.mark.parametrize("kind", ["once", "again", "update", "by hand"])
-def test_torch_and_model_are_as_before(kind: str) -> None:
+def test_an_interrupt_at_any_place_restores_torch_and_the_model(kind: str) -> None:
     Training(kind).run()
     before = surroundings()
     for place in places_in(Training(kind).run, 8, LIFE):
@@ -74,7 +74,7 @@ def test_torch_and_model_are_as_before(kind: str) -> None:
             assert bool(weight.isfinite().all()), name_of(place)
 
 
-def test_a_watch_in_which_nothing_happens() -> None:
+def test_an_interrupt_at_any_place_of_an_empty_watch_restores_torch() -> None:
     """Which is so short that every place in its beginning and its end can be tried."""
 
     def run() -> None:

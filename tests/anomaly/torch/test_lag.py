@@ -1,4 +1,4 @@
-"""``lag=1``: nobody waits for the result of a look, and yet no bad update changes anything."""
+"""``lag=1``: no step waits for the result of a check, and yet no bad update changes anything."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def everything(net: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
 @pytest.mark.parametrize("bad_first", [False, True])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_bad_step_is_as_if_it_had_not_been(name: str, value: float, bad_first: bool) -> None:
+def test_a_bad_step_leaves_weights_and_state_unchanged(name: str, value: float, bad_first: bool) -> None:
     """Weights and state, bit by bit, also when they are saved before anybody knows."""
     good, bad = batches(4), torch.full((5, 4), value)
     data = [bad, *good] if bad_first else [good[0], bad, good[1], bad, bad, *good[2:]]
@@ -100,7 +100,7 @@ def test_a_bad_step_is_as_if_it_had_not_been(name: str, value: float, bad_first:
     assert [event.step for event in w.events] == [number + 1 for number, x in enumerate(data) if x is bad]
 
 
-def test_optimizers_that_come_and_go_are_told_apart() -> None:
+def test_a_new_optimizer_is_not_taken_for_a_deleted_one() -> None:
     """Python gives the numbers of those that are gone to new ones."""
     torch.manual_seed(0)
     net, numbers = Net(), []
@@ -134,7 +134,7 @@ class Calls(TorchDispatchMode):
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "Adam fused"])
 @pytest.mark.parametrize("policy", ["raise", "record"])
-def test_nobody_waits(name: str, clip: bool, policy: str) -> None:
+def test_a_step_with_lag_waits_for_nothing(name: str, clip: bool, policy: str) -> None:
     def counted(lag: int | None) -> Counter[str]:
         torch.manual_seed(0)
         net = Net()
@@ -165,7 +165,7 @@ class Marked(Net):
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
-def test_the_event_is_as_exact_as_without(fault: Any, steps: bool) -> None:
+def test_the_event_is_as_exact_as_without_lag(fault: Any, steps: bool) -> None:
     """The operation, the line and the element, of the step that was bad."""
 
     def found(lag: int) -> Any:
@@ -205,7 +205,7 @@ def test_raise_stops_before_the_next_update() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_the_last_step_is_read_at_the_end() -> None:
+def test_the_last_step_is_checked_when_the_watch_ends() -> None:
     net = Net(root_of_zero)
     optimizer = Adam(net.parameters())
     before = state(net)
@@ -225,7 +225,7 @@ def test_an_error_of_the_programs_own_comes_first() -> None:
     assert len(w.events) == 1
 
 
-def test_settle() -> None:
+def test_settle_checks_the_last_step() -> None:
     net = Net(root_of_zero)
     optimizer = Adam(net.parameters())
     with rg.anomaly.watch(net, optimizer, "skip_step", lag=1) as w:
@@ -234,7 +234,7 @@ def test_settle() -> None:
         assert len(w.events) == 1
 
 
-def test_clipping_does_not_hide_which_gradient_it_was() -> None:
+def test_clipping_does_not_hide_the_bad_gradient() -> None:
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
     before = state(net)
@@ -249,7 +249,7 @@ def test_clipping_does_not_hide_which_gradient_it_was() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_what_is_spoilt_after_clipping_is_held_back() -> None:
+def test_a_gradient_spoilt_after_clipping_is_withheld() -> None:
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
 
@@ -263,7 +263,7 @@ def test_what_is_spoilt_after_clipping_is_held_back() -> None:
     assert weights_are_clean(net)
 
 
-def test_only_what_must_not_pass_is_held_back() -> None:
+def test_only_updates_that_must_not_pass_are_withheld() -> None:
     policy = {"nan": "raise", "inf": "record"}
     net = nn.Linear(2, 1, bias=False)
     optimizer = SGD(net.parameters(), 0.1)
@@ -275,7 +275,7 @@ def test_only_what_must_not_pass_is_held_back() -> None:
     assert net.weight.isinf().all()
 
 
-def test_an_optimizer_that_fails_is_looked_at_again() -> None:
+def test_an_update_that_raises_is_checked_again() -> None:
     net = Net(root_of_zero)
     optimizer = Adam(net.parameters(), fused=True)
 
@@ -293,7 +293,7 @@ def test_an_optimizer_that_fails_is_looked_at_again() -> None:
     assert weights_are_clean(net)
 
 
-def test_an_optimizer_that_cannot_be_held_back_is_waited_for() -> None:
+def test_an_optimizer_that_cannot_be_undone_is_waited_for() -> None:
     class Strange(SGD):
         """Keeps something that cannot be put back."""
 
@@ -312,7 +312,7 @@ def test_an_optimizer_that_cannot_be_held_back_is_waited_for() -> None:
     assert weights_are_clean(net)
 
 
-def test_a_schedule_that_has_moved_on_is_not_put_back() -> None:
+def test_a_schedule_that_has_advanced_is_not_set_back() -> None:
     net = Net()
     optimizer = Adam(net.parameters(), 0.1)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
@@ -342,7 +342,7 @@ def test_a_closure_is_waited_for() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
-def test_verdict(dtype: torch.dtype, value: float | None) -> None:
+def test_a_verdict_tells_finite_from_bad(dtype: torch.dtype, value: float | None) -> None:
     tensors = [torch.full((300,), 6e4 if dtype == torch.float16 else 1e30).to(dtype), torch.zeros(0), torch.ones(2, 3)]
     if value is not None:
         tensors[0][17] = value
@@ -353,23 +353,23 @@ def test_verdict(dtype: torch.dtype, value: float | None) -> None:
     assert losses == [2.0]
 
 
-def test_a_large_finite_loss_is_none() -> None:
+def test_a_large_finite_loss_is_not_bad() -> None:
     assert not DeviceCheck([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
 
 
-def test_a_loss_that_cannot_be_read_is_none() -> None:
+def test_a_loss_that_cannot_be_read_is_not_bad() -> None:
     losses = [torch.ones((), device="meta"), torch.tensor(math.nan)]
     assert DeviceCheck([], losses[:1], ["nan"]).sent().read() == (False, [], [0.0])
     assert DeviceCheck([], losses, ["nan"]).sent().read()[0]
 
 
-def test_which_kind() -> None:
+def test_a_verdict_tells_nan_from_infinity() -> None:
     gradients = [torch.tensor([math.inf]), torch.ones(1)]
     assert [DeviceCheck(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
 
 
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
-def test_a_model_that_was_not_given_is_found_and_run_again(fault: Callable[[Tensor], Tensor]) -> None:
+def test_a_model_that_was_not_given_is_run_again(fault: Callable[[Tensor], Tensor]) -> None:
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(lag=1, policy="skip_step") as w:
@@ -379,7 +379,7 @@ def test_a_model_that_was_not_given_is_found_and_run_again(fault: Callable[[Tens
     assert [event.lineno for event in w.events] == [line_of(f"the birth of {fault.__name__}")]
 
 
-def test_a_batch_has_the_name_that_it_had() -> None:
+def test_a_bad_batch_has_the_name_that_it_had() -> None:
     """When it is known to be bad, the variable holds the next one."""
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
@@ -392,6 +392,6 @@ def test_a_batch_has_the_name_that_it_had() -> None:
     assert w.event.operands == {"x": math.inf}
 
 
-def test_another_lag_is_refused() -> None:
+def test_a_lag_other_than_0_or_1_is_refused() -> None:
     with pytest.raises(ValueError, match="lag must be 0 or 1 steps, but got 2"):
         rg.anomaly.watch(lag=2)

@@ -128,7 +128,7 @@ def test_a_bad_micro_batch_withholds_its_update(fault: Any, clip: float | None) 
     assert [number for number, changed in enumerate(module.changed()) if changed] == [2, 8]
 
 
-def test_healthy_training_is_the_same() -> None:
+def test_healthy_training_is_the_same_with_the_callback() -> None:
     def train(callbacks: Any) -> Any:
         torch.manual_seed(0)
         module = Module()
@@ -140,7 +140,7 @@ def test_healthy_training_is_the_same() -> None:
     assert (watching.watch.step, watching.watch.events) == (20, ())
 
 
-def test_a_gradient_scaler_at_work_is_no_anomaly() -> None:
+def test_updates_that_a_scaler_skips_are_no_event() -> None:
     from lightning.pytorch.plugins import MixedPrecision
 
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
@@ -150,7 +150,7 @@ def test_a_gradient_scaler_at_work_is_no_anomaly() -> None:
     assert not watching.watch.events
 
 
-def test_the_trainer_is_left_as_it_was() -> None:
+def test_the_trainer_is_restored() -> None:
     trainer = fit(Module(log_of_zero), [AnomalyCallback("skip_step")])
     loop = trainer.fit_loop.epoch_loop
     assert not {"run"} & {*vars(loop.automatic_optimization), *vars(loop.manual_optimization)}
@@ -167,20 +167,20 @@ def test_an_error_of_the_program_ends_the_watch() -> None:
     assert rg.anomaly.current() is None
 
 
-def test_a_callback_watches_again() -> None:
+def test_a_callback_can_be_used_again() -> None:
     watching = AnomalyCallback("skip_step")
     fit(Module(), [watching])
     fit(Module(log_of_zero), [watching])
     assert_found(watching.watch, log_of_zero)
 
 
-def test_a_callback_goes_to_other_processes() -> None:
+def test_a_callback_can_be_pickled() -> None:
     watching = pickle.loads(pickle.dumps(AnomalyCallback("skip_step", max_events=3)))
     fit(Module(log_of_zero), [watching])
     assert_found(watching.watch, log_of_zero)
 
 
-def test_validation_is_left_alone() -> None:
+def test_validation_is_not_watched() -> None:
     class Validated(Module):
         def validation_step(self, batch: Tensor, batch_idx: int) -> None:
             with torch.inference_mode(False), torch.enable_grad():
@@ -195,7 +195,7 @@ def test_validation_is_left_alone() -> None:
     assert not watching.watch.events
 
 
-def test_loggers_get_clean_numbers() -> None:
+def test_loggers_receive_only_finite_numbers() -> None:
     from lightning.pytorch.loggers.logger import DummyLogger
 
     class Kept(DummyLogger):
@@ -240,7 +240,7 @@ def test_a_step_that_takes_the_iterator_is_not_run_again() -> None:
     assert [event.op for event in watching.watch.events] == ["log"]
 
 
-def test_pytorch_lightning() -> None:
+def test_the_older_package_is_supported() -> None:
     """The older name of the package has classes of its own."""
     old = pytest.importorskip("pytorch_lightning")
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
@@ -259,8 +259,8 @@ def test_pytorch_lightning() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_unmodified_script(fault: Any) -> None:
-    """What ``retrograd run`` does."""
+def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(fault: Any) -> None:
+    """``retrograd run`` watches in this way."""
     module = Module(fault)
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True
@@ -273,7 +273,9 @@ def test_an_unmodified_script(fault: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     loader = torch.utils.data.DataLoader(batches(6), batch_size=None)
     exec(example("lightning"), {"model": Module(log_of_zero), "loader": loader})

@@ -28,7 +28,7 @@ DATA = torch.arange(4).unsqueeze(1)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_batch_comes_twice(workers: int) -> None:
+def test_a_bad_batch_of_a_loader_comes_twice(workers: int) -> None:
     loader = DataLoader(DATA, num_workers=workers)
     seen = []
     with watch() as w:
@@ -42,7 +42,7 @@ def test_a_batch_comes_twice(workers: int) -> None:
 
 
 def one_ahead(batches: Iterable[Tensor]) -> Iterator[Tensor]:
-    """As loaders do that copy the next batch to a GPU while the present one is computed with."""
+    """Yield batches as a loader does that copies the next one to a GPU during the step."""
     present = None
     for following in batches:
         if present is not None:
@@ -52,7 +52,7 @@ def one_ahead(batches: Iterable[Tensor]) -> Iterator[Tensor]:
     yield present
 
 
-def test_no_step_is_run_again_where_batches_are_taken_ahead() -> None:
+def test_no_step_is_run_again_if_batches_are_fetched_ahead() -> None:
     """The batch that would come twice is another one than that of the step."""
     seen = []
     with watch() as w:
@@ -64,7 +64,7 @@ def test_no_step_is_run_again_where_batches_are_taken_ahead() -> None:
     assert [(event.op, event.step, event.reproducible) for event in w.events] == [("log", 3, None), ("log", 7, None)]
 
 
-def test_two_loaders_side_by_side() -> None:
+def test_two_loaders_side_by_side_are_repeated_together() -> None:
     seen = []
     with watch():
         for x, y in zip(DataLoader(DATA), DataLoader(DATA + 10), strict=True):
@@ -73,7 +73,7 @@ def test_two_loaders_side_by_side() -> None:
     assert seen == [(0, 10), (1, 11), (1, 11), (2, 12), (3, 13)]
 
 
-def test_a_loader_within_the_step_of_another() -> None:
+def test_a_loader_within_the_step_of_another_starts_again() -> None:
     seen = []
     with watch():
         for x in DataLoader(DATA[:2]):
@@ -83,7 +83,7 @@ def test_a_loader_within_the_step_of_another() -> None:
     assert seen == [(0, 2), (0, 3), (0, 2), (0, 3), (1, 2), (1, 3)]
 
 
-def test_an_iterator_has_what_the_loaders_own_has() -> None:
+def test_the_iterator_has_the_attributes_of_the_loaders_own() -> None:
     with watch():
         iterator = iter(DataLoader(DATA))
         assert len(iterator) == 4
@@ -91,12 +91,12 @@ def test_an_iterator_has_what_the_loaders_own_has() -> None:
         assert iterator._num_yielded == 1  # type: ignore[attr-defined]
 
 
-def test_validation_is_left_alone() -> None:
+def test_loops_without_gradients_are_not_repeated() -> None:
     loader = DataLoader(DATA)
     with watch(), torch.no_grad():
         assert type(iter(loader)).__module__ == "torch.utils.data.dataloader"
 
 
-def test_without_being_asked() -> None:
+def test_a_plain_watch_does_not_repeat_batches_of_loaders() -> None:
     with rg.anomaly.watch():
         assert type(iter(DataLoader(DATA))).__module__ == "torch.utils.data.dataloader"

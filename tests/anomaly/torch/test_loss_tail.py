@@ -61,7 +61,9 @@ LOSSES: list[tuple[Callable[[Tensor], Tensor], str, tuple[int, ...]]] = [
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("model", [True, False])
 @pytest.mark.parametrize(("loss", "op", "index"), LOSSES, ids=lambda each: getattr(each, "__name__", ""))
-def test_operation_line_and_element(loss: Any, op: str, index: tuple[int, ...], model: bool, lag: int) -> None:
+def test_a_birth_in_the_loss_has_operation_line_and_element(
+    loss: Any, op: str, index: tuple[int, ...], model: bool, lag: int
+) -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net if model else None, optimizer, "skip_step", lag=lag, budget=1e9) as w:
@@ -84,8 +86,8 @@ def logarithm(out: Tensor) -> Tensor:
     return torch.log((out - out.detach()) ** 2).sum()  # logarithm
 
 
-def test_a_bad_loss_of_which_the_graph_is_gone() -> None:
-    """As on a GPU, where losses are read with the gradients."""
+def test_a_bad_loss_without_a_graph_has_its_birth() -> None:
+    """On a GPU, losses are read with the gradients."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "skip_step", lag=1, budget=1e9) as w:
@@ -96,7 +98,7 @@ def test_a_bad_loss_of_which_the_graph_is_gone() -> None:
     assert w.event.lineno == line_of("# logarithm", logarithm)
 
 
-def test_an_operand_that_is_not_known_is_not_taken_for_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_operand_is_not_taken_for_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.loss_tail._MOST_NODES", 2)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -109,7 +111,7 @@ def test_an_operand_that_is_not_known_is_not_taken_for_finite(monkeypatch: pytes
     assert "steps(loader)" in (w.event.note or "")
 
 
-def test_operands_and_remedy() -> None:
+def test_a_birth_in_the_loss_has_operands_and_a_remedy() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "record", budget=1e9) as w:
@@ -121,7 +123,7 @@ def test_operands_and_remedy() -> None:
     assert event.remedy == "return torch.sqrt(torch.clamp(((out - out.detach()) ** 2).mean(), min=1e-30))  # rmse"
 
 
-def test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss() -> None:
+def test_a_birth_in_the_model_is_not_blamed_on_the_loss() -> None:
     """The loss's own backward is finite; a parameter's way through it is not looked for elsewhere."""
     net = Net(lambda out: torch.sqrt(out - out.detach()))  # in the model
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -130,7 +132,7 @@ def test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss() -> None:
         optimizer.step()
     assert w.event is not None
     assert w.event.lineno in (
-        line_of("# in the model", test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss),
+        line_of("# in the model", test_a_birth_in_the_model_is_not_blamed_on_the_loss),
         line_of("# rmse", rmse),
     )
 
@@ -148,7 +150,7 @@ def hooks_told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("hooks_told")
 @pytest.mark.parametrize("bad", [False, True])
-def test_what_the_program_has_packed_is_unpacked_once(bad: bool) -> None:
+def test_packed_tensors_are_unpacked_once(bad: bool) -> None:
     """A hook may be good for one call only: it takes the tensor out of a store, or deletes its file."""
     store: dict[int, Tensor] = {}
 
@@ -172,7 +174,7 @@ def test_what_the_program_has_packed_is_unpacked_once(bad: bool) -> None:
 
 
 @pytest.mark.usefixtures("hooks_told")
-def test_a_checkpoint_is_computed_again_once_with_its_own_random_numbers() -> None:
+def test_a_checkpoint_is_recomputed_once_with_its_random_numbers() -> None:
     def layer(x: Tensor) -> Tensor:
         calls.append(1)
         return torch.dropout(x.exp(), 0.5, True).log1p()
@@ -189,7 +191,7 @@ def test_a_checkpoint_is_computed_again_once_with_its_own_random_numbers() -> No
     assert (len(calls), torch.rand(1)) == expected
 
 
-def test_nothing_is_kept_after_the_step() -> None:
+def test_no_tensor_is_kept_after_the_step() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     kept = []
@@ -218,7 +220,7 @@ def test_large_tensors_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert kept[0]() is None
 
 
-def test_hooks_of_the_tail_are_taken_away() -> None:
+def test_hooks_on_the_end_of_the_graph_are_removed() -> None:
     """A graph that is kept goes through backward again and again."""
     x = torch.ones(3, requires_grad=True)
     loss = (x**2).sum()
@@ -230,7 +232,7 @@ def test_hooks_of_the_tail_are_taken_away() -> None:
     assert gradient.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_gradients_are_the_same_with_and_without() -> None:
+def test_gradients_are_the_same_with_and_without_the_watch() -> None:
     def train_once(watched: bool) -> list[Tensor]:
         torch.manual_seed(0)
         net = nn.Linear(4, 3)
@@ -243,7 +245,7 @@ def test_gradients_are_the_same_with_and_without() -> None:
     torch.testing.assert_close(train_once(True), train_once(False), rtol=0, atol=0)
 
 
-def test_a_function_of_torchs_own_has_no_line_of_its_own() -> None:
+def test_a_custom_function_of_torch_has_no_line_of_its_own() -> None:
     """A checkpoint that is a Function: what it runs again in backward is known only where that can be run once more."""
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     calls = iter(range(2))  # of the program's own: in its forward pass and in its backward pass
@@ -263,7 +265,7 @@ def test_a_function_of_torchs_own_has_no_line_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("terms", [4, 20])
-def test_a_birth_far_from_the_end_of_a_long_loss(terms: int) -> None:
+def test_a_birth_far_from_the_end_of_a_long_loss_is_found(terms: int) -> None:
     """A loss of many terms: the one with the fault lies furthest from the end."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)

@@ -105,7 +105,7 @@ def test_a_skipped_update_changes_no_weight(update: Any) -> None:
     assert w.step == len(w.loss_history) == 6
 
 
-def test_a_skipped_update_that_assigns_costs_the_step_after_it() -> None:
+def test_a_skipped_update_that_assigns_undoes_the_next_step_too() -> None:
     params = weights()
     with rg.anomaly.watch(policy="skip_step") as w:
         loop(params, [1.0, 0.0, 1.0, 1.0], assigned)
@@ -124,7 +124,7 @@ def test_record_and_warn_let_the_update_happen(update: Any) -> None:
         loop(weights(), [1.0, 0.0, 1.0], update)
 
 
-def test_one_event_for_several_weights() -> None:
+def test_several_bad_weights_are_one_event() -> None:
     b, a = weights()
     with rg.anomaly.watch(policy="record", budget=1e9) as w:
         for factor in (1.0, 0.0, 1.0, 1.0):
@@ -137,7 +137,7 @@ def test_one_event_for_several_weights() -> None:
 @pytest.mark.parametrize("policy", ["skip_step", "record", "raise"])
 @pytest.mark.parametrize("of", [forward_birth, backward_birth])
 @pytest.mark.parametrize("update", [in_place, through_data, together])
-def test_the_step_is_run_again(update: Any, of: Any, policy: str) -> None:
+def test_a_bad_step_is_run_again_and_located(update: Any, of: Any, policy: str) -> None:
     params = weights()
     w = rg.anomaly.watch(policy=policy)
     try:
@@ -153,7 +153,7 @@ def test_the_step_is_run_again(update: Any, of: Any, policy: str) -> None:
 
 
 @pytest.mark.parametrize("from_step", [1, 2, 3])
-def test_recorded_from_some_step_on(from_step: int) -> None:
+def test_a_recorded_step_has_its_operation_and_line(from_step: int) -> None:
     params = weights()
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch(from_step=from_step):
         loop(params, [1.0, 1.0, 0.0], in_place, backward_birth)
@@ -166,7 +166,7 @@ def test_recorded_from_some_step_on(from_step: int) -> None:
     assert clean(params)
 
 
-def test_a_function_that_was_imported_before() -> None:
+def test_autograd_grad_imported_before_the_watch_is_watched() -> None:
     params = weights()
     with pytest.raises(rg.anomaly.AnomalyError), rg.anomaly.watch():
         loop(params, [0.0], in_place, ask=imported_before)
@@ -175,7 +175,7 @@ def test_a_function_that_was_imported_before() -> None:
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
-def test_a_model(fault: Any, steps: bool) -> None:
+def test_the_birth_in_a_model_updated_by_hand_is_named(fault: Any, steps: bool) -> None:
     net = Net()
     params = list(net.parameters())
     with rg.anomaly.watch(net, policy="skip_step") as w:
@@ -196,7 +196,7 @@ def test_a_model(fault: Any, steps: bool) -> None:
     assert weights_are_clean(net)
 
 
-def test_momentum_of_the_programs_own() -> None:
+def test_the_momentum_of_the_program_stays_finite() -> None:
     """It has taken over the gradient before anything is known; the weights stay finite all the same."""
     params = weights()
     moments = [torch.zeros_like(each) for each in params]
@@ -215,7 +215,7 @@ def test_momentum_of_the_programs_own() -> None:
     assert len(w.events) == 1
 
 
-def test_a_mask_that_is_written_in_the_meantime() -> None:
+def test_a_mask_written_during_the_update_is_not_undone() -> None:
     params, mask = weights(), torch.zeros(3)
 
     def update(params: list[Tensor], grads: Any) -> None:
@@ -228,7 +228,7 @@ def test_a_mask_that_is_written_in_the_meantime() -> None:
     assert mask.tolist() == [-math.inf, 0.0, 0.0]
 
 
-def test_a_momentum_that_nobody_can_put_back() -> None:
+def test_a_momentum_that_cannot_be_restored_is_named_in_later_events() -> None:
     """It is a new tensor in each step. The weights stay finite, and later events say what they come of."""
     params = weights()
     moments = [torch.zeros_like(each) for each in params]
@@ -247,7 +247,7 @@ def test_a_momentum_that_nobody_can_put_back() -> None:
     assert "kept between updates" in (w.events[1].cause or "")
 
 
-def test_a_weight_that_the_update_itself_has_spoilt() -> None:
+def test_a_birth_in_the_update_itself_is_named() -> None:
     """The gradient is finite, and its norm zero: it is told as soon as the weight is used."""
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
@@ -266,12 +266,12 @@ def test_a_weight_that_the_update_itself_has_spoilt() -> None:
             with torch.no_grad():
                 v -= g / g.norm()  # the quotient of zeros
     event = caught.value.event
-    line = line_of("# the quotient of zeros", test_a_weight_that_the_update_itself_has_spoilt)
+    line = line_of("# the quotient of zeros", test_a_birth_in_the_update_itself_is_named)
     assert (event.op, event.lineno, event.step, event.harmed) == ("div", line, 2, "the update of v")
     assert clean([v])
 
 
-def test_the_outer_loop_of_first_order_maml() -> None:
+def test_a_birth_in_the_outer_loop_of_maml_is_named() -> None:
     meta = torch.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
         for factor in (1.0, 1.0, 0.0):
@@ -285,12 +285,12 @@ def test_the_outer_loop_of_first_order_maml() -> None:
     assert (event.op, event.index, event.lineno) == (
         "log",
         (0,),
-        line_of("# the birth in the outer loop", test_the_outer_loop_of_first_order_maml),
+        line_of("# the birth in the outer loop", test_a_birth_in_the_outer_loop_of_maml_is_named),
     )
     assert clean([meta])
 
 
-def test_two_players() -> None:
+def test_two_players_updated_in_turn_both_stay_finite() -> None:
     """The gradients of both are there before either is updated."""
     x, y = weights()
     with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
@@ -458,7 +458,7 @@ HEALTHY: list[Callable[[], None]] = [
 
 @pytest.mark.parametrize("policy", ["raise", "skip_step", "record"])
 @pytest.mark.parametrize("program", HEALTHY, ids=lambda each: each.__name__)
-def test_healthy_programs_are_left_alone(program: Callable[[], None], policy: str) -> None:
+def test_healthy_programs_have_no_event(program: Callable[[], None], policy: str) -> None:
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -469,7 +469,7 @@ def test_healthy_programs_are_left_alone(program: Callable[[], None], policy: st
 
 
 @pytest.mark.parametrize("update", FORMS)
-def test_numbers_are_the_same_with_and_without(update: Any) -> None:
+def test_weights_are_the_same_with_and_without_the_watch(update: Any) -> None:
     params, others = weights(), weights()
     loop(others, [1.0] * 5, update)
     with rg.anomaly.watch(budget=1e9) as w:
@@ -480,7 +480,7 @@ def test_numbers_are_the_same_with_and_without(update: Any) -> None:
     assert all(each is not None and math.isfinite(each) for each in (*w.loss_history, *w.grad_norm_history))
 
 
-def test_other_gradients_count_no_step() -> None:
+def test_gradients_that_update_nothing_count_no_step() -> None:
     net, x = Net(), batches()[0]
     with rg.anomaly.watch() as w:
         for _ in range(5):
@@ -489,7 +489,7 @@ def test_other_gradients_count_no_step() -> None:
     assert w.step == 0
 
 
-def test_a_gradient_that_is_meant() -> None:
+def test_an_expected_bad_gradient_is_no_event() -> None:
     params = weights()
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("a test"):
         loop(params, [0.0], in_place)
@@ -497,7 +497,7 @@ def test_a_gradient_that_is_meant() -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_write_that_is_meant(goes_on: bool) -> None:
+def test_an_expected_write_is_no_event(goes_on: bool) -> None:
     """The gradient was computed before; no harm is found afterwards, when the leaf is looked at again."""
     leaf, other = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
     with rg.anomaly.watch() as w:
@@ -510,7 +510,7 @@ def test_a_write_that_is_meant(goes_on: bool) -> None:
     assert not w.events
 
 
-def test_a_write_that_is_not_meant_is_told_beside_one_that_is() -> None:
+def test_an_unexpected_write_beside_an_expected_one_is_an_event() -> None:
     leaf, other = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
     with rg.anomaly.watch(policy="skip_step") as w:
         gradients = torch.autograd.grad(torch.sqrt(leaf).sum() + torch.sqrt(other).sum(), (leaf, other))
@@ -523,7 +523,7 @@ def test_a_write_that_is_not_meant_is_told_beside_one_that_is() -> None:
     assert [event.op for event in w.events] == ["SqrtBackward0"]
 
 
-def test_writes_elsewhere_in_the_same_memory() -> None:
+def test_a_nan_written_elsewhere_in_the_same_memory_is_no_event() -> None:
     """The leaf is a part of what is written to, and not the part that is spoilt."""
     whole = torch.ones(4)
     leaf = whole[:2].requires_grad_()
@@ -533,7 +533,7 @@ def test_writes_elsewhere_in_the_same_memory() -> None:
     assert not w.events
 
 
-def test_a_dispatch_mode_of_the_programs_own_is_left_in_its_order() -> None:
+def test_a_dispatch_mode_of_the_program_keeps_its_place() -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Count(TorchDispatchMode):

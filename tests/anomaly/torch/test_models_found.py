@@ -61,7 +61,7 @@ class Trainer:
             self.optimizer.step()
 
 
-def test_a_birth_in_the_middle_of_a_model_without_a_loader() -> None:
+def test_the_model_is_run_again_without_a_loader() -> None:
     trainer = Trainer()
     with script() as w:
         trainer.train(data(4, bad=2))
@@ -72,7 +72,7 @@ def test_a_birth_in_the_middle_of_a_model_without_a_loader() -> None:
     assert not trainer.model._forward_hooks, "nothing stays behind"
 
 
-def test_a_birth_in_the_middle_of_a_model_in_the_first_step() -> None:
+def test_the_model_is_run_again_in_the_first_step() -> None:
     """The model is found when its optimizer is made."""
     with script() as w:
         trainer = Trainer()
@@ -87,8 +87,8 @@ def normalised() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
 
 
-def test_averages_are_put_back_to_what_they_were_before_the_first_step() -> None:
-    """Also where they were loaded after the optimizer was made."""
+def test_averages_are_restored_after_a_bad_first_step() -> None:
+    """They may have been loaded after the optimizer was made."""
     with script() as w:
         model = normalised()
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -102,7 +102,7 @@ def test_averages_are_put_back_to_what_they_were_before_the_first_step() -> None
     torch.testing.assert_close(state(model), loaded, rtol=0, atol=0)
 
 
-def test_a_loop_over_a_loader_needs_no_calls_of_models() -> None:
+def test_a_loop_over_a_loader_puts_no_hooks_on_models() -> None:
     """Its steps are run again."""
     with script():
         model = normalised()
@@ -138,7 +138,7 @@ class Replicated(nn.Module):
 
 
 @pytest.mark.parametrize("bad", [0, 2])
-def test_a_module_around_a_model_is_run_again_in_its_place(bad: int) -> None:
+def test_a_module_around_a_model_is_run_again_instead(bad: int) -> None:
     with script() as w:
         inner = Deep()
         optimizer = torch.optim.SGD(inner.parameters(), 0.1)
@@ -162,18 +162,18 @@ class Unready(nn.Module):
         self.part = part
 
 
-def test_a_module_that_is_not_made_yet_is_not_asked_for_its_parameters() -> None:
+def test_a_module_under_construction_is_not_asked_for_its_parameters() -> None:
     with script():
         assert Unready(Deep()).part is not None
 
 
-def test_a_watch_in_a_program_is_told_its_models() -> None:
+def test_a_watch_in_the_program_searches_no_models() -> None:
     with rg.anomaly.watch(policy="record") as w:
         Trainer().train(data(4, bad=2))
     assert w.event.op == "unknown"
 
 
-def test_several_models_and_optimizers() -> None:
+def test_the_bad_one_of_several_models_is_run_again() -> None:
     """The fault lies in the model whose outputs go through another one."""
     front, back = Deep(), nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()) for _ in range(10)))
     optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (front, back)]
@@ -188,7 +188,7 @@ def test_several_models_and_optimizers() -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip_step", "record"])
-def test_buffers_are_put_back_in_a_second_run(policy: str) -> None:
+def test_the_second_run_begins_with_the_buffers_of_before(policy: str) -> None:
     norm = nn.Sequential(nn.BatchNorm1d(4))
 
     def train(loader: Any) -> dict[str, Tensor]:
@@ -209,7 +209,7 @@ def test_buffers_are_put_back_in_a_second_run(policy: str) -> None:
     torch.testing.assert_close(before[3], before[1], rtol=0, atol=0)
 
 
-def test_models_that_look_for_hooks_are_left_alone() -> None:
+def test_models_that_look_for_hooks_get_none() -> None:
     layer = nn.TransformerEncoderLayer(4, 1, 8, batch_first=True)
     optimizer = torch.optim.SGD(layer.parameters(), 0.1)
     with script():
@@ -242,7 +242,7 @@ def train_averages(counts: list[Tensor], spoil: bool = False) -> Any:
     return w.event
 
 
-def test_what_a_model_computes_without_a_gradient() -> None:
+def test_a_birth_without_a_gradient_in_a_model_is_found() -> None:
     """The graph knows nothing of it; the model run again does."""
     event = train_averages([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])])
     assert (event.op, event.index, event.lineno) == ("div", (1, 0), line_of("# the birth without a gradient", Averages))
@@ -250,13 +250,13 @@ def test_what_a_model_computes_without_a_gradient() -> None:
     assert event.rerun is None
 
 
-def test_data_that_was_bad_before_the_model_got_it() -> None:
+def test_data_that_was_bad_before_the_model_is_reported_as_data() -> None:
     event = train_averages([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])], spoil=True)
     assert event.kind == "leaf"
     assert event.surroundings.context["name"] == "x"
 
 
-def test_a_parameter_of_another_module_than_the_first_has_a_name() -> None:
+def test_a_parameter_of_a_second_module_has_its_name() -> None:
     backbone, head = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 1)
     optimizer = torch.optim.SGD([*backbone.parameters(), *head.parameters()], 0.1)
     with script() as w:
@@ -267,8 +267,8 @@ def test_a_parameter_of_another_module_than_the_first_has_a_name() -> None:
     assert w.event.harmed == "the gradient of head.weight"
 
 
-def test_a_gradient_that_no_backward_has_made() -> None:
-    """Nothing is said of a loss that nobody has seen."""
+def test_a_gradient_without_a_backward_is_not_blamed_on_a_loss() -> None:
+    """No backward has run, so there is no loss to blame."""
     net = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with script() as w:
@@ -281,7 +281,7 @@ def test_a_gradient_that_no_backward_has_made() -> None:
     assert "loss" not in w.event.cause
 
 
-def test_two_optimizers_after_one_backward() -> None:
+def test_the_gradients_of_a_second_optimizer_are_explained() -> None:
     """The second one's gradients are explained as well as the first one's."""
     backbone, head = nn.Linear(4, 4), nn.Linear(4, 1, bias=False)
     first = torch.optim.SGD(backbone.parameters(), 0.1)
@@ -297,7 +297,7 @@ def test_two_optimizers_after_one_backward() -> None:
             second.step()
     assert (w.event.op, w.event.lineno) == (
         "SqrtBackward0",
-        line_of("# the birth for the second one", test_two_optimizers_after_one_backward),
+        line_of("# the birth for the second one", test_the_gradients_of_a_second_optimizer_are_explained),
     )
     assert backbone.weight.isfinite().all()
     assert head.weight.isfinite().all()
@@ -329,7 +329,7 @@ def saved(model: nn.Module) -> bytes:
 
 
 def used(model: nn.Module) -> str:
-    """What a model is while its outputs are still in use."""
+    """A model whose outputs are still in use."""
     output = model(torch.ones(2, 4, requires_grad=True) * 2)
     return str(vars(copy.deepcopy(model))) + str(output.shape)
 
@@ -358,7 +358,7 @@ WAYS = {
 
 @pytest.mark.filterwarnings("error::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_and_scripts_are_as_without_the_watch(way: str) -> None:
+def test_copying_and_scripting_work_as_without_the_watch(way: str) -> None:
     model = plain()
     some_steps(model)
     expected = WAYS[way](model)
@@ -377,7 +377,7 @@ def _leave_alone(*args: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_model_is_copied_with_the_hooks_of_the_program() -> None:
+def test_copies_of_a_model_keep_the_programs_hooks() -> None:
     model = plain()
     model.register_forward_hook(_leave_alone)
     with script():
@@ -392,7 +392,7 @@ def test_a_model_is_copied_with_the_hooks_of_the_program() -> None:
         assert list(model._forward_hooks) == before
 
 
-def test_a_model_that_pickles_in_a_way_of_its_own() -> None:
+def test_a_model_with_its_own_pickling_is_pickled() -> None:
     model = TwoBases(4, 1)
     with script():
         some_steps(model)
@@ -412,7 +412,7 @@ class Objective(nn.Module):
         return {"unexplained": unexplained, "loss": (value - returns).pow(2).mean()}
 
 
-def test_a_statistic_that_a_model_returns_is_not_what_reached_the_loss() -> None:
+def test_a_bad_statistic_beside_the_loss_is_not_blamed() -> None:
     model = Objective()
     rewards = torch.tensor([1.0, 0.0, 2.0])
     with rg.anomaly.watch(model, policy="record") as w:
@@ -442,7 +442,7 @@ class Average(Holder):
 
 
 @pytest.mark.parametrize("holder", [Holder, Average])
-def test_the_model_is_run_again_and_not_what_averages_its_weights(holder: type[Holder]) -> None:
+def test_the_model_is_run_again_and_not_its_average(holder: type[Holder]) -> None:
     trainer = Trainer()
     average = holder(trainer.model)
     with script() as w:
@@ -470,7 +470,7 @@ def test_a_model_of_two_towers_is_run_again_as_a_whole() -> None:
     assert met(optimizer)[1] == [towers]
 
 
-def test_what_averages_the_weights_has_its_buffers_put_back() -> None:
+def test_the_buffers_of_an_average_are_restored() -> None:
     model = nn.Linear(4, 4)
     average = Average(model)
     average.register_buffer("updates", torch.tensor(0))

@@ -84,7 +84,7 @@ def launched(counts: Counter[str]) -> float:
 
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("lag", [0, 1])
-def test_few_operations_are_added(lag: int, clip: bool, on_device: bool) -> None:
+def test_a_step_gets_a_fixed_small_number_of_operations(lag: int, clip: bool, on_device: bool) -> None:
     """Norms, and all of them in one row; with a lag besides three that say whether one is bad, as a number, that the
     optimizer asks for it, and the copy to where the row is read later. On the CPU the numbers are read one by one
     without a lag, which is no operation for a device.
@@ -99,7 +99,7 @@ def test_few_operations_are_added(lag: int, clip: bool, on_device: bool) -> None
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-def test_an_update_is_held_back_by_few_operations(foreach: bool) -> None:
+def test_withholding_an_update_takes_few_operations(foreach: bool) -> None:
     def make(params: Any) -> torch.optim.Optimizer:
         return torch.optim.Adam(params, foreach=foreach)
 
@@ -107,7 +107,7 @@ def test_an_update_is_held_back_by_few_operations(foreach: bool) -> None:
     assert launched(added(40, 1, make)) == launched(added(2, 1, make))
 
 
-def test_what_is_put_back_may_hold_anything() -> None:
+def test_restored_values_keep_infinities_and_signs_of_zero() -> None:
     """An infinity that masks a weight, and the sign of a zero, are what they were; the step's NaN is gone."""
     weight = nn.Parameter(torch.tensor([-math.inf, -0.0, 1.0]))
     optimizer = torch.optim.SGD([weight], 0.1, momentum=0.9)

@@ -21,7 +21,7 @@ OPTIMIZERS = {
 
 
 def saved(net: Net, key: str, number: float) -> Any:
-    """What an optimizer remembers after two steps, with a number in it at one place."""
+    """Return the state of an optimizer after two steps, with a given number at one place."""
     optimizer = OPTIMIZERS[key](net.parameters())
     train(net, optimizer, batches(2))
     loaded = copy.deepcopy(optimizer.state_dict())
@@ -32,7 +32,7 @@ def saved(net: Net, key: str, number: float) -> Any:
 @pytest.mark.parametrize("key", OPTIMIZERS)
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("when", ["before the watch", "before the first update", "later"])
-def test_the_update_is_left_out(key: str, number: float, when: str) -> None:
+def test_an_update_with_a_bad_number_in_the_state_is_left_out(key: str, number: float, when: str) -> None:
     net = Net()
     loaded = saved(net, key, number)
     optimizer = OPTIMIZERS[key](net.parameters())
@@ -69,7 +69,7 @@ def test_raise_leaves_the_weights_clean() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_record_tells_it_once() -> None:
+def test_record_reports_the_bad_state_once() -> None:
     net = Net()
     loaded = saved(net, "exp_avg", math.nan)
     optimizer = torch.optim.Adam(net.parameters(), 0.1)
@@ -80,7 +80,7 @@ def test_record_tells_it_once() -> None:
 
 
 @pytest.mark.parametrize("key", OPTIMIZERS)
-def test_what_is_finite_is_nobodys_business(key: str) -> None:
+def test_a_finite_or_expected_state_is_not_reported(key: str) -> None:
     net = Net()
     loaded = saved(net, key, 0.5)
     optimizer = OPTIMIZERS[key](net.parameters())
@@ -113,7 +113,7 @@ MEMORIES = {"tensor": torch.zeros_like, "list": lambda param: [torch.zeros_like(
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("from_step", [None, 1])
-def test_what_is_remembered_may_have_no_name(memory: str, from_step: int | None) -> None:
+def test_state_of_any_structure_is_accepted(memory: str, from_step: int | None) -> None:
     torch.manual_seed(0)
     net = Net()
     alone = copy.deepcopy(net)
@@ -124,7 +124,7 @@ def test_what_is_remembered_may_have_no_name(memory: str, from_step: int | None)
     torch.testing.assert_close(state(net), state(alone), rtol=0, atol=0)
 
 
-def test_a_bad_number_without_a_name_is_told() -> None:
+def test_a_bad_number_in_unnamed_state_is_reported() -> None:
     net = Net()
     optimizer = Bare(net.parameters(), lambda param: torch.full_like(param, math.nan))
     before = state(net)

@@ -153,7 +153,7 @@ def loss_of(net: nn.Module, optimizer: Any, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", [Counting, Averaging, Ahead])
 @pytest.mark.parametrize(("steps", "lag"), [(False, 0), (True, 0), (False, 1)])
-def test_all_is_as_if_the_batch_had_not_been(kind: type[Counting], steps: bool, lag: int) -> None:
+def test_a_skipped_update_restores_weights_and_state(kind: type[Counting], steps: bool, lag: int) -> None:
     expected, none = trained(kind, bad=False)
     found, events = trained(kind, bad=True, steps=steps, lag=lag)
     assert not none
@@ -162,14 +162,14 @@ def test_all_is_as_if_the_batch_had_not_been(kind: type[Counting], steps: bool, 
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_it_draws_no_random_numbers_either(steps: bool) -> None:
+def test_a_skipped_update_restores_the_random_numbers(steps: bool) -> None:
     expected, _ = trained(Drawing, bad=False)
     found, events = trained(Drawing, bad=True, steps=steps)
     assert len(events) == 1
     assert repr(found) == repr(expected)
 
 
-def test_with_lag_an_optimizer_without_hooks_for_its_state_is_waited_for() -> None:
+def test_with_lag_an_optimizer_without_state_hooks_is_waited_for() -> None:
     """Which its class has not asked torch for."""
 
     class Bare(torch.optim.SGD):
@@ -187,7 +187,7 @@ def test_with_lag_an_optimizer_without_hooks_for_its_state_is_waited_for() -> No
     assert all(each.isfinite().all() for each in net.parameters())
 
 
-def test_what_it_remembers_stays_the_same_objects() -> None:
+def test_the_tensors_of_the_state_stay_the_same_objects() -> None:
     """Others may hold them, as a program that looks at the averages."""
     net = nn.Linear(3, 2)
     optimizer = Counting(net.parameters())
@@ -205,7 +205,7 @@ def test_what_it_remembers_stays_the_same_objects() -> None:
     assert not torch.equal(averages[0], before)
 
 
-def test_a_closure_that_fails_under_raise_leaves_the_weights_where_they_were() -> None:
+def test_raise_within_a_closure_restores_the_weights() -> None:
     net = nn.Linear(3, 2)
     optimizer = Averaging(net.parameters())
     before = held(net, optimizer)
@@ -214,7 +214,7 @@ def test_a_closure_that_fails_under_raise_leaves_the_weights_where_they_were() -
     assert repr(held(net, optimizer)) == repr(before)
 
 
-def test_an_optimizer_of_no_class_of_torchs_is_watched() -> None:
+def test_an_optimizer_that_is_no_torch_class_is_watched() -> None:
     net = nn.Linear(3, 2)
     optimizer = Wrapping(torch.optim.SGD(net.parameters(), 0.1))
     with rg.anomaly.watch(net, optimizer, "skip_step") as w:
@@ -225,7 +225,7 @@ def test_an_optimizer_of_no_class_of_torchs_is_watched() -> None:
     assert all(each.isfinite().all() for each in net.parameters())
 
 
-def test_an_optimizer_alone_of_no_class_of_torchs_is_watched() -> None:
+def test_an_optimizer_that_is_no_torch_class_is_watched_without_a_model() -> None:
     net = nn.Linear(3, 2)
     optimizer = Wrapping(torch.optim.SGD(net.parameters(), 0.1))
     with rg.anomaly.watch(optimizer=optimizer, policy="skip_step") as w:

@@ -52,7 +52,9 @@ def is_clean(model: nn.Linear, optimizer: Any) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "key", "options"), SQUARING, ids=lambda each: getattr(each, "__name__", str(each)))
-def test_the_update_is_left_out(kind: type[torch.optim.Optimizer], key: str, options: dict[str, Any]) -> None:
+def test_an_update_whose_squares_overflow_is_left_out(
+    kind: type[torch.optim.Optimizer], key: str, options: dict[str, Any]
+) -> None:
     with rg.anomaly.watch(policy="skip_step") as w:
         model, optimizer = train(kind, options)
     (event,) = w.events
@@ -72,8 +74,8 @@ def test_the_update_is_left_out(kind: type[torch.optim.Optimizer], key: str, opt
     assert torch.equal(model.weight, without.weight)
 
 
-def test_the_first_update_overflows() -> None:
-    """What is remembered was not there before."""
+def test_an_overflow_in_the_first_update_leaves_no_state() -> None:
+    """The state did not exist before the update."""
     weight = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.Adam([weight])
     with pytest.raises(AnomalyError, match=r"it reached exp_avg_sq of weight"), rg.anomaly.watch():
@@ -83,7 +85,7 @@ def test_the_first_update_overflows() -> None:
     assert weight.tolist() == [1.0, 1.0]
 
 
-def test_policies_and_what_is_meant() -> None:
+def test_the_policy_and_expect_nonfinite_are_respected() -> None:
     with rg.anomaly.watch(policy={"nan": "raise", "inf": "record"}) as w:
         train(torch.optim.Adam, {})
     assert [event.harmed for event in w.events] == ["exp_avg_sq of weight"]
@@ -96,7 +98,7 @@ def test_policies_and_what_is_meant() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adamax, torch.optim.Rprop])
-def test_optimizers_that_square_nothing_go_on(kind: type[torch.optim.Optimizer]) -> None:
+def test_optimizers_without_squares_are_not_stopped(kind: type[torch.optim.Optimizer]) -> None:
     with rg.anomaly.watch(policy="skip_step") as w:
         model, _ = train(kind, {})
     assert not w.events
@@ -104,7 +106,7 @@ def test_optimizers_that_square_nothing_go_on(kind: type[torch.optim.Optimizer])
     assert torch.equal(model.weight, without.weight)
 
 
-def test_large_gradients_whose_squares_are_finite() -> None:
+def test_large_gradients_with_finite_squares_are_no_event() -> None:
     with rg.anomaly.watch() as w:
         model, _ = train(torch.optim.Adam, {}, huge=1e18)
     assert not w.events
@@ -112,7 +114,7 @@ def test_large_gradients_whose_squares_are_finite() -> None:
     assert torch.equal(model.weight, without.weight)
 
 
-def test_half_precision_overflows_early() -> None:
+def test_squares_overflow_early_in_float16() -> None:
     with rg.anomaly.watch(policy="skip_step") as w:
         model, optimizer = train(torch.optim.Adam, {"eps": 1e-4}, huge=6e4, dtype=torch.float16)
     (event,) = w.events
@@ -120,7 +122,7 @@ def test_half_precision_overflows_early() -> None:
     assert is_clean(model, optimizer)
 
 
-def test_clipping_prevents_it() -> None:
+def test_clipping_prevents_the_overflow() -> None:
     with rg.anomaly.watch() as w:
         weight = nn.Parameter(torch.ones(2))
         optimizer = torch.optim.Adam([weight])
@@ -132,7 +134,7 @@ def test_clipping_prevents_it() -> None:
     assert bool(weight.isfinite().all())
 
 
-def test_no_copies_of_ordinary_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_updates_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     from retrograd.anomaly.adapters.torch.boundaries import updates
 
     def refused(optimizer: Any) -> None:

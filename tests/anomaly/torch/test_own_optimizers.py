@@ -80,7 +80,7 @@ def test_without_a_record_the_event_says_how_to_find_the_line() -> None:
     assert f"Mend Normalised.step, the update that line {event.lineno} calls, then run again." in advice(event)
 
 
-def test_under_raise_the_weights_stay_as_they_were() -> None:
+def test_raise_restores_the_weights() -> None:
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
     optimizer = Normalised(net.parameters())
@@ -92,9 +92,7 @@ def test_under_raise_the_weights_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("reason", ["lag", "policy", "size"])
-def test_where_nothing_is_copied_the_weight_is_found_in_the_next_step(
-    reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_copies_the_bad_weight_is_found_in_the_next_step(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason == "size":
         monkeypatch.setattr("retrograd.anomaly.adapters.torch.boundaries.updates._MOST_BYTES", 0)
     policy, lag = "record" if reason == "policy" else "skip_step", 1 if reason == "lag" else 0
@@ -104,7 +102,7 @@ def test_where_nothing_is_copied_the_weight_is_found_in_the_next_step(
     assert event.rerun == f"watch(..., from_step={BAD})"
 
 
-def test_state_that_is_infinite_on_purpose_is_left_alone() -> None:
+def test_state_that_is_infinite_on_purpose_is_no_event() -> None:
     class Patient(Normalised):
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             for group in self.param_groups:
@@ -123,7 +121,7 @@ def test_state_that_is_infinite_on_purpose_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("from_step", [1, BAD - 1, BAD])
-def test_with_a_record_it_is_the_line_of_the_step(from_step: int) -> None:
+def test_with_a_record_the_line_of_the_step_is_known(from_step: int) -> None:
     w, net, optimizer = train(from_step)
     (event,) = w.events
     assert (event.op, event.step, event.harmed) == ("div", BAD, "the update of weight")
@@ -146,7 +144,7 @@ class Scaled(Normalised):
                 param.add_(direction, alpha=-group["lr"])
 
 
-def test_what_a_number_handed_on_is_no_birth_of_its_own() -> None:
+def test_a_number_that_was_passed_on_is_no_birth() -> None:
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
     optimizer = Scaled(net.parameters())
@@ -164,7 +162,7 @@ def test_a_factor_that_is_not_finite_is_shown() -> None:
     assert w.event.operands["alpha"] == float("inf")
 
 
-def test_a_record_changes_nothing_else() -> None:
+def test_recording_changes_nothing_else() -> None:
     _, net, optimizer = train(None, steps=BAD - 1)
     w, same, other = train(1, steps=BAD - 1)
     assert not w.events
@@ -174,13 +172,13 @@ def test_a_record_changes_nothing_else() -> None:
     ]
 
 
-def test_the_policy_decides_whether_it_is_put_back() -> None:
+def test_the_policy_decides_whether_the_update_is_undone() -> None:
     w, net, _ = train(1, policy="record", steps=BAD)
     assert w.event.harmed == "the update of weight"
     assert net.weight.isnan().all()  # type: ignore[operator]
 
 
-def test_an_update_that_is_left_out_does_not_lack_gradients() -> None:
+def test_a_skipped_update_is_not_said_to_lack_gradients() -> None:
     """The step of :class:`Normalised` asks for the norm of each; it is undone, whatever it does."""
     torch.manual_seed(0)
     net = nn.Linear(3, 3, bias=False)
@@ -214,13 +212,13 @@ def ascended(from_step: int | None) -> tuple[Any, str]:
     return event, outcome_of("nan", event, "raise")
 
 
-def test_nobody_says_that_weights_are_clean_that_are_not() -> None:
+def test_weights_that_are_bad_are_not_called_clean() -> None:
     event, outcome = ascended(1)
     assert event.lineno == line_of("# the birth in ascend", Ascending.ascend)
     assert outcome == "update withheld, but weight is not clean"
 
 
-def test_a_weight_that_was_clean_a_backward_before() -> None:
+def test_a_weight_spoilt_between_two_backward_passes_is_blamed_on_the_step() -> None:
     event, _ = ascended(None)
     assert event.kind == "leaf"
     step = event.step
@@ -228,7 +226,7 @@ def test_a_weight_that_was_clean_a_backward_before() -> None:
     assert ascended(step - 1)[0].lineno == line_of("# the birth in ascend", Ascending.ascend)
 
 
-def test_a_weight_that_was_bad_from_the_beginning_was_written_by_nobody() -> None:
+def test_a_weight_that_was_bad_from_the_start_is_blamed_on_no_step() -> None:
     net = nn.Linear(3, 3)
     with torch.no_grad():
         net.weight[0, 0] = float("nan")

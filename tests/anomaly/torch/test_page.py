@@ -13,7 +13,7 @@ from tests.test_cli import retrograd
 pytest.importorskip("torch", reason="torch is not installed")  # the script imports it
 
 
-def test_the_report_is_that_of_the_script(tmp_path: Path) -> None:
+def test_the_report_of_the_page_is_what_its_script_gives(tmp_path: Path) -> None:
     found = re.search(r"```python\n(import torch\n.*?)```.*?```\n(NaN born in .*?)```", PAGE.read_text(), re.DOTALL)
     assert found
     (tmp_path / "train.py").write_text(found[1])

@@ -27,7 +27,7 @@ WRITES: dict[str, tuple[str, str, Any, dict[str, float]]] = {
 
 @runs
 @pytest.mark.parametrize("write", WRITES)
-def test_a_birth_in_backward(steps: bool, write: str) -> None:
+def test_a_birth_in_the_gradient_of_a_write_is_located(steps: bool, write: str) -> None:
     text, op, index, operands = WRITES[write]
     program = f"""
 x = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
@@ -55,7 +55,9 @@ torch.where(x[:, None] > 5, y, 0.0).sum().backward()
         ("y[:, 1] /= z", "div", (0,), {"input": -0.0, "other": 0.0}),
     ],
 )
-def test_a_birth_in_the_forward_pass(steps: bool, write: str, op: str, index: Any, operands: dict[str, float]) -> None:
+def test_a_birth_in_a_write_to_a_part_is_located(
+    steps: bool, write: str, op: str, index: Any, operands: dict[str, float]
+) -> None:
     program = f"""
 x = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
 y, z = torch.stack([x, -x], 1), x * x
@@ -69,7 +71,7 @@ y, z = torch.stack([x, -x], 1), x * x
 
 
 @runs
-def test_a_loop_over_parts(steps: bool) -> None:
+def test_a_birth_in_a_loop_over_parts_is_located(steps: bool) -> None:
     """The variables of the line have moved on by the time that anybody asks; torch's graph tells the whole only."""
     program = f"""
 x = torch.tensor([1.0, 0.0, 2.0], requires_grad=True)
@@ -84,7 +86,7 @@ y.sum().backward()
     assert event.index == (() if steps else (1,))
 
 
-def test_the_gradient_of_the_rest_goes_around_the_operation() -> None:
+def test_a_gradient_of_the_other_part_is_not_blamed_on_the_write() -> None:
     """The part is finite, the bad gradient comes to another one, and from before."""
     program = f"""
 x = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
@@ -96,8 +98,8 @@ y.sqrt().sum().backward()  {HERE}
     assert (event.op, event.lineno, event.index) == ("SqrtBackward0", line(program), (0,))
 
 
-def test_a_tensor_that_is_written_over_keeps_its_own_node() -> None:
-    """What is overwritten is copied before, by an operation with a node of its own."""
+def test_a_tensor_written_in_place_keeps_its_own_node() -> None:
+    """The overwritten tensor is copied before, by an operation with a node of its own."""
     program = f"""
 x = torch.tensor([0.0, 1.0], requires_grad=True)
 y = x * 1

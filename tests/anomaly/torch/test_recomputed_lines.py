@@ -47,7 +47,7 @@ def text_of(*lines: str) -> str:
 
 
 @pytest.mark.parametrize("made", FOUND)
-def test_the_operation_that_made_data(made: str) -> None:
+def test_the_operation_that_made_bad_data_is_found(made: str) -> None:
     event = event_of(made)
     op, index, operands = FOUND[made]
     assert (event.op, event.index, event.operands, event.is_backward) == (op, index, operands, False)
@@ -61,12 +61,12 @@ def test_the_operation_that_made_data(made: str) -> None:
         assert not run("torch", mended(text_of(made), event)).events
 
 
-def test_of_several_lines_the_first_that_was_bad() -> None:
+def test_the_first_bad_line_of_several_is_named() -> None:
     event = event_of("table = same / zero", "adv = table[:3].reshape(3)")
     assert (event.op, event.lineno, event.index) == ("div", 4, (1,))
 
 
-def test_numbers_among_the_variables() -> None:
+def test_python_numbers_among_the_variables_are_used() -> None:
     event = event_of("scale = 0.0", "adv = same / scale")
     assert (event.op, event.lineno, event.operands) == ("div", 5, {"input": 2.0, "other": 0.0})
 
@@ -82,32 +82,32 @@ def test_numbers_among_the_variables() -> None:
         ("adv = same.clone()", "adv /= 0"),
     ],
 )
-def test_what_cannot_be_computed_again_is_data(lines: tuple[str, ...]) -> None:
+def test_data_whose_line_cannot_be_computed_again_is_called_data(lines: tuple[str, ...]) -> None:
     event = event_of(*lines)
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
     assert event.rerun is not None
 
 
-def test_a_variable_that_has_overwritten_what_it_was_made_of() -> None:
+def test_a_reassigned_variable_is_computed_again_from_its_source() -> None:
     made = "adv = (adv - adv.mean()) / adv.std()"
     event = event_of("import numpy as np", "rows = np.array([2, 0, 1])", "adv = same[rows]", made)
     assert (event.op, event.code_line, event.operands) == ("div", made, {"input": 0.0, "other": 0.0})
     assert event.rerun is None
 
 
-def test_torch_under_another_name() -> None:
+def test_torch_may_have_another_name() -> None:
     event = event_of("import torch as th", "adv = th.log(zero)")
     assert (event.op, event.code_line, event.operands) == ("log", "adv = th.log(zero)", {"input": 0.0})
 
 
-def test_a_condition_in_the_line_above() -> None:
+def test_the_branch_of_a_condition_is_computed_again() -> None:
     event = event_of("import math", "turn = 0.0", "adv = math.pi / (zero if turn < 1 else same)", "adv = -adv")
     assert (event.op, event.lineno, event.index) == ("div", 6, (1,))
     assert event.operands == {"input": pytest.approx(3.14159265), "other": 0.0}
 
 
 @pytest.mark.parametrize("layer", ["SiLU", "Tanh"])
-def test_minus_infinity_that_a_layer_is_given_is_no_mask(layer: str) -> None:
+def test_minus_infinity_given_to_a_layer_is_not_taken_for_a_mask(layer: str) -> None:
     """Whatever the next one makes of it: a NaN, or a number whose derivative is one."""
     text = (
         f"{SETUP}net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.{layer}())\nlevel = torch.log(zero) / 4\n"
@@ -117,7 +117,7 @@ def test_minus_infinity_that_a_layer_is_given_is_no_mask(layer: str) -> None:
     assert (event.op, event.lineno, event.operands) == ("log", 5, {"input": 0.0})
 
 
-def test_a_leaf_that_a_line_has_made() -> None:
+def test_a_leaf_made_by_a_line_is_mended_there() -> None:
     made = "scale = (-torch.log(zero)).requires_grad_(True)"
     text = f"{SETUP}{made}\nloss = (w * torch.exp(scale)).sum()\nloss.backward()"
     event = only_event(run("torch", text))
@@ -125,12 +125,12 @@ def test_a_leaf_that_a_line_has_made() -> None:
     assert not run("torch", mended(text, event)).events
 
 
-def test_a_birth_in_the_line_above() -> None:
+def test_a_birth_in_an_earlier_line_is_named() -> None:
     event = event_of("adv = same / zero", "adv = 2 * adv")
     assert (event.op, event.code_line, event.index) == ("div", "adv = same / zero", (1,))
 
 
-def test_what_a_line_computes_of_a_variable_before_it_takes_it() -> None:
+def test_the_first_of_two_births_in_an_expression_is_named() -> None:
     made = "adv = (same - same.mean()) / same.std()"
     text = SETUP + f"{made}\nloss = (-adv * w).sum()\nloss.backward()"
     event = only_event(run("torch", text))
@@ -138,7 +138,7 @@ def test_what_a_line_computes_of_a_variable_before_it_takes_it() -> None:
     assert not run("torch", mended(text, event)).events
 
 
-def test_a_birth_in_a_part_of_the_line() -> None:
+def test_a_birth_in_a_subexpression_has_its_columns() -> None:
     text = SETUP + "loss = (w * (1 / zero)).sum()\nloss.backward()"
     event = only_event(run("torch", text))
     assert (event.op, event.lineno, event.operands) == ("div", 4, {"input": 1, "other": 0.0})
@@ -146,7 +146,7 @@ def test_a_birth_in_a_part_of_the_line() -> None:
     assert event.code_line[event.col : event.end_col] == "1 / zero"
 
 
-def test_a_variable_of_which_no_more_is_known() -> None:
+def test_a_variable_without_a_known_origin_is_called_data() -> None:
     text = SETUP + "adv = torch.nn.functional.relu(zero / zero)\nloss = (-adv * w).sum()\nloss.backward()"
     event = only_event(run("torch", text))
     assert (event.kind, event.op, event.operands.keys()) == ("leaf", "leaf", {"adv"})
@@ -172,17 +172,17 @@ def normalised(given, divides):
         ("eps = 1e-8\nnormalised(same * 0, True)", 8),
     ],
 )
-def test_the_branch_that_gives_such_numbers(call: str, lineno: int) -> None:
+def test_the_branch_that_gives_the_numbers_is_found(call: str, lineno: int) -> None:
     event = only_event(run("torch", SETUP + BRANCHES + call))
     assert (event.op, event.lineno, event.operands) == ("div", lineno, {"input": 0.0, "other": 0.0})
 
 
-def test_two_branches_that_both_give_such_numbers() -> None:
+def test_two_possible_branches_leave_it_at_data() -> None:
     event = only_event(run("torch", SETUP + BRANCHES + "eps = 0.0\nnormalised(same * 0, True)"))
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
 
 
-def test_a_variable_that_a_loop_gives_its_value_below() -> None:
+def test_a_variable_assigned_below_in_the_loop_is_called_data() -> None:
     text = (
         SETUP
         + """

@@ -13,7 +13,7 @@ from tests.anomaly.both import only_event
 
 
 def event_of(function: Any, *given: Any, after: Any = lambda made: made) -> NaNEvent:
-    """What the watch says of a step through a reentrant checkpoint."""
+    """Return the event of a step through a reentrant checkpoint."""
     weight = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
     with watch(policy="record") as w:
         after(checkpoint(function, weight * 1, *given, use_reentrant=True)).sum().backward()
@@ -30,25 +30,25 @@ def distance(x: Tensor) -> Tensor:
     return torch.sqrt(gap * gap)
 
 
-def test_a_birth_in_its_forward() -> None:
+def test_a_birth_in_the_forward_of_a_checkpoint_has_its_line() -> None:
     event = event_of(logarithm, 2.0)
     assert (event.op, event.index, event.operands, event.harmed) == ("log", (2,), {"input": 0.0}, "loss")
     assert (event.code_line, event.function) == ("return torch.log(scaled)", "logarithm")
     assert event.path[:2] == ("log", "checkpoint_function")
 
 
-def test_a_birth_in_its_backward() -> None:
+def test_a_birth_in_the_backward_of_a_checkpoint_has_its_line() -> None:
     event = event_of(distance)
     assert (event.op, event.index, event.operands) == ("SqrtBackward0", (0,), {"input": 0.0})
     assert (event.code_line, event.harmed) == ("return torch.sqrt(gap * gap)", "the gradient of weight")
 
 
-def test_one_behind_another() -> None:
+def test_a_birth_in_a_nested_checkpoint_has_its_line() -> None:
     event = event_of(lambda x: checkpoint(logarithm, x, 2.0, use_reentrant=True), after=lambda y: y * 2)
     assert (event.op, event.code_line) == ("log", "return torch.log(scaled)")
 
 
-def test_random_numbers_are_those_of_the_step() -> None:
+def test_the_search_in_a_checkpoint_draws_the_random_numbers_of_the_step() -> None:
     torch.manual_seed(1)
     made: list[Tensor] = []
 
@@ -61,7 +61,7 @@ def test_random_numbers_are_those_of_the_step() -> None:
     assert event.index == (int((~made[0]).nonzero()[0]),)
 
 
-def test_gradients_and_averages_are_left_as_they_are() -> None:
+def test_the_search_in_a_checkpoint_changes_no_gradient_and_no_average() -> None:
     block = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
     block[0].weight.grad = torch.full((3, 3), 2.0)
     x = torch.rand(4, 3).requires_grad_()

@@ -29,7 +29,7 @@ def expected(program: Program) -> tuple[str, int | None, tuple[int, ...] | None]
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_birth(program: Program, disguise: str) -> None:
+def test_operation_line_element_and_row_are_exact(program: Program, disguise: str) -> None:
     event = watched(program, disguise)
     assert event.reproducible
     found = diagnose(event)
@@ -43,7 +43,7 @@ def test_birth(program: Program, disguise: str) -> None:
 
 
 @pytest.mark.parametrize("program", [each for each in PROGRAMS if each.row in MASKED], ids=str)
-def test_a_mask_is_not_the_birth(program: Program) -> None:
+def test_a_mask_is_not_blamed_for_a_masked_row(program: Program) -> None:
     event = watched(program)
     assert event.op in ("softmax", "sub")
     assert event.index == (0, 0)
@@ -51,7 +51,7 @@ def test_a_mask_is_not_the_birth(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_no_second_run_is_needed(program: Program) -> None:
+def test_operation_line_and_element_are_exact_without_a_second_run(program: Program) -> None:
     """The live graph tells operation, line and element; of a birth in backward, what was remembered of it does."""
     event = watched(program, again=False)
     assert event.op != "unknown"

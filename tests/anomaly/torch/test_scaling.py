@@ -36,7 +36,7 @@ def spike(out: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_skipped_update_is_normal(clip: bool, steps: bool) -> None:
+def test_an_update_that_the_scaler_skips_is_no_event(clip: bool, steps: bool) -> None:
     net = Net(spike)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
     with rg.anomaly.watch(net) as w:
@@ -46,7 +46,7 @@ def test_a_skipped_update_is_normal(clip: bool, steps: bool) -> None:
     assert not w.events
 
 
-def test_an_infinite_scaled_loss_is_normal() -> None:
+def test_an_infinite_scaled_loss_is_no_event() -> None:
     net = Net(lambda out: out * 1e17)
     with rg.anomaly.watch(net) as w:
         train_scaled(net, batches(2), torch.amp.GradScaler("cpu", init_scale=2.0**60))
@@ -64,8 +64,8 @@ def test_a_bad_loss_is_found_under_its_scale(steps: bool) -> None:
     assert weights_are_clean(net)
 
 
-def test_a_bad_loss_that_nobody_has_read_is_found_when_its_update_is_left_out() -> None:
-    """As on a GPU, where losses are read with the gradients, and the scaler keeps bad gradients from the optimizer."""
+def test_an_unread_bad_loss_is_found_when_its_update_is_left_out() -> None:
+    """On a GPU, losses are read with the gradients, and the scaler keeps bad gradients from the optimizer."""
     net = Net()
     scaler = torch.amp.GradScaler("cpu")
     with rg.anomaly.watch(net, policy="skip_step", lag=1) as w:
@@ -85,8 +85,8 @@ def test_a_bad_loss_that_nobody_has_read_is_found_when_its_update_is_left_out() 
 
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("fused", [False, True])
-def test_scaled_training_reads_its_result_later(fused: bool, lag: int) -> None:
-    """What the scaler does is not done twice, whoever leaves the update out."""
+def test_scaled_training_is_the_same_with_the_watch(fused: bool, lag: int) -> None:
+    """The scaler is updated once, whether it or the watch leaves the update out."""
 
     def train(watched: bool) -> tuple[Any, Any]:
         torch.manual_seed(0)
@@ -110,7 +110,7 @@ def test_scaled_training_reads_its_result_later(fused: bool, lag: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_updates_skipped_again_and_again(steps: bool) -> None:
+def test_updates_skipped_again_and_again_are_an_event(steps: bool) -> None:
     net = Net(root_of_zero)
     before = state(net)
     scaler = torch.amp.GradScaler("cpu")
@@ -127,8 +127,8 @@ def test_updates_skipped_again_and_again(steps: bool) -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_a_scale_that_comes_down_from_far_above_the_usual_one() -> None:
-    """As many updates are left out as it takes, and then training goes on."""
+def test_a_scale_that_comes_down_from_far_above_is_no_event() -> None:
+    """The scaler skips as many updates as necessary, and then training goes on."""
     net = Net(lambda out: out * 1e16)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**33)
     with rg.anomaly.watch(net) as w:
@@ -137,7 +137,7 @@ def test_a_scale_that_comes_down_from_far_above_the_usual_one() -> None:
     assert not w.events
 
 
-def test_a_scale_below_one() -> None:
+def test_a_bad_gradient_at_a_scale_of_1_is_an_event() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="record") as w:
         train_scaled(net, batches(1), torch.amp.GradScaler("cpu", init_scale=1.0))
@@ -202,7 +202,7 @@ def masked_square(net: Half, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_what_autocast_itself_makes_float16_of(steps: bool) -> None:
+def test_a_conversion_by_autocast_is_mended_in_its_line(steps: bool) -> None:
     """No conversion is written in the line that calls the layer."""
     torch.manual_seed(0)
     net = Half(large_input)
@@ -221,7 +221,7 @@ def test_what_autocast_itself_makes_float16_of(steps: bool) -> None:
 
 @pytest.mark.parametrize("steps", [False, True])
 def test_a_conversion_to_float32_is_not_taken_for_the_one_to_float16(steps: bool) -> None:
-    """What overflows is converted in a layer of torch's, and the user's line that calls it converts the result."""
+    """A layer of torch converts the number that overflows, and the user's line that calls it converts the result."""
     net = nn.Sequential(nn.Linear(4, 4), nn.Identity())
     with rg.anomaly.watch(net, policy="record") as w:
         for x in w.steps([torch.full((4, 4), 1e6)]) if steps else [torch.full((4, 4), 1e6)]:
@@ -245,7 +245,7 @@ def test_autocast_is_seen_behind_a_second_operation_of_the_same_name(steps: bool
     assert w.event.remedy == 'with torch.autocast("cpu", enabled=False): h = h.float() * h.float() * (h > 0)'
 
 
-def test_the_first_update_that_is_left_out_in_a_second_run() -> None:
+def test_an_update_left_out_only_in_the_second_run_changes_no_scale() -> None:
     """Where the loss that was bad comes out finite then, and the scale is too large for its gradients."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -262,7 +262,7 @@ def test_the_first_update_that_is_left_out_in_a_second_run() -> None:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_several_losses_that_are_scaled_before_any_backward(together: bool) -> None:
+def test_several_losses_scaled_before_backward_are_no_event(together: bool) -> None:
     """That the scaled form of one is infinite is how the scaler works."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -282,7 +282,7 @@ def test_several_losses_that_are_scaled_before_any_backward(together: bool) -> N
     assert next(iter(w.loss_history)) == losses[0].item()
 
 
-def test_a_scaler_that_is_off() -> None:
+def test_a_disabled_scaler_hides_nothing() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="skip_step") as w:
         train_scaled(net, batches(1), torch.amp.GradScaler("cpu", enabled=False))

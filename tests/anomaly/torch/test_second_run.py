@@ -32,7 +32,7 @@ from tests.anomaly.torch.training import (
 
 
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
-def test_operation_line_element_and_module(fault: Any) -> None:
+def test_a_second_run_gives_operation_line_element_and_module(fault: Any) -> None:
     w, _ = watched(fault)
     event = w.event
     assert event.reproducible
@@ -59,7 +59,7 @@ def test_the_innermost_module_is_named() -> None:
     assert (w.event.op, w.event.layer_name, w.event.module_type) == ("div", "1.1", "Block")
 
 
-def test_the_same_random_numbers() -> None:
+def test_the_second_run_draws_the_same_random_numbers() -> None:
     drawn: list[Any] = []
     x = torch.zeros(3, requires_grad=True)
     with rg.anomaly.watch(policy="skip_step") as w:
@@ -70,7 +70,7 @@ def test_the_same_random_numbers() -> None:
     assert len({str(each) for each in drawn}) == 3  # and go on
 
 
-def test_everything_is_as_after_one_run() -> None:
+def test_weights_and_state_are_those_of_one_run() -> None:
     """The weights, the optimizer, the learning rate and the random numbers."""
 
     def run(again: bool) -> Any:
@@ -95,8 +95,8 @@ def test_everything_is_as_after_one_run() -> None:
     torch.testing.assert_close(run(True), run(False), rtol=0, atol=0)
 
 
-def test_no_schedule_moves_on_twice() -> None:
-    """Those that say for themselves how to move on are no exception."""
+def test_schedules_advance_once() -> None:
+    """This includes schedules that override ``step``."""
     schedules = torch.optim.lr_scheduler
 
     def rates(make: Callable[[torch.optim.Optimizer], Any], again: bool) -> list[float]:
@@ -127,12 +127,12 @@ def test_no_schedule_moves_on_twice() -> None:
         assert rates(make, True) == rates(make, False)
 
 
-def test_a_step_counts_once() -> None:
+def test_a_step_that_is_run_again_counts_once() -> None:
     w, _ = watched(root_of_zero)
     assert (w.step, len(w.loss_history)) == (4, 4)
 
 
-def test_buffers_are_as_before_the_step() -> None:
+def test_a_skipped_step_restores_the_buffers() -> None:
     norm = nn.BatchNorm1d(4)
     with rg.anomaly.watch(norm, policy="skip_step") as w:
         for x in w.steps([batches(1)[0] * torch.nan]):
@@ -142,7 +142,7 @@ def test_buffers_are_as_before_the_step() -> None:
     assert norm.num_batches_tracked == 0
 
 
-def test_what_does_not_happen_again_is_said() -> None:
+def test_the_note_says_if_the_birth_does_not_happen_again() -> None:
     x = torch.zeros(3, requires_grad=True)
     runs = []
     with rg.anomaly.watch(policy="record") as w:
@@ -155,7 +155,7 @@ def test_what_does_not_happen_again_is_said() -> None:
 
 @pytest.mark.parametrize("decorated", [False, True])
 @pytest.mark.parametrize("framed", [True, False])
-def test_a_function_of_the_users_own(framed: bool, decorated: bool) -> None:
+def test_a_birth_in_a_custom_function_has_its_line(framed: bool, decorated: bool) -> None:
     decorate = functools.partial(torch.amp.custom_fwd, device_type="cpu") if decorated else staticmethod
 
     class Root(torch.autograd.Function):
@@ -177,12 +177,14 @@ def test_a_function_of_the_users_own(framed: bool, decorated: bool) -> None:
             apply(x).sum().backward()  # the call of the function
     event = w.event
     assert (event.op, event.index, event.is_backward) == ("RootBackward", (1,), True)
-    assert event.lineno == line_of("# the call of the function", test_a_function_of_the_users_own)
-    assert str(line_of("# the quotient of the user's own", test_a_function_of_the_users_own)) in event.note
+    assert event.lineno == line_of("# the call of the function", test_a_birth_in_a_custom_function_has_its_line)
+    assert (
+        str(line_of("# the quotient of the user's own", test_a_birth_in_a_custom_function_has_its_line)) in event.note
+    )
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_recomputed_activations(reentrant: bool) -> None:
+def test_a_birth_in_a_checkpoint_has_its_line(reentrant: bool) -> None:
     layer = nn.Linear(3, 3)
     with rg.anomaly.watch(layer, policy="record") as w:
         for x in w.steps([torch.ones(2, 3, requires_grad=True)]):
@@ -193,7 +195,7 @@ def test_recomputed_activations(reentrant: bool) -> None:
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_what_was_recomputed_is_known_to_be_bad(reentrant: bool) -> None:
+def test_a_recomputed_value_is_known_to_be_bad(reentrant: bool) -> None:
     """The loss leaves the bad rows out: they show in the gradients of weights that they meet."""
     layer = nn.Linear(3, 3)
     optimizer = torch.optim.SGD(layer.parameters(), 0.1)
@@ -208,10 +210,10 @@ def test_what_was_recomputed_is_known_to_be_bad(reentrant: bool) -> None:
             checkpoint(attend, masked, use_reentrant=reentrant)[0].sum().backward()
             optimizer.step()
     assert (w.event.op, w.event.index) == ("softmax", (1, 0))
-    assert w.event.lineno == line_of("# the birth in a row", test_what_was_recomputed_is_known_to_be_bad)
+    assert w.event.lineno == line_of("# the birth in a row", test_a_recomputed_value_is_known_to_be_bad)
 
 
-def test_written_in_place() -> None:
+def test_a_birth_written_in_place_is_found() -> None:
     x = torch.ones(2, 3, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
@@ -219,10 +221,10 @@ def test_written_in_place() -> None:
             h[1] = (h[1] - 1).log()  # the birth in place
             h.sum().backward()
     assert w.event.op == "log"
-    assert w.event.lineno == line_of("# the birth in place", test_written_in_place)
+    assert w.event.lineno == line_of("# the birth in place", test_a_birth_written_in_place_is_found)
 
 
-def test_infinite_gradients_that_meet() -> None:
+def test_infinite_gradients_that_meet_in_a_sum_are_explained() -> None:
     x = torch.tensor([0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
@@ -230,7 +232,7 @@ def test_infinite_gradients_that_meet() -> None:
     assert w.event.op == "SqrtBackward0"  # the infinities themselves; their sum only shows them
 
 
-def test_double_backward() -> None:
+def test_a_birth_in_a_second_derivative_has_its_line() -> None:
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
@@ -252,7 +254,7 @@ def test_a_compiled_model_is_run_again_uncompiled(request: pytest.FixtureRequest
     assert w.event.lineno == line_of("# the birth of root_of_zero")
 
 
-def test_the_model_alone_is_run_again_without_steps() -> None:
+def test_without_steps_the_model_alone_is_run_again() -> None:
     """A birth in its backward, although nothing of the step is left."""
     net = Net(root_of_zero)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -264,7 +266,7 @@ def test_the_model_alone_is_run_again_without_steps() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
-def test_inputs_are_those_before_hooks_of_the_users_changed_them() -> None:
+def test_the_model_is_run_again_with_its_inputs_before_hooks() -> None:
     class Root(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -281,7 +283,7 @@ def test_inputs_are_those_before_hooks_of_the_users_changed_them() -> None:
     assert (w.event.op, w.event.index, w.event.operands["input"]) == ("SqrtBackward0", (1,), 0.0)
 
 
-def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_birth_in_the_loss_function_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the loss function is too long to be remembered."""
     monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.loss_tail._MOST_NODES", 0)
     net = Net()
@@ -294,7 +296,7 @@ def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch:
     assert "steps(loader)" in w.event.note
 
 
-def test_allowed_operations_are_no_suspects() -> None:
+def test_allowed_operations_are_not_blamed() -> None:
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="record", allow=("log",)) as w:
         for _ in w.steps([0]):
@@ -302,14 +304,14 @@ def test_allowed_operations_are_no_suspects() -> None:
     assert w.event.op == "sqrt"
 
 
-def test_the_record_lets_go_of_what_is_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_releases_healthy_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """The birth is exact even if next to nothing may be kept."""
     monkeypatch.setattr("retrograd.anomaly.adapters.torch.records.recording.MOST_BYTES", 1000)
     w, _ = watched(root_of_zero)
     assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth of root_of_zero"))
 
 
-def test_nothing_of_a_tripped_step_is_kept_alive() -> None:
+def test_no_tensor_of_a_bad_step_is_kept_alive() -> None:
     def step(kept: list[Any]) -> None:
         x = torch.zeros(3, requires_grad=True)
         y = torch.log(x * 2)
@@ -337,7 +339,7 @@ with rg.anomaly.watch(policy="record") as w, torch.no_grad():
 
 
 @pytest.mark.parametrize("program", [SECOND_RUN, BY_HAND], ids=["second run", "update by hand"])
-def test_the_compiler_is_not_imported_for_it(program: str) -> None:
+def test_a_second_run_does_not_import_the_compiler(program: str) -> None:
     """To keep a mode of the dispatcher out of compiled code takes seconds; nothing is compiled here."""
     program = f"""
 import sys, torch, retrograd as rg
@@ -349,7 +351,7 @@ print(w.events[0].op, "torch._dynamo" in sys.modules)
     assert done.stdout.split() == ["SqrtBackward0", "False"], done.stderr
 
 
-def test_a_fault_that_hangs_on_the_number_of_the_step() -> None:
+def test_a_fault_that_depends_on_the_step_number_is_reproduced() -> None:
     """A count of the program's own goes on for the same batch, so that the second run takes another way."""
     torch.manual_seed(0)
     net = torch.nn.Linear(2, 1)

@@ -53,7 +53,7 @@ def lines(depth: int, x: Tensor) -> None:
     torch.log(h - (64 if depth == 2 else 1)).sum().backward()  # the birth in lines
 
 
-def test_a_step_that_was_not_noted() -> None:
+def test_a_step_between_noted_ones_has_its_line() -> None:
     """It is found in the last one that was."""
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -63,20 +63,22 @@ def test_a_step_that_was_not_noted() -> None:
         net.fault = lambda out: torch.log(out * 0)  # the birth in a step that was not noted
         train(net, optimizer, batches(1))
     assert w.event.op == "log"
-    assert w.event.lineno == line_of("# the birth in a step that was not noted", test_a_step_that_was_not_noted)
+    assert w.event.lineno == line_of(
+        "# the birth in a step that was not noted", test_a_step_between_noted_ones_has_its_line
+    )
 
 
-def test_steps_alike_have_their_lines() -> None:
+def test_similar_steps_have_their_lines() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for offset in [0.5] * 10 + [1.0]:
             h = x * 1.0
             torch.log(h - offset).sum().backward()  # the birth in the eleventh
     assert (w.event.op, w.event.index) == ("log", (1,))
-    assert w.event.lineno == line_of("# the birth in the eleventh", test_steps_alike_have_their_lines)
+    assert w.event.lineno == line_of("# the birth in the eleventh", test_similar_steps_have_their_lines)
 
 
-def test_a_step_unlike_the_noted_one_gets_no_line_rather_than_a_wrong_one() -> None:
+def test_a_step_unlike_the_noted_ones_gets_no_line() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for depth in [1] * 10 + [2]:
@@ -99,7 +101,7 @@ def descend(loss: Any, steps: int, x: Tensor, offset: float = 0.0) -> None:
 
 
 @pytest.mark.parametrize("steps_between", [0, 1, 20])
-def test_the_same_operations_in_another_loop(steps_between: int) -> None:
+def test_a_second_loop_with_the_same_operations_gets_its_own_line_or_none(steps_between: int) -> None:
     """Of two loops, as in two cells of a notebook, neither has the lines of the other."""
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="record", budget=1e-9) as w:
@@ -107,13 +109,15 @@ def test_the_same_operations_in_another_loop(steps_between: int) -> None:
             torch.log(x * 1.0).sum().backward()
         for factor in [1.0] * steps_between + [0.0]:
             torch.log(x * factor).sum().backward()  # the birth in the second loop
-    mine = line_of("# the birth in the second loop", test_the_same_operations_in_another_loop)
+    mine = line_of(
+        "# the birth in the second loop", test_a_second_loop_with_the_same_operations_gets_its_own_line_or_none
+    )
     assert w.event.op == "log"
     assert w.event.lineno == (mine if steps_between else None)
 
 
 @pytest.mark.parametrize("steps_between", [0, 1, 20])
-def test_the_same_operations_of_another_call(steps_between: int) -> None:
+def test_another_function_with_the_same_operations_gets_its_own_line_or_none(steps_between: int) -> None:
     """One loop that is given another function: what calls it tells the steps apart."""
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="record", budget=1e-9) as w:
@@ -125,7 +129,7 @@ def test_the_same_operations_of_another_call(steps_between: int) -> None:
     assert w.event.lineno == (mine if steps_between else None)
 
 
-def test_steps_from_ever_new_places_are_not_all_noted() -> None:
+def test_steps_from_new_places_are_not_noted_without_end() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     seen = []
     with rg.anomaly.watch(policy="record", budget=1e-9) as w:
@@ -162,7 +166,7 @@ def sample(steps: int) -> list[bool]:
     return on
 
 
-def test_gradients_that_are_asked_for_end_steps_as_backward_does(way: str) -> None:
+def test_autograd_grad_ends_a_noted_step(way: str) -> None:
     with rg.anomaly.watch(budget=1e-9) as w:
         on = sample(40)
         assert not noted(w)
@@ -171,7 +175,7 @@ def test_gradients_that_are_asked_for_end_steps_as_backward_does(way: str) -> No
     assert not _get_current_function_mode_stack()
 
 
-def test_gradients_of_two_losses_with_the_same_operations_at_different_lines() -> None:
+def test_two_losses_with_the_same_operations_keep_their_lines() -> None:
     """Each has a step noted, so that neither is looked up in the other."""
     w0, w1 = (torch.ones(3, requires_grad=True) for _ in range(2))
 
@@ -186,12 +190,12 @@ def test_gradients_of_two_losses_with_the_same_operations_at_different_lines() -
             update(w0, torch.log(w0 * 1.0).sum())
             update(w1, torch.log(w1 * scale).sum())  # the birth in the second
     assert w.event.op == "log"
-    test = test_gradients_of_two_losses_with_the_same_operations_at_different_lines
+    test = test_two_losses_with_the_same_operations_keep_their_lines
     assert w.event.lineno == line_of("# the birth in the second", test)
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_notes_go_on_after_gradients_within_a_step(create_graph: bool) -> None:
+def test_noting_continues_after_gradients_within_a_step(create_graph: bool) -> None:
     x = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(budget=1e9) as w:
         y = (x * 2).sin().sum()
@@ -201,8 +205,8 @@ def test_notes_go_on_after_gradients_within_a_step(create_graph: bool) -> None:
         y.backward()
 
 
-def test_a_step_without_end_is_not_noted_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a sampler whose gradients count as no steps: what is noted of one has a bound."""
+def test_a_step_without_an_end_is_noted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients of a sampler count as no steps, so the notes of one step need a bound."""
     monkeypatch.setattr(sites, "MOST", 4)
     x = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(budget=1e9) as w:
@@ -212,7 +216,7 @@ def test_a_step_without_end_is_not_noted_for_good(monkeypatch: pytest.MonkeyPatc
         y.backward()
 
 
-def test_a_mode_of_the_users_own_stays() -> None:
+def test_a_function_mode_of_the_program_stays_on_top() -> None:
     class Mine(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             return func(*args, **(kwargs or {}))
@@ -283,7 +287,7 @@ def written(w: Any, loss: Tensor) -> list[tuple[str, str]]:
     return found
 
 
-def test_each_node_has_the_call_that_made_it() -> None:
+def test_each_node_has_the_call_that_created_it() -> None:
     """Several on a line, on several lines, in functions that return to the line, in generators, after a user's module
     within one of torch's."""
     model = nn.Sequential(Scaled(), nn.Tanh())
@@ -319,8 +323,8 @@ def test_each_node_has_the_call_that_made_it() -> None:
     ]
 
 
-def test_a_module_that_a_library_imports_before_it_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch does at many first calls: its code has run when the library goes on."""
+def test_an_import_during_a_call_does_not_shift_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch does this at many first calls. The code of the module has run when the call goes on."""
     (tmp_path / "imported_late.py").write_text('import collections\nPair = collections.namedtuple("Pair", "a b")\n')
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "imported_late", raising=False)
@@ -336,7 +340,7 @@ def test_a_module_that_a_library_imports_before_it_computes(tmp_path: Path, monk
 
 
 @pytest.mark.skipif(not NEW, reason="from Python 3.12 on")
-def test_the_interpreters_tools_are_left_as_they_were(way: str) -> None:
+def test_the_tools_of_sys_monitoring_are_restored(way: str) -> None:
     """Watches within each other take two ids, a third does without, and others keep theirs."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
     monitoring.use_tool_id(monitoring.COVERAGE_ID, "somebody")
@@ -354,7 +358,7 @@ def test_the_interpreters_tools_are_left_as_they_were(way: str) -> None:
         monitoring.free_tool_id(monitoring.COVERAGE_ID)
 
 
-def test_functions_that_ran_under_an_earlier_watch() -> None:
+def test_functions_that_ran_under_an_earlier_watch_have_their_lines() -> None:
     x = torch.ones(2, requires_grad=True)
     for _ in range(3):
         with rg.anomaly.watch(policy="record") as w:
@@ -363,7 +367,7 @@ def test_functions_that_ran_under_an_earlier_watch() -> None:
                 twice(x).sum().backward()
 
 
-def test_the_log_of_a_thread_of_its_own() -> None:
+def test_another_thread_does_not_shift_the_lines() -> None:
     """Numbers of nodes are those of a thread, so that what another one does must not be taken for this one's."""
     x = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
@@ -374,7 +378,7 @@ def test_the_log_of_a_thread_of_its_own() -> None:
         assert written(w, (y - 3).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
 
 
-def test_a_program_that_works_without_torch_for_long() -> None:
+def test_much_work_without_torch_gathers_no_notes() -> None:
     """Many instructions, no nodes: nothing is gathered."""
     x = torch.ones(2, requires_grad=True)
     with rg.anomaly.watch(policy="record", budget=1e9) as w:
@@ -384,7 +388,7 @@ def test_a_program_that_works_without_torch_for_long() -> None:
         assert written(w, twice(x).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
 
 
-def test_steps_of_two_kinds_in_turns() -> None:
+def test_a_step_has_the_lines_of_the_last_noted_step_of_its_kind() -> None:
     """Each is found in the last one of its own kind that was noted, as in a program with two optimizers."""
     weight = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([weight], 0.0)
@@ -397,10 +401,12 @@ def test_steps_of_two_kinds_in_turns() -> None:
             h.sum().backward()
             optimizer.step()
         assert not noted(w)
-    assert w.event.lineno == line_of("# the birth in a step of the second kind", test_steps_of_two_kinds_in_turns)
+    assert w.event.lineno == line_of(
+        "# the birth in a step of the second kind", test_a_step_has_the_lines_of_the_last_noted_step_of_its_kind
+    )
 
 
-def test_other_operations_of_the_same_number_give_no_line_rather_than_a_wrong_one() -> None:
+def test_other_operations_of_the_same_number_give_no_line() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for other in [False] * 10 + [True]:
@@ -421,7 +427,7 @@ def recurrent(x: Tensor, repeats: int, offset: float = 0.0, position: int = -1) 
 
 
 @pytest.mark.parametrize("position", [0, 1, 14, 27, 28])
-def test_a_loop_that_runs_longer_than_any_that_was_noted(position: int) -> None:
+def test_a_loop_longer_than_any_noted_one_has_its_line(position: int) -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for repeats, offset in [(15, 0.0), (14, 0.0), (13, 0.0), (12, 0.0), (17, 0.0), (29, 3.0)]:
@@ -431,7 +437,7 @@ def test_a_loop_that_runs_longer_than_any_that_was_noted(position: int) -> None:
     assert w.event.lineno == line_of("# the birth in a loop", recurrent)
 
 
-def test_two_loops_alike_give_no_line_rather_than_a_wrong_one() -> None:
+def test_two_similar_loops_give_no_line() -> None:
     def step(first: int, second: int, bad: bool) -> None:
         h = x
         for _ in range(first):
@@ -448,7 +454,7 @@ def test_two_loops_alike_give_no_line_rather_than_a_wrong_one() -> None:
     assert (w.event.op, w.event.lineno) == ("log", None)
 
 
-def test_operations_that_do_not_lead_to_the_loss_change_nothing() -> None:
+def test_operations_beside_the_loss_do_not_shift_the_lines() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for step in range(10):
@@ -458,11 +464,11 @@ def test_operations_that_do_not_lead_to_the_loss_change_nothing() -> None:
             torch.log(h - float(step == 9)).sum().backward()  # the birth beside a metric
     assert w.event.op == "log"
     assert w.event.lineno == line_of(
-        "# the birth beside a metric", test_operations_that_do_not_lead_to_the_loss_change_nothing
+        "# the birth beside a metric", test_operations_beside_the_loss_do_not_shift_the_lines
     )
 
 
-def test_code_that_a_program_makes_in_every_step_is_not_kept() -> None:
+def test_code_made_in_every_step_is_not_kept_alive() -> None:
     x = torch.ones(2, requires_grad=True)
     made = []
     with rg.anomaly.watch(budget=1.0):

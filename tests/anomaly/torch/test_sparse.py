@@ -36,16 +36,16 @@ def normalised(values: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("function", [summed, made_dense, multiplied, within_rows, normalised])
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
-def test_a_birth_before_a_sparse_tensor(function: object) -> None:
+def test_a_birth_before_a_sparse_tensor_has_its_line(function: object) -> None:
     values = torch.tensor([1.0, -2.0], requires_grad=True)
     with watch(policy="record") as w:
         function(torch.log(values)).backward()  # type: ignore[operator]  # the birth
     assert w.event is not None
     assert (w.event.op, w.event.operands, w.event.index) == ("log", {"input": -2.0}, (1,))
-    assert w.event.lineno == line_of("# the birth", test_a_birth_before_a_sparse_tensor)
+    assert w.event.lineno == line_of("# the birth", test_a_birth_before_a_sparse_tensor_has_its_line)
 
 
-def test_a_search_that_fails_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_search_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: object) -> None:
         raise NotImplementedError("Could not run it. " + "It is only available for these: " + "CPU, " * 500 + "\nmore")
 

@@ -41,7 +41,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-def test_the_error_that_the_watch_meets_says_that_it_only_waited(lag: int, fail: Callable[[], None]) -> None:
+def test_a_device_error_met_by_the_watch_gets_a_note(lag: int, fail: Callable[[], None]) -> None:
     net = Net()
     optimizer = SGD(net.parameters(), 0.1)
     with pytest.raises(ERROR, match="device-side assert") as caught, rg.anomaly.watch(net, optimizer, lag=lag):
@@ -53,7 +53,7 @@ def test_the_error_that_the_watch_meets_says_that_it_only_waited(lag: int, fail:
     assert rg.anomaly.current() is None
 
 
-def test_it_is_said_once(fail: Callable[[], None]) -> None:
+def test_a_device_error_gets_its_note_once(fail: Callable[[], None]) -> None:
     @waits
     def several(numbers: list[Tensor]) -> list[float]:
         return gradients.numbers_on(torch.device("cpu"), numbers)
@@ -64,7 +64,7 @@ def test_it_is_said_once(fail: Callable[[], None]) -> None:
     assert len(caught.value.__notes__) == 1
 
 
-def test_an_error_of_another_kind_is_left_as_it_is() -> None:
+def test_other_errors_get_no_note() -> None:
     def fails(grad: Tensor) -> None:
         raise RuntimeError("CUDA is fine")
 
@@ -128,7 +128,7 @@ def test_an_error_of_a_script_comes_first(fail: Callable[[], None], capsys: pyte
     assert "ValueError: the program's own" in capsys.readouterr().err
 
 
-def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], None]) -> None:
+def test_memory_that_a_device_may_write_to_is_not_freed(fail: Callable[[], None]) -> None:
     """That would abort the process if the device has failed."""
     look = DeviceCheck([torch.ones(17)], [torch.ones(1)] * 17, []).sent()
     memory = weakref.ref(look._landing.here)
@@ -143,7 +143,7 @@ def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], N
     )
 
 
-def test_memory_is_used_again() -> None:
+def test_memory_of_a_check_is_reused() -> None:
     made = DeviceCheck([torch.ones(1)], [torch.ones(1)] * 23, [])
     look = made.sent()
     memory = look._landing.here

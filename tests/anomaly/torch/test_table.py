@@ -47,11 +47,11 @@ def line(program: Program) -> str:
 
 
 @pytest.mark.parametrize("row", sorted(FIRST, key=lambda row: row or 0))
-def test_line(row: int) -> None:
+def test_the_table_has_the_line_of_each_row(row: int) -> None:
     assert line(FIRST[row]) in PAGE.read_text().splitlines()
 
 
-def test_what_the_page_says_of_the_table() -> None:
+def test_the_page_counts_the_silent_rows_correctly() -> None:
     silent = sum(said_by_torch(program) == "-" for program in FIRST.values())
     assert f"stays silent (-) on {silent} of these {len(FIRST)}" in PAGE.read_text()
 

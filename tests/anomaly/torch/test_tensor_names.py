@@ -22,20 +22,20 @@ for _ in range(30):
 """
 
 
-def test_the_line_that_made_the_optimizer_is_rewritten() -> None:
+def test_the_remedy_changes_the_line_that_made_the_optimizer() -> None:
     event = run("torch", RUNAWAY).events[0]
     assert event.remedy == "opt = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)"
     assert event.remedy_lineno == 3
 
 
-def test_a_rate_that_a_schedule_has_changed() -> None:
+def test_the_rate_is_that_of_the_step_and_not_the_initial_one() -> None:
     """The rate of the step counts, not the one that the optimizer was made with."""
     schedule = "schedule = torch.optim.lr_scheduler.LambdaLR(opt, lambda step: 0.25)\n"
     event = run("torch", RUNAWAY.replace("for _", schedule + "for _")).events[0]
     assert "than 1.25" in (event.cause or "")
 
 
-def test_an_optimizer_that_is_made_in_several_lines() -> None:
+def test_the_remedy_changes_the_line_with_the_rate() -> None:
     """The line with the rate is rewritten."""
     program = RUNAWAY.replace("SGD(net.parameters(), lr=5.0, momentum=0.9)", "SGD(\n    net.parameters(),\n    lr=5.0)")
     event = run("torch", program).events[0]
@@ -59,7 +59,7 @@ for _ in range(2):
 """
 
 
-def test_an_optimizer_of_the_programs_own_is_a_suspect() -> None:
+def test_a_step_of_a_custom_optimizer_is_blamed() -> None:
     event = only_event(run("torch", OWN))
     assert "the step of Scaled, your own optimizer" in (event.cause or "")
     assert event.remedy is None
@@ -76,7 +76,7 @@ for _ in range(2):
 """
 
 
-def test_a_weight_that_was_spoilt_by_hand() -> None:
+def test_a_weight_spoilt_by_hand_gets_no_remedy() -> None:
     """It was good when training began, and no other number would be better than NaN."""
     event = only_event(run("torch", BY_HAND))
     assert (event.kind, event.step, event.remedy) == ("leaf", 2, None)
@@ -88,7 +88,7 @@ def test_a_weight_that_was_spoilt_by_hand() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
-def test_torchs_own_are_none(optimizer: str) -> None:
+def test_optimizers_of_torch_are_not_called_custom(optimizer: str) -> None:
     program = f"""
 net = nn.Linear(2, 1)
 opt = torch.optim.{optimizer}(net.parameters(), lr=0.1)
@@ -100,7 +100,7 @@ net(torch.ones(3, 2)).sum().backward()
     assert "your own" not in (run("torch", program).events[0].cause or "")
 
 
-def test_what_torch_calls_operations_may_be_allowed() -> None:
+def test_operations_may_be_allowed_by_torchs_names() -> None:
     names = ("log", "LogBackward0", "aten::log", "aten.log.default", "torch.log", "_softmax", "addmm", "AddmmBackward0")
     watch = rg.anomaly.watch(torch.nn.Linear(2, 2), allow=names)
     assert {"log", "softmax", "linear"} <= watch.allow
@@ -136,7 +136,7 @@ for batch in w.steps(batches):
 
 
 @pytest.mark.parametrize("x", ["batch.x", "batch['x']"])
-def test_what_a_batch_keeps_in_a_dictionary_of_its_own(x: str) -> None:
+def test_data_in_a_batch_object_has_its_full_name(x: str) -> None:
     event = only_event(run("torch", BATCH.replace("BATCH_X", x)))
     assert (event.kind, event.index) == ("leaf", (1, 1))
     assert list(event.operands) == [x]
@@ -155,7 +155,7 @@ class Squares(torch.nn.Module):
         return (self.layer.weight * given).sum()
 
 
-def test_what_a_model_was_given_by_keyword() -> None:
+def test_data_given_by_keyword_has_its_full_name() -> None:
     model, rows = Squares(), Rows()
     rows.table = torch.tensor([[1.0, float("nan")]])
     with rg.anomaly.watch(model, policy="record") as w:
@@ -165,8 +165,8 @@ def test_what_a_model_was_given_by_keyword() -> None:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_data_that_get_a_gradient_are_no_parameter(steps: bool) -> None:
-    """As positions do whose forces are computed, or images that are to be explained."""
+def test_data_that_requires_grad_is_no_parameter(steps: bool) -> None:
+    """Positions require grad if their forces are computed, and so do images that are to be explained."""
     net = torch.nn.Linear(3, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     batches = [torch.ones(4, 3), torch.ones(4, 3)]
@@ -183,7 +183,7 @@ def test_data_that_get_a_gradient_are_no_parameter(steps: bool) -> None:
     assert event.remedy == "positions = positions[torch.isfinite(positions).reshape(len(positions), -1).all(1)]"
 
 
-def test_what_an_optimizer_updates_is_a_parameter_whoever_has_made_it() -> None:
+def test_a_tensor_that_an_optimizer_updates_is_a_parameter() -> None:
     weight = torch.tensor([1.0, torch.nan], requires_grad=True)
     other = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([other, weight], lr=0.1)
@@ -208,8 +208,8 @@ opt.step()
 
 
 @pytest.mark.parametrize("copied", ["", "self.average = copy.deepcopy(model).requires_grad_(False)"])
-def test_a_model_that_another_module_holds_has_its_own_names(copied: str) -> None:
-    """What averages the weights of a model holds it, and is larger by one module, or by a copy of the model as well."""
+def test_parameters_have_their_names_in_the_model_and_not_in_its_holder(copied: str) -> None:
+    """An average of the weights holds the model, and is larger by one module, or by a copy of the model too."""
     text = AVERAGED.replace("self.model = model", f"self.model = model\n        {copied}")
     event = only_event(run("torch", f"import copy{text}"))
     assert event.harmed == "the gradient of 2.bias"
@@ -227,7 +227,7 @@ net(torch.ones(2, 4)).sum().backward()
 """
 
 
-def test_a_copy_that_averages_the_weights_is_not_the_model() -> None:
+def test_names_come_from_the_model_and_not_from_its_averaged_copy() -> None:
     event = only_event(run("torch", COPIED))
     assert (event.layer_name, event.index, event.operands) == (
         "2",

@@ -41,7 +41,7 @@ def in_each_thread(train: Callable[[int], None]) -> None:
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
 @pytest.mark.parametrize("bad", [forward, backward])
 @pytest.mark.parametrize("policy", ["raise", "skip_step"])
-def test_every_thread_is_told_and_keeps_its_weights(policy: str, bad: Any, make: Any) -> None:
+def test_every_thread_gets_its_own_event_and_keeps_its_weights(policy: str, bad: Any, make: Any) -> None:
     told: dict[int, list[int]] = {number: [] for number in range(THREADS)}
     weights = [torch.ones(3, requires_grad=True) for _ in range(THREADS)]
     alone = torch.ones(3, requires_grad=True)
@@ -83,7 +83,7 @@ class Root(torch.nn.Module):
         return torch.sqrt(x * self.scale) + 1
 
 
-def test_a_model_is_run_again_as_the_own_thread_called_it() -> None:
+def test_a_model_is_run_again_with_the_inputs_of_its_thread() -> None:
     model = Root()
     told: list[tuple[int, Any]] = []
 

@@ -61,7 +61,7 @@ def in_a_second_run(watch: Watch, program: Callable[[], None]) -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning", "ignore:Attempted to insert a get_attr")
 @pytest.mark.parametrize(("run", "from_step"), [(plain, None), (plain, 1), (in_a_second_run, None)])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_graph_is_the_same(name: str, run: Any, from_step: int | None) -> None:
+def test_the_traced_graph_is_the_same_with_the_watch(name: str, run: Any, from_step: int | None) -> None:
     trace, got = PROGRAMS[name], []
     expected = trace()
     with rg.anomaly.watch(policy="record", from_step=from_step) as w:

@@ -34,7 +34,7 @@ MARK = WORDS - 1  # the word that the bad example begins with
 
 
 class Head(torch.nn.Module):
-    """What comes after the language model."""
+    """The layer after the language model."""
 
     def __init__(self, fault: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ def test_raise_ends_training_with_clean_weights(trainer_of: Any, fault: Any) -> 
     assert Trainer._run_epoch.__module__ == "transformers.trainer"
 
 
-def test_a_class_weight_that_is_not_finite(trainer_of: Any) -> None:
+def test_a_birth_in_a_loss_of_the_program_has_its_line(trainer_of: Any) -> None:
     """In a loss of the user's own."""
 
     class Weighted(Trainer):
@@ -160,7 +160,7 @@ def test_a_class_weight_that_is_not_finite(trainer_of: Any) -> None:
     assert event.operands == {"input": 0.0}
 
 
-def test_a_learning_rate_that_is_too_large(trainer_of: Any) -> None:
+def test_a_learning_rate_that_is_too_large_names_the_layer(trainer_of: Any) -> None:
     model, watching = model_with(), AnomalyCallback()
     with pytest.raises(rg.anomaly.AnomalyError):
         trainer_of(model, watching, kind=Trainer, learning_rate=1e30).train()
@@ -170,7 +170,7 @@ def test_a_learning_rate_that_is_too_large(trainer_of: Any) -> None:
     assert weights_are_clean(model)
 
 
-def test_healthy_training_is_the_same(trainer_of: Any) -> None:
+def test_healthy_training_is_the_same_with_the_callback(trainer_of: Any) -> None:
     results = []
     for callbacks in ([], [AnomalyCallback()]):
         model = model_with()
@@ -180,7 +180,7 @@ def test_healthy_training_is_the_same(trainer_of: Any) -> None:
     assert (callbacks[0].watch.step, callbacks[0].watch.events) == (24, ())
 
 
-def test_logs_are_clean(trainer_of: Any) -> None:
+def test_logs_receive_only_finite_numbers(trainer_of: Any) -> None:
     watching, updates = AnomalyCallback("skip_step"), Updates()
     trainer_of(model_with(root_of_zero), watching, updates).train()
     bad = watching.watch.event.batch_idx
@@ -200,8 +200,8 @@ def test_an_error_of_the_program_ends_the_watch(trainer_of: Any) -> None:
     assert Trainer._run_epoch.__module__ == "transformers.trainer"
 
 
-def test_a_callback_that_was_left_alone_does_not_watch_another_trainer(trainer_of: Any) -> None:
-    """An error before the first epoch is told to nobody."""
+def test_a_callback_of_a_failed_trainer_does_not_watch_another(trainer_of: Any) -> None:
+    """No callback learns of an error before the first epoch."""
 
     class Early(TrainerCallback):
         def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
@@ -218,8 +218,8 @@ def test_a_callback_that_was_left_alone_does_not_watch_another_trainer(trainer_o
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_unmodified_script(trainer_of: Any, fault: Any) -> None:
-    """What ``retrograd run`` does."""
+def test_an_unmodified_script_is_watched_and_its_bad_step_run_again(trainer_of: Any, fault: Any) -> None:
+    """``retrograd run`` watches in this way."""
     updates = Updates()
     w = rg.anomaly.watch(policy="skip_step")
     w.rerun_loaders = True
@@ -242,7 +242,7 @@ FaultyTrainer(model, TrainingArguments("results", **settings), train_dataset=exa
 """
 
 
-def test_retrograd_run(tmp_path: Path) -> None:
+def test_retrograd_run_finds_the_birth_in_a_script(tmp_path: Path) -> None:
     """transformers is imported by the script, under the watch."""
     (tmp_path / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "retrograd", "run", "train.py"]
@@ -254,7 +254,9 @@ def test_retrograd_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     class Faulty(GPT2LMHeadModel):

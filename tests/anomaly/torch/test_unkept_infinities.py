@@ -60,12 +60,14 @@ def found_in(way: Callable[[Tensor], Tensor], with_model: bool) -> NaNEvent:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_birth_is_found_where_the_model_can_be_run_again(way: Callable[[Tensor], Tensor]) -> None:
+def test_the_birth_is_found_if_the_model_can_be_run_again(way: Callable[[Tensor], Tensor]) -> None:
     event = found_in(way, with_model=True)
     assert (event.op, event.lineno) == ("log", line_of("# the birth of an infinity", logarithm))
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_makes_a_nan_of_it_is_not_said_to_be_the_birth_for_certain(way: Callable[[Tensor], Tensor]) -> None:
+def test_otherwise_the_operation_that_makes_the_nan_is_not_called_a_certain_birth(
+    way: Callable[[Tensor], Tensor],
+) -> None:
     event = found_in(way, with_model=False)
     assert event.op == "log" or "was not kept" in (event.note or "")

@@ -123,7 +123,7 @@ OPTIONS: list[dict[str, Any]] = [{}, {"policy": {"nan": "raise", "spike": "recor
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("update", ["by hand", "optimizer"])
 @pytest.mark.parametrize("program", [*UNREADABLE, *READABLE], ids=lambda each: each.__name__)
-def test_healthy_programs_go_on(program: Any, update: str, options: dict[str, Any]) -> None:
+def test_healthy_programs_have_no_event(program: Any, update: str, options: dict[str, Any]) -> None:
     program(False, update)
     with warnings.catch_warnings():
         warnings.simplefilter("error", rg.anomaly.AnomalyWarning)
@@ -133,7 +133,7 @@ def test_healthy_programs_go_on(program: Any, update: str, options: dict[str, An
 
 
 @pytest.mark.parametrize("program", UNREADABLE, ids=lambda each: each.__name__)
-def test_of_numbers_that_cannot_be_read_nothing_is_said(program: Any) -> None:
+def test_numbers_that_cannot_be_read_give_no_event(program: Any) -> None:
     with rg.anomaly.watch() as w:
         for _ in w.steps([0]):
             program(True, "optimizer")
@@ -142,7 +142,7 @@ def test_of_numbers_that_cannot_be_read_nothing_is_said(program: Any) -> None:
 
 @pytest.mark.parametrize("update", ["by hand", "optimizer"])
 @pytest.mark.parametrize("program", READABLE, ids=lambda each: each.__name__)
-def test_others_are_watched(program: Any, update: str) -> None:
+def test_numbers_that_can_be_read_in_another_way_are_watched(program: Any, update: str) -> None:
     for again in (False, True):
         with pytest.raises(rg.anomaly.AnomalyError), rg.anomaly.watch() as w:
             for _ in w.steps([0]) if again else [0]:
@@ -150,7 +150,7 @@ def test_others_are_watched(program: Any, update: str) -> None:
         assert w.events[0].step == 3
 
 
-def test_an_error_of_the_programs_own_is_not_replaced() -> None:
+def test_an_error_of_the_program_is_not_replaced() -> None:
     """The variables that it leaves behind are tensors of a transform that has ended."""
 
     def inside(x: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ def given(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_they_name_the_same_line(program):
+def test_warnings_name_the_same_line_with_a_watch(program):
     expected = given(program)
     assert expected
     shown = warnings._showwarnmsg
@@ -81,7 +81,7 @@ def test_they_name_the_same_line(program):
     assert given(program) == expected
 
 
-def test_the_line_is_the_users():
+def test_warnings_name_the_users_line():
     with rg.anomaly.watch():
         (_, filename, line), *_ = given(broadcast_by_mistake)
     lines, first = inspect.getsourcelines(broadcast_by_mistake)
@@ -90,7 +90,7 @@ def test_the_line_is_the_users():
 
 
 @pytest.mark.parametrize("level", [2, 3])
-def test_one_that_is_shown_in_the_program_only(monkeypatch, level):
+def test_a_warning_shown_only_in_the_program_is_shown(monkeypatch, level):
     """Whichever of our functions stands where it would point."""
 
     def zero_grad(module, set_to_none=True):
@@ -113,7 +113,7 @@ def test_one_that_is_shown_in_the_program_only(monkeypatch, level):
     assert given_there(rg.anomaly.watch()) == expected
 
 
-def test_where_logging_captures_them():
+def test_logging_captures_the_users_line():
     told = io.StringIO()
     handler = logging.StreamHandler(told)
     logging.captureWarnings(True)
@@ -157,7 +157,7 @@ def in_a_loop():
     ],
     ids=str,
 )
-def test_they_appear_as_often(filters):
+def test_warnings_appear_as_often_with_a_watch(filters):
     def shown(watch):
         with warnings.catch_warnings(record=True) as found:
             for each in (("ignore",), *filters):
@@ -171,7 +171,7 @@ def test_they_appear_as_often(filters):
     assert shown(rg.anomaly.watch()) == shown(contextlib.nullcontext())
 
 
-def test_those_that_are_errors():
+def test_warnings_that_are_errors_are_raised():
     def refused():
         with warnings.catch_warnings(), pytest.raises(UserWarning) as caught:
             warnings.resetwarnings()
@@ -184,8 +184,8 @@ def test_those_that_are_errors():
         assert refused() == expected
 
 
-def test_where_python_has_no_such_place_nothing_is_changed(monkeypatch):
-    """What every warning goes through is no part of Python's documentation."""
+def test_without_the_internal_function_of_warnings_nothing_changes(monkeypatch):
+    """The function through which every warning goes is not part of Python's documented interface."""
     before = list(warnings.filters)
     monkeypatch.delattr(warnings, "_showwarnmsg")
     with rg.anomaly.watch():

@@ -92,7 +92,7 @@ def test_layers_and_weights_have_the_programs_names(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", WRAPPED)
-def test_the_detector_has_the_same(kind: str) -> None:
+def test_the_detector_uses_the_programs_names(kind: str) -> None:
     make, encoder = WRAPPED[kind]
     model = make()
     with rg.anomaly.NaNDetector(model, verbose=False) as detector, torch.no_grad():

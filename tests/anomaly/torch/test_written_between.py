@@ -70,7 +70,7 @@ def test_a_bad_gradient_is_never_written(bad: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 1])
-def test_a_bad_gradient_that_is_skipped(bad: int) -> None:
+def test_a_skipped_bad_gradient_is_never_written(bad: int) -> None:
     seen: list[tuple[int, bool]] = []
     with rg.anomaly.watch(policy="skip_step") as w:
         train(bad, seen)
@@ -79,7 +79,7 @@ def test_a_bad_gradient_that_is_skipped(bad: int) -> None:
     assert all(fine for _, fine in seen)
 
 
-def test_what_is_healthy_is_as_ever() -> None:
+def test_healthy_training_is_the_same_with_the_watch() -> None:
     with rg.anomaly.watch(policy="skip_step") as w:
         model = train(None)
     assert not w.events
@@ -124,7 +124,7 @@ def line_searches(model: nn.Linear) -> None:
 
 
 @pytest.mark.parametrize("program", [plain, adversaries, line_searches])
-def test_other_programs_are_looked_at_when_they_step(program: Callable[[nn.Linear], None]) -> None:
+def test_other_programs_are_checked_only_at_their_steps(program: Callable[[nn.Linear], None]) -> None:
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     with rg.anomaly.watch(model) as w:

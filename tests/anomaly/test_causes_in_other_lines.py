@@ -48,7 +48,7 @@ def variables(library: str, text: str) -> dict[str, object]:
 
 
 @libraries
-def test_iterations_of_sinkhorn(library: str) -> None:
+def test_a_sinkhorn_iteration_is_moved_to_log_space(library: str) -> None:
     """A small number in the denominator would give a plan without the row that is lost."""
     event = only_event(run(library, SINKHORN))
     assert diagnose(event).title == "division by a sum of exponentials that underflowed"
@@ -58,7 +58,7 @@ def test_iterations_of_sinkhorn(library: str) -> None:
 
 @libraries
 @pytest.mark.parametrize("above", ["(K * t).sum(dim=1)", "K @ t", "torch.sum(t * K, 1)"])
-def test_a_quotient_of_sums_of_the_same_exponentials(above: str, library: str) -> None:
+def test_a_weighted_mean_by_exponentials_is_recognised_as_a_softmax(above: str, library: str) -> None:
     text = REGRESSION.format(x="[0.0, 1.0]", at=100.0, above=f"({above})")
     event = only_event(run(library, text))
     assert diagnose(event).title == "softmax written out, without subtracting the largest value"
@@ -72,7 +72,7 @@ def test_a_quotient_of_sums_of_the_same_exponentials(above: str, library: str) -
 
 
 @libraries
-def test_a_forward_algorithm_that_overflows(library: str) -> None:
+def test_an_overflowing_forward_algorithm_is_moved_to_log_space(library: str) -> None:
     """Its states are numbers to be added up, and no tanh may be put around them."""
     event = only_event(run(library, CRF))
     assert diagnose(event).title == "log of a likelihood that left its range factor by factor"
@@ -106,7 +106,7 @@ def test_a_forward_algorithm_that_overflows(library: str) -> None:
         "loss = D.kl_divergence(q, D.Normal(0.0, 1.0)).sum()",
     ],
 )
-def test_a_relu_for_a_number_that_must_be_positive(code: str, library: str) -> None:
+def test_a_relu_for_a_positive_number_becomes_a_softplus(code: str, library: str) -> None:
     text = f"h, d = torch.tensor([-1.0, 0.5], requires_grad=True), torch.tensor([0.3, 1.0])\n{code}\nloss.backward()"
     event = only_event(run(library, text))
     assert diagnose(event).title == "relu where a number above zero is needed"
@@ -118,14 +118,14 @@ def test_a_relu_for_a_number_that_must_be_positive(code: str, library: str) -> N
 
 @libraries
 @pytest.mark.parametrize("code", ["(x / torch.relu(h).sum()).sum()", "torch.where(h > 0, x / F.relu(h), 0.0).sum()"])
-def test_a_relu_that_is_summed_or_masked(code: str, library: str) -> None:
+def test_a_relu_that_is_summed_or_masked_does_not_become_a_softplus(code: str, library: str) -> None:
     text = "h, x = torch.tensor([-1.0, -0.5], requires_grad=True), torch.ones(2, requires_grad=True)\n"
     text += f"loss = {code}\nloss.backward()"
     assert "softplus" not in (only_event(run(library, text)).remedy or "")
 
 
 @libraries
-def test_a_correlation_with_constant_values(library: str) -> None:
+def test_the_correlation_with_a_constant_is_mended(library: str) -> None:
     text = (
         "x = torch.tensor([[1.0, {}, 1.0], [1.0, 2.0, 4.0]], requires_grad=True)\n"
         "loss = torch.corrcoef(x)[0, 1]\nloss.backward()"
@@ -142,7 +142,7 @@ def test_a_correlation_with_constant_values(library: str) -> None:
 
 
 @libraries
-def test_a_matrix_that_lu_factor_refuses(library: str) -> None:
+def test_the_note_on_lu_factor_names_the_singular_matrix_and_a_remedy(library: str) -> None:
     text = "A = torch.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)\nfactors = torch.linalg.lu_factor(A)"
     with pytest.raises(RuntimeError) as raised:
         run(library, text)
@@ -151,7 +151,7 @@ def test_a_matrix_that_lu_factor_refuses(library: str) -> None:
     assert "factors = torch.linalg.lu_factor(A + 1e-5 * torch.eye(" in raised.value.__notes__[0]
 
 
-def test_a_matrix_that_cannot_be_looked_at() -> None:
+def test_a_nan_is_mentioned_only_if_the_matrix_cannot_be_inspected() -> None:
     """PyTorch says of a NaN what it says of a matrix that is not positive definite; a product has no name."""
     text = "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A / A[0, 0] * 0)"
     with pytest.raises(torch.linalg.LinAlgError) as raised:
@@ -178,8 +178,8 @@ loss = ((x @ fast - t) ** 2).mean()
 
 @libraries
 @pytest.mark.parametrize("optimizer", ["", "optimizer = torch.optim.Adam([w], lr=1e-3)\n"])
-def test_steps_within_the_graph_that_run_away(optimizer: str, library: str) -> None:
-    """As in meta-learning: the learning rate of the optimizer is another one."""
+def test_the_inner_learning_rate_of_a_runaway_within_the_graph_is_lowered(optimizer: str, library: str) -> None:
+    """Meta-learning does this. The learning rate of the optimizer is another one."""
     text = ADAPTED.format(rate="inner_lr = 1e4", name="inner_lr", after=optimizer)
     event = only_event(run(library, text, True))
     assert diagnose(event).title == "gradient descent within the graph that runs away"
@@ -189,7 +189,7 @@ def test_steps_within_the_graph_that_run_away(optimizer: str, library: str) -> N
 
 
 @libraries
-def test_steps_that_are_no_descent(library: str) -> None:
+def test_a_recurrence_without_a_gradient_is_no_descent(library: str) -> None:
     text = (
         "x = torch.tensor([1.0, -2.0], requires_grad=True)\nh = x\n"
         "for _ in range(30):\n    h = h - 1e4 * h\nh.sum().backward()"
@@ -198,7 +198,7 @@ def test_steps_that_are_no_descent(library: str) -> None:
 
 
 @libraries
-def test_layers_whose_weights_are_too_large(library: str) -> None:
+def test_layers_with_too_large_weights_are_told_to_initialise_smaller_ones(library: str) -> None:
     """No tanh is put into a network, which would be another one."""
     text = (
         "layers = [(10 * torch.randn(64, 64)).requires_grad_() for _ in range(30)]\nh = torch.randn(4, 64)\n"
@@ -212,7 +212,7 @@ def test_layers_whose_weights_are_too_large(library: str) -> None:
 
 
 @libraries
-def test_the_transformation_of_box_and_cox_at_zero(library: str) -> None:
+def test_the_box_cox_transformation_has_its_limit_at_zero(library: str) -> None:
     text = (
         "p, x = torch.tensor({}, requires_grad=True), torch.tensor([1.5, 2.0])\n"
         "loss = ((x ** p - 1) / p).sum()\nloss.backward()"
@@ -230,7 +230,7 @@ def test_the_transformation_of_box_and_cox_at_zero(library: str) -> None:
 
 
 @libraries
-def test_bessel_functions_out_of_range(library: str) -> None:
+def test_bessel_functions_out_of_range_are_scaled(library: str) -> None:
     text = "x = torch.tensor([100.0, 2.0], requires_grad=True)\n"
     text += "loss = (torch.special.i1(x) / torch.special.i0(x)).sum()\nloss.backward()"
     event = only_event(run(library, text))
@@ -242,7 +242,7 @@ def test_bessel_functions_out_of_range(library: str) -> None:
 
 
 @libraries
-def test_the_derivative_of_acosh_at_one(library: str) -> None:
+def test_the_derivative_of_acosh_at_1_is_explained(library: str) -> None:
     text = "x = torch.tensor([1.0, 2.0], requires_grad=True)\nloss = torch.acosh(x).sum()\nloss.backward()"
     assert "1/sqrt(x^2 - 1)" in (only_event(run(library, text)).cause or "")
 
@@ -260,7 +260,7 @@ NAN_TO_NUM = {
 
 @libraries
 @pytest.mark.parametrize("call", NAN_TO_NUM)
-def test_nan_to_num_around_what_has_no_derivative(call: str, library: str) -> None:
+def test_nan_to_num_becomes_a_where_with_a_finite_gradient(call: str, library: str) -> None:
     text = f"x = torch.tensor([0.0, 2.0], requires_grad=True)\nloss = ({call}).sum()\nloss.backward()"
     event = only_event(run(library, text, True))
     assert diagnose(event).title == "nan_to_num around a function outside its safe domain"
@@ -272,7 +272,7 @@ def test_nan_to_num_around_what_has_no_derivative(call: str, library: str) -> No
 
 
 @libraries
-def test_a_product_of_spreads(library: str) -> None:
+def test_a_product_of_zero_spreads_gets_an_eps(library: str) -> None:
     text = (
         "a, b = torch.tensor([1.0, {}, 1.0], requires_grad=True), torch.tensor([1.0, 2.0, 4.0])\n"
         "cov = ((a - a.mean()) * (b - b.mean())).mean()\nloss = cov / (a.std() * b.std())\nloss.backward()"
@@ -295,7 +295,7 @@ def test_a_product_of_spreads(library: str) -> None:
         ("N.cdf(-3 * x)", "log_ndtr((x - mean) / std)"),
     ],
 )
-def test_logarithms_of_cumulative_probabilities(probability: str, remedy: str, library: str) -> None:
+def test_the_logarithm_of_a_cumulative_probability_uses_log_ndtr(probability: str, remedy: str, library: str) -> None:
     text = "x = torch.tensor([10.0, 0.5], requires_grad=True)\nN = torch.distributions.Normal(0.0, 1.0)\n"
     event = only_event(run(library, f"{text}loss = -torch.log({probability}).sum()\nloss.backward()", True))
     assert diagnose(event).title == "log of a normal distribution's cumulative probability"
@@ -304,7 +304,7 @@ def test_logarithms_of_cumulative_probabilities(probability: str, remedy: str, l
 
 
 @libraries
-def test_the_logarithm_of_a_difference_of_cumulative_probabilities(library: str) -> None:
+def test_the_general_form_for_a_difference_of_probabilities_is_exact(library: str) -> None:
     """The general form is right: checked where the difference can be computed, and it is finite where not."""
     text = (
         "x = torch.tensor([10.0], requires_grad=True)\n"

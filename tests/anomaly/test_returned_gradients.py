@@ -15,30 +15,30 @@ def told(program: object, *arguments: object) -> NaNEvent:
     return w.events[0]
 
 
-def test_the_gradient_is_that_of_a_variable() -> None:
+def test_a_bad_returned_gradient_has_the_name_of_the_variable() -> None:
     point = rg.tensor([1.0, 0.0], requires_grad=True)
     event = told(lambda: rg.autograd.grad(rg.sqrt(point).sum(), point))
     assert (event.op, event.index, event.harmed) == ("SqrtBackward0", (1,), "the gradient of point")
 
 
-def test_of_a_function_of_arrays() -> None:
+def test_the_gradient_of_a_function_of_arrays_is_called_a_returned_gradient() -> None:
     event = told(rg.func.grad(lambda q: np.sqrt(q).sum()), np.array([1.0, 0.0]))
     assert (event.op, event.index, event.harmed) == ("SqrtBackward0", (1,), "a returned gradient")
 
 
-def test_the_one_of_several_that_is_not_finite() -> None:
+def test_the_bad_one_of_several_returned_gradients_is_named() -> None:
     slope, offset = (rg.tensor([value], requires_grad=True) for value in (1.0, 0.0))
     event = told(lambda: rg.autograd.grad((slope * 2 + rg.sqrt(offset)).sum(), [slope, offset]))
     assert event.harmed == "the gradient of offset"
 
 
-def test_what_is_no_leaf_has_no_name_of_its_own() -> None:
+def test_the_gradient_of_an_intermediate_tensor_has_no_name() -> None:
     x = rg.tensor([0.0], requires_grad=True)
     middle = x * 2
     assert told(lambda: rg.autograd.grad(rg.sqrt(middle).sum(), middle)).harmed == "a returned gradient"
 
 
-def test_a_sampler_is_told_how_to_say_that_it_leaves_such_points() -> None:
+def test_the_report_advises_a_sampler_to_declare_rejected_points() -> None:
     def density(start: list[float]) -> object:
         q = rg.tensor(start, requires_grad=True)
         return rg.autograd.grad((2 * rg.log(q) - q).sum(), q)
@@ -50,14 +50,14 @@ def test_a_sampler_is_told_how_to_say_that_it_leaves_such_points() -> None:
     assert not w.events
 
 
-def test_a_loss_is_not_left_by_itself() -> None:
+def test_the_report_on_a_bad_loss_gives_no_advice_on_rejected_points() -> None:
     w = rg.tensor([-1.0], requires_grad=True)
     event = told(lambda: rg.log(w).sum().backward())
     assert "by itself" not in format_event(event, width=200)
 
 
 @pytest.mark.parametrize("policy", ["raise", "record"])
-def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
+def test_a_line_search_of_scipy_recovers_from_a_bad_point(policy: str) -> None:
     """It goes to a negative scale once, and comes back."""
     minimize = pytest.importorskip("scipy.optimize").minimize
     seen = []
@@ -91,7 +91,7 @@ def diverging(rate: float) -> None:
         w = w - np.float32(rate) * rg.func.grad(lambda w: (w**2 - 3.0) ** 2)(w).numpy()
 
 
-def test_a_rate_that_is_too_high_is_told_by_the_history() -> None:
+def test_a_rate_that_is_too_high_is_recognised_in_a_functional_program() -> None:
     event = told(diverging, 3.0)
     cause = event.cause or ""
     assert "weights ran away" in cause
@@ -104,7 +104,7 @@ def test_a_rate_that_is_too_high_is_told_by_the_history() -> None:
     assert not w.events
 
 
-def test_a_search_of_scipys_has_no_rate() -> None:
+def test_a_search_of_scipy_that_diverges_gets_no_advice_on_a_rate() -> None:
     minimize = pytest.importorskip("scipy.optimize").minimize
 
     def loss(x: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def root_mean_square(x: rg.Tensor) -> rg.Tensor:
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 @pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
-def test_an_update_by_hand_that_is_to_be_skipped_changes_nothing(where: str, steps: bool) -> None:
+def test_a_skipped_update_by_hand_changes_nothing(where: str, steps: bool) -> None:
     weight = {"w": rg.ones(2)}
 
     def loss(weight: dict[str, rg.Tensor], x: rg.Tensor) -> rg.Tensor:
@@ -153,7 +153,7 @@ def test_an_update_by_hand_that_is_to_be_skipped_changes_nothing(where: str, ste
     assert np.isfinite(seen).all()
 
 
-def test_gradients_that_are_differentiated_again_keep_their_history() -> None:
+def test_withheld_gradients_keep_their_graph_for_create_graph() -> None:
     x = rg.zeros(2, requires_grad=True)
     with watch(policy="skip_step") as w:
         (g,) = rg.autograd.grad(root_mean_square(x), x, create_graph=True)

@@ -33,7 +33,7 @@ OPTIMIZER = sys.modules["torch.optim.optimizer"]
 
 
 def surroundings() -> Any:
-    """What a watch may change."""
+    """Return everything that a watch may change."""
     return (
         torch.autograd.backward,
         torch.Tensor.backward,
@@ -72,7 +72,7 @@ def interrupted(error: type[BaseException], second: bool) -> None:
 
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("error", [StoppedError, KeyboardInterrupt, SystemExit])
-def test_torch_is_as_before_after_an_exception(error: type[BaseException], second: bool) -> None:
+def test_torch_is_restored_after_an_exception(error: type[BaseException], second: bool) -> None:
     before = surroundings()
     with pytest.raises(error):
         interrupted(error, second)
@@ -81,7 +81,7 @@ def test_torch_is_as_before_after_an_exception(error: type[BaseException], secon
 
 @pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
-def test_torch_is_as_before(fault: Any, policy: str) -> None:
+def test_torch_is_restored_under_each_policy(fault: Any, policy: str) -> None:
     before = surroundings()
     net = Net()
     try:
@@ -92,7 +92,7 @@ def test_torch_is_as_before(fault: Any, policy: str) -> None:
     assert not [hook for module in net.modules() for hook in (*module._forward_hooks, *module._forward_pre_hooks)]
 
 
-def test_gradients_are_shown_again_when_an_update_fails() -> None:
+def test_hidden_gradients_are_shown_again_when_an_update_raises() -> None:
     class Failing(torch.optim.SGD):
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             raise StoppedError
@@ -104,7 +104,7 @@ def test_gradients_are_shown_again_when_an_update_fails() -> None:
     assert all(each.grad is not None for each in net.parameters())
 
 
-def test_watches_in_each_other() -> None:
+def test_nested_watches_restore_torch() -> None:
     before = surroundings()
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch(policy="record") as outer, rg.anomaly.watch(policy="record") as inner:
@@ -114,7 +114,7 @@ def test_watches_in_each_other() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
-def test_watches_that_stop_in_any_order(order: tuple[int, ...]) -> None:
+def test_watches_may_stop_in_any_order(order: tuple[int, ...]) -> None:
     before = surroundings()
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -127,7 +127,7 @@ def test_watches_that_stop_in_any_order(order: tuple[int, ...]) -> None:
     assert [len(watches[number].events) > 0 for number in order] == [False, True, True]
 
 
-def test_somebody_elses_replacement_stays() -> None:
+def test_a_replacement_by_another_library_stays() -> None:
     """It goes on working, over a watch that is over."""
     calls = []
     before = torch.autograd.backward
@@ -149,7 +149,7 @@ def test_somebody_elses_replacement_stays() -> None:
         torch.autograd.backward = before
 
 
-def test_a_watch_starts_again() -> None:
+def test_a_watch_can_be_started_again() -> None:
     x = torch.zeros(2, requires_grad=True)
     w = rg.anomaly.watch(policy="raise")
     for _ in range(2):
@@ -160,7 +160,7 @@ def test_a_watch_starts_again() -> None:
 
 
 @pytest.mark.parametrize("model", [True, False])
-def test_a_start_that_fails_leaves_nothing_behind(model: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_leaves_nothing_behind(model: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(log: SiteLog, patches: Patches) -> None:
         raise OSError("no more memory")
 
@@ -173,7 +173,7 @@ def test_a_start_that_fails_leaves_nothing_behind(model: bool, monkeypatch: pyte
     assert rg.anomaly.current() is None
 
 
-def test_a_watch_that_is_over_says_so() -> None:
+def test_using_a_stopped_watch_raises() -> None:
     w = rg.anomaly.watch(Net())
     with w:
         pass
@@ -184,7 +184,7 @@ def test_a_watch_that_is_over_says_so() -> None:
 
 @pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
 @pytest.mark.parametrize("again", [True, False])
-def test_a_policy_that_stops_its_watch(again: bool, fault: Any) -> None:
+def test_a_policy_may_stop_its_watch(again: bool, fault: Any) -> None:
     """In the middle of a step, which goes on unwatched."""
 
     def stop(event: Any) -> str:
@@ -202,7 +202,7 @@ def test_a_policy_that_stops_its_watch(again: bool, fault: Any) -> None:
 
 @pytest.mark.parametrize("from_step", [1, None])
 @pytest.mark.parametrize("library", [torch, rg])
-def test_a_hook_that_stops_a_watch_within_backward(library: Any, from_step: int | None) -> None:
+def test_a_hook_may_stop_the_watch_within_backward(library: Any, from_step: int | None) -> None:
     before = surroundings(), observer.active(), np.geterr()
     x = library.ones(2).requires_grad_()
     optimizer = library.optim.SGD([x], 0.1)
@@ -215,8 +215,8 @@ def test_a_hook_that_stops_a_watch_within_backward(library: Any, from_step: int 
 
 
 @pytest.mark.parametrize("from_step", [1, None])
-def test_what_another_thread_stops_does_nothing_any_more_here(from_step: int | None) -> None:
-    """This thread's modes cannot be taken from there."""
+def test_a_watch_stopped_in_another_thread_is_off_in_all_threads(from_step: int | None) -> None:
+    """The other thread cannot remove the modes of this thread."""
     before = surroundings()
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -238,7 +238,7 @@ def test_what_another_thread_stops_does_nothing_any_more_here(from_step: int | N
     assert surroundings() == before
 
 
-def test_which_adapters() -> None:
+def test_a_watch_starts_the_adapters_of_the_imported_libraries() -> None:
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     assert [type(each) for each in adapters_for(rg.anomaly.watch(net))] == [TorchMonitor]
@@ -247,13 +247,14 @@ def test_which_adapters() -> None:
     assert len(adapters_for(rg.anomaly.watch())) == 2
 
 
-def run(script: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process that has not imported torch yet."""
     path = tmp_path / "train_torch.py"
     path.write_text(textwrap.dedent(script))
-    return subprocess.run([sys.executable, *arguments, str(path)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
 
 
-def test_torch_is_not_imported_for_its_sake(tmp_path: Path) -> None:
+def test_a_watch_does_not_import_torch(tmp_path: Path) -> None:
     done = run(
         """
         import sys
@@ -267,7 +268,7 @@ def test_torch_is_not_imported_for_its_sake(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_torch_that_is_imported_later(tmp_path: Path) -> None:
+def test_torch_imported_under_the_watch_is_watched(tmp_path: Path) -> None:
     done = run(
         """
         import sys
@@ -304,15 +305,16 @@ SCRIPT = """
 """
 
 
-def test_an_unmodified_script(tmp_path: Path) -> None:
-    done = run(SCRIPT, tmp_path, "-m", "retrograd", "run")
+def test_retrograd_run_watches_an_unmodified_script(tmp_path: Path) -> None:
+    (tmp_path / "train_torch.py").write_text(textwrap.dedent(SCRIPT))
+    done = forked("-m", "retrograd", "run", "train_torch.py", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "SqrtBackward0" in done.stderr
     assert "loss = error if epoch == 0 else torch.sqrt(error * weight)" in done.stderr
     assert "train_torch.py" in done.stderr
 
 
-def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_script_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "nowhere.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
@@ -329,7 +331,7 @@ def test_an_error_of_linear_algebra_in_a_script_is_explained(tmp_path: Path) -> 
     assert "root = torch.linalg.cholesky(kernel + 1e-5 * torch.eye(" in done.stderr
 
 
-def test_the_script_itself_fails(tmp_path: Path) -> None:
+def test_an_error_of_the_script_is_shown_as_its_own(tmp_path: Path) -> None:
     script = "import torch\nraise ValueError('its own')\n"
     (tmp_path / "train.py").write_text(script)
     watched_run = forked("-m", "retrograd", "run", "train.py", cwd=tmp_path)
@@ -339,7 +341,7 @@ def test_the_script_itself_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"lag": 1}, {"policy": {"spike": "record"}}, {"from_step": 2}], ids=str)
-def test_a_watch_that_has_ended_goes_with_the_last_name_for_it(options: dict[str, Any]) -> None:
+def test_a_stopped_watch_is_freed_without_the_collector_of_cycles(options: dict[str, Any]) -> None:
     net = Net()
     optimizer = torch.optim.Adam(net.parameters())
     gone = weakref.ref(net), weakref.ref(net.first.weight)
@@ -349,6 +351,6 @@ def test_a_watch_that_has_ended_goes_with_the_last_name_for_it(options: dict[str
         with rg.anomaly.watch(net, optimizer, **options) as w:
             train(net, optimizer, w.steps(batches()))
         del net, optimizer, w
-        assert [each() for each in gone] == [None, None], "it waits for the collector of cycles"
+        assert [each() for each in gone] == [None, None], "a reference cycle keeps them alive"
     finally:
         gc.enable()

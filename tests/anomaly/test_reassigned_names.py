@@ -32,7 +32,7 @@ BACKWARD = "\nloss.backward()"
         ),
     ],
 )
-def test_the_line_is_not_rewritten(code: str, number: int, general: str, library: str) -> None:
+def test_a_line_is_not_rewritten_if_a_name_was_reassigned(code: str, number: int, general: str, library: str) -> None:
     event = only_event(run(library, LEAF + code + BACKWARD))
     found = diagnose(event)
     assert (found.number, found.lineno) == (number, None), found
@@ -48,14 +48,14 @@ def test_the_line_is_not_rewritten(code: str, number: int, general: str, library
         "p = torch.sigmoid(x)\nx = (\n    -torch.log(p)[0]\n)\nloss = x",
     ],
 )
-def test_other_names_and_later_lines_do_not_count(code: str, library: str) -> None:
+def test_reassignments_of_other_names_or_later_do_not_count(code: str, library: str) -> None:
     event = only_event(run(library, LEAF + code + BACKWARD))
     assert "logsigmoid(x)[0]" in (event.remedy or ""), event.cause
     assert event.remedy_lineno is not None
 
 
 @libraries
-def test_a_difference_of_sigmoids_is_no_complement(library: str) -> None:
+def test_a_difference_of_sigmoids_is_not_taken_for_a_complement(library: str) -> None:
     """The first is 1 at the element where the logarithm is of 0, and elsewhere it is another number."""
     code = "p = torch.sigmoid(x + 300) - torch.sigmoid(x + 250)\nloss = -torch.log(p).sum()"
     event = only_event(run(library, LEAF + code + BACKWARD))

@@ -32,7 +32,9 @@ y.sum().backward()
 @libraries
 @runs
 @pytest.mark.parametrize("operation", ["log", "sqrt"])  # born in forward, in backward
-def test_by_a_dispatching_function(library: str, steps: bool, operation: str) -> None:
+def test_an_operation_called_by_a_dispatching_function_has_the_users_line(
+    library: str, steps: bool, operation: str
+) -> None:
     text = DISPATCH.replace("OPERATION", operation)
     event = only_event(run(library, text, steps))
     assert (event.index, event.lineno) == ((1,), line(text))
@@ -40,6 +42,6 @@ def test_by_a_dispatching_function(library: str, steps: bool, operation: str) ->
 
 @libraries
 @runs
-def test_at_the_end_of_a_context(library: str, steps: bool) -> None:
+def test_an_operation_at_the_end_of_a_with_block_has_the_users_line(library: str, steps: bool) -> None:
     event = only_event(run(library, AT_THE_END, steps))
     assert (event.op, event.index, event.lineno) == ("log", (0,), line(AT_THE_END))

@@ -1,4 +1,4 @@
-"""What came in from outside, as against what an operation made: data, gradients that backward was given, leaves."""
+"""Bad numbers from outside (data, gradients given to backward, leaves) are distinguished from births in operations."""
 
 from __future__ import annotations
 
@@ -52,38 +52,35 @@ def step():
 
 @libraries
 @runs
-def test_nan_that_an_index_has_left_out_is_not_to_blame(library: str, steps: bool) -> None:
+def test_a_nan_that_an_index_left_out_is_not_blamed(library: str, steps: bool) -> None:
     event = only_event(run(library, TAKEN_OUT, steps))
     assert (event.op, event.lineno, event.operands) == ("log", line(TAKEN_OUT), {"input": -3.0})
 
 
 @libraries
 @runs
-def test_data_from_which_the_operand_was_computed(library: str, steps: bool) -> None:
+def test_bad_data_behind_an_operand_without_a_gradient_is_named(library: str, steps: bool) -> None:
     event = only_event(run(library, COMPUTED_WITHOUT_GRADIENT, steps))
     assert (event.kind, event.harmed, event.index) == ("leaf", "the gradient of w", (0,))
     assert list(event.operands) == ["data" if steps else "scaled"]
 
 
-@libraries
-@runs
-def test_a_birth_from_which_the_operand_was_computed(library: str, steps: bool) -> None:
-    if library == "torch" and not steps:
-        pytest.skip("nothing is kept of what is computed without a gradient")
+@pytest.mark.parametrize(("library", "steps"), [("retrograd", False), ("retrograd", True), ("torch", True)])
+def test_a_birth_behind_an_operand_without_a_gradient_is_named(library: str, steps: bool) -> None:
     event = only_event(run(library, BORN_WITHOUT_GRADIENT, steps))
     assert (event.op, event.lineno, event.index) == ("log", line(BORN_WITHOUT_GRADIENT), (0,))
 
 
 @libraries
 @runs
-def test_infinite_data_times_zero(library: str, steps: bool) -> None:
+def test_infinite_data_times_zero_is_reported_as_bad_data(library: str, steps: bool) -> None:
     event = only_event(run(library, INFINITE, steps))
     assert (event.kind, event.lineno, list(event.operands)) == ("leaf", line(INFINITE), ["data"])
 
 
 @libraries
 @runs
-def test_a_gradient_that_backward_was_given(library: str, steps: bool) -> None:
+def test_a_bad_gradient_given_to_backward_is_reported_at_its_line(library: str, steps: bool) -> None:
     event = only_event(run(library, GIVEN_TO_BACKWARD, steps))
     assert (event.lineno, event.index, event.harmed) == (line(GIVEN_TO_BACKWARD), (0,), "the gradient of w")
     assert event.kind == ("leaf" if library == "retrograd" or steps else "invalid")
@@ -91,7 +88,7 @@ def test_a_gradient_that_backward_was_given(library: str, steps: bool) -> None:
 
 @libraries
 @runs
-def test_a_leaf_that_no_variable_holds_any_more(library: str, steps: bool) -> None:
+def test_a_leaf_without_a_variable_is_named_by_its_shape(library: str, steps: bool) -> None:
     event = only_event(run(library, OF_NO_NAME, steps, function=True))
     assert (event.op, event.lineno) == ("SqrtBackward0", line(OF_NO_NAME))
     assert event.harmed == "the gradient of a leaf of shape [2]"

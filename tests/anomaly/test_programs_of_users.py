@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:U
 
 @dataclass(frozen=True)
 class Found:
-    """What is to be found in a program."""
+    """A program, and the event that must be found in it."""
 
     op: str
     index: tuple[int, ...] | None
@@ -321,7 +321,7 @@ loss = torch.sqrt(var)  # born here
 
 @pytest.mark.parametrize("steps", [False, True], ids=["flags", "steps"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=[each.code.strip().splitlines()[-1][:60] for each in PROGRAMS])
-def test_what_is_found(program: Found, steps: bool) -> None:
+def test_operation_line_row_and_remedy_are_exact(program: Found, steps: bool) -> None:
     rg.manual_seed(0)
     assert HERE in program.code
     event = watched(program.setup, program.code, steps=steps)[0]
@@ -354,7 +354,7 @@ for _ in range(80):
 """
 
 
-def test_a_learning_rate_that_a_schedule_has_raised() -> None:
+def test_a_learning_rate_raised_by_a_schedule_is_named_with_the_first_rate() -> None:
     """The optimizer is known although the watch was not given it, with the rate that it has now."""
     event = events_of(SCHEDULE)[0]
     assert diagnose(event).number == 47
@@ -372,7 +372,7 @@ chosen.mean().backward()
 """
 
 
-def test_not_every_nan_after_growth_is_a_runaway() -> None:
+def test_a_nan_after_growth_is_not_always_taken_for_a_runaway() -> None:
     assert diagnose(events_of(SELECTION)[0]).number == 18
 
 
@@ -384,13 +384,13 @@ layer(torch.randn(4, 2)).sum().backward()
 """
 
 
-def test_a_running_average_that_met_a_nan() -> None:
+def test_a_nan_in_a_running_average_is_reset() -> None:
     event = events_of(AVERAGES)[0]
     assert (event.kind, event.index, diagnose(event).number) == ("leaf", (1,), 50)
     assert event.remedy == "layer.reset_running_stats()"
 
 
-def test_what_a_loop_carries_over_does_not_hide_the_first_finding() -> None:
+def test_state_carried_over_between_steps_does_not_hide_the_first_birth() -> None:
     w = rg.anomaly.watch(policy="record")
     state = rg.tensor([1.0, 0.0])
     weight = rg.ones(2, requires_grad=True)
@@ -404,7 +404,7 @@ def test_what_a_loop_carries_over_does_not_hide_the_first_finding() -> None:
     assert "carries something" in (w.event.note or "")
 
 
-def test_an_operand_that_was_overwritten_is_not_taken_for_what_it_was() -> None:
+def test_an_overwritten_operand_is_shown_as_it_was() -> None:
     """``norm`` has saved the array of ``h``, and that holds other numbers by now."""
     v = rg.tensor([[1.0, 2.0]], requires_grad=True)
     with pytest.raises(AnomalyError) as raised, rg.anomaly.watch():
@@ -424,6 +424,6 @@ for _ in w.steps([0]):
 """
 
 
-def test_data_that_is_prepared_inside_of_the_step() -> None:
+def test_data_prepared_within_the_step_is_reported_as_data() -> None:
     event = events_of(MAKING, weight=rg.ones(2, requires_grad=True))[0]
     assert (event.kind, event.index, event.reproducible) == ("leaf", (0, 1), True)

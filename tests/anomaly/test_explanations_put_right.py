@@ -1,4 +1,4 @@
-"""Programs that were explained wrongly, or not at all, as people write them."""
+"""Programs as users write them that an earlier version explained wrongly or not at all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ loss.backward()
 
 
 @libraries
-def test_an_overflow_is_not_laid_at_the_door_of_what_is_added_to_it(library: str) -> None:
-    """The inputs are finite; what a sum of infinities was made of cannot be computed from it."""
+def test_an_overflowing_product_is_blamed_and_not_the_finite_summand(library: str) -> None:
+    """The inputs are finite, but the summands of an infinite sum cannot be recovered from it."""
     event = only_event(run(library, RECURRENCE))
     assert (event.op, event.lineno) == ("matmul", line(RECURRENCE))
 
 
-def test_data_that_is_finite_is_not_called_bad() -> None:
+def test_finite_data_is_not_reported_as_bad() -> None:
     program = RECURRENCE.replace("x in inputs", "x in [None] * 12").replace("+ x", "+ torch.ones(3, 2)")
     assert only_event(run("retrograd", program)).kind != "leaf"
 
@@ -48,24 +48,23 @@ loss.backward()
 
 @pytest.mark.parametrize("library", ["retrograd"])
 @runs
-def test_a_logsumexp_of_nothing_in_backward(library: str, steps: bool) -> None:
-    """The element is one of the operand, which has more dimensions than the result."""
+def test_the_gradient_of_logsumexp_is_nan_where_all_operands_are_minus_infinity(library: str, steps: bool) -> None:
+    """The index is that of the operand, which has more dimensions than the result."""
     event = only_event(run(library, FORWARD_ALGORITHM, steps))
     assert (event.op, event.index, event.lineno) == ("LogsumexpBackward0", (0, 1), line(FORWARD_ALGORITHM))
     assert "Replace -inf by a number" in (event.cause or "")
-    assert ".clamp(min=-1e30)" in (event.remedy or "") or ".clamp(a[:, None] + block, min=-1e30)" in (
-        event.remedy or ""
-    )
+    assert "torch.clamp(a[:, None] + block, min=-1e30)" in (event.remedy or "")
+    assert not run(library, mended(FORWARD_ALGORITHM, event), steps).events
 
 
-def test_the_remedy_for_it_helps() -> None:
+def test_logsumexp_of_clamped_operands_has_no_event() -> None:
     fixed = FORWARD_ALGORITHM.replace("a[:, None] + block,", "(a[:, None] + block).clamp(min=-1e30),")
     assert not run("retrograd", fixed).events
 
 
 @libraries
-def test_an_element_that_was_written_through_a_view(library: str) -> None:
-    """The element is one of the view, whatever the shape of the base that went on."""
+def test_a_birth_written_through_a_view_has_its_index_in_the_view(library: str) -> None:
+    """The index does not depend on the shape of the base."""
     program = (
         "w = torch.ones(4, 2, requires_grad=True)\na = w * torch.tensor([[1.0], [1.0], [1.0], [0.0]])\n"
         "total = a.sum(1, keepdim=True)\ntop = a[1:]\ntop.div_(total[1:])  # born here\n"
@@ -76,17 +75,18 @@ def test_an_element_that_was_written_through_a_view(library: str) -> None:
     assert event.operands["other"] == 0
 
 
-def test_an_infinite_score_is_told_from_a_mask() -> None:
+def test_an_infinite_score_is_blamed_on_its_log_and_not_on_a_mask() -> None:
     program = (
         "x = torch.zeros(1, 3, requires_grad=True)\nnoise = -torch.log(torch.tensor([[0.5, 0.0, 0.5]]))\n"
         "loss = torch.softmax(x + noise, -1)[0, 0]\nloss.backward()"
     )
     event = only_event(run("retrograd", program))
-    assert "A score in this row is inf" in (event.cause or "") or event.op == "log"
+    assert (event.op, event.lineno) == ("log", 2)
+    assert "log(0) is -inf" in (event.cause or "")
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_target_that_is_masked(steps: bool) -> None:
+def test_a_target_class_that_is_masked_is_blamed_on_the_mask(steps: bool) -> None:
     program = (
         "x = torch.zeros(1, 3, requires_grad=True)\nscores = x.masked_fill(torch.tensor([True, False, False]), "
         '-float("inf"))\nloss = F.cross_entropy(scores, torch.tensor([0]))\nloss.backward()'
@@ -98,8 +98,8 @@ def test_a_target_that_is_masked(steps: bool) -> None:
 
 @pytest.mark.parametrize("masked", ["x.masked_fill({}, -float('inf'))", "torch.where({}, -float('inf'), x)"])
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_target_that_is_masked_on_our_own_graph(steps: bool, masked: str) -> None:
-    """The number was not kept, but the result tells it: it is there wherever the mask is true."""
+def test_a_masked_target_has_its_index_on_a_graph_of_retrograd(steps: bool, masked: str) -> None:
+    """The graph does not keep the fill value, but the result holds it wherever the mask is true."""
     scores = masked.format("torch.tensor([[True, False, False], [False, True, False]])")
     program = (
         "x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)\n"
@@ -119,7 +119,7 @@ def test_a_mask_that_leaves_the_target_alone_is_legal() -> None:
     assert not run("retrograd", program).events
 
 
-def test_an_error_of_the_catalogues_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_catalogue_is_told_in_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(event: object) -> None:
         raise KeyError("a row")
 
@@ -131,7 +131,7 @@ def test_an_error_of_the_catalogues_ends_no_run(monkeypatch: pytest.MonkeyPatch)
 
 
 @libraries
-def test_a_normalisation_without_eps(library: str) -> None:
+def test_layer_norm_with_an_eps_of_zero_gets_the_usual_eps(library: str) -> None:
     program = (
         "x = torch.ones(2, 3, requires_grad=True)\nloss = F.layer_norm(x, (3,), eps=0.0).pow(2).sum()\nloss.backward()"
     )
@@ -141,7 +141,7 @@ def test_a_normalisation_without_eps(library: str) -> None:
     assert "eps=1e-5" in (event.remedy or "")
 
 
-def test_hooks_of_a_leaf_are_named_where_nothing_else_is_known() -> None:
+def test_a_hook_of_the_leaf_is_named_if_no_operation_explains_its_gradient() -> None:
     net = nn.Linear(2, 1)
 
     def spoil(gradient: torch.Tensor) -> torch.Tensor:
@@ -155,7 +155,7 @@ def test_hooks_of_a_leaf_are_named_where_nothing_else_is_known() -> None:
     assert f"spoil ({__file__}:{spoil.__code__.co_firstlineno})" in (w.event.cause or "")
 
 
-def test_a_gradient_that_is_returned_belongs_to_the_coming_step() -> None:
+def test_gradients_from_autograd_grad_belong_to_the_step_that_they_begin() -> None:
     x = rg.tensor([0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         rg.autograd.grad(rg.sqrt(x).sum(), x)
@@ -163,12 +163,12 @@ def test_a_gradient_that_is_returned_belongs_to_the_coming_step() -> None:
     assert w.event.step == 1
 
 
-def test_a_number_beside_a_whole_one_is_shown_in_full() -> None:
+def test_a_number_close_to_1_is_shown_with_all_digits() -> None:
     program = "x = torch.tensor([1.0000001], requires_grad=True)\ntorch.acos(x).sum().backward()"
     assert "input = 1.00000012" in format_event(only_event(run("retrograd", program)))
 
 
-def test_the_number_that_is_nan_is_named_not_its_neighbour() -> None:
+def test_a_call_that_returns_nan_is_named_as_the_factor() -> None:
     program = (
         "x = torch.tensor([1.0], requires_grad=True)\ndef difficulty():\n    return float('nan')\n"
         "(x * difficulty()).sum().backward()"
@@ -187,8 +187,8 @@ loss.backward()
 
 
 @libraries
-def test_a_gradient_that_becomes_float16(library: str) -> None:
-    """It is the gradient that is too large, not the number of the forward pass, and bounding that one helps nothing."""
+def test_a_gradient_that_overflows_in_float16_gets_no_remedy_for_the_forward_pass(library: str) -> None:
+    """The gradient is too large and not the number of the forward pass, so a bound on that number would not help."""
     event = only_event(run(library, GRADIENT_IN_HALF, steps=True))
     assert (event.is_backward, event.index, event.lineno) == (True, (1,), line(GRADIENT_IN_HALF))
     assert "the gradient, 1e+06, is converted to float16" in (event.cause or "")
@@ -217,11 +217,11 @@ loss.backward()
         "torch.tensordot(a, b, 1)",
     ],
 )
-def test_the_operands_of_a_product_have_no_element(library: str, steps: bool, line: str) -> None:
-    """Square matrices have one at the same place, which has nothing to do with the birth."""
+def test_a_matrix_product_shows_no_single_element_of_its_operands(library: str, steps: bool, line: str) -> None:
+    """The element of a square matrix at the index of the birth has nothing to do with the birth."""
     event = only_event(run(library, SQUARE.format(line=line), steps))
     assert not {"mat1", "mat2", "other"} & set(event.operands)
-    assert event.operands.get("input") in (None, 7.0, 11.0)  # what addmm adds
+    assert event.operands.get("input") in (None, 7.0, 11.0)  # the summand of addmm
     assert "up to 3e+38" in (event.cause or "")
     assert "a was already this large at the beginning" in (event.cause or "")
 
@@ -248,7 +248,7 @@ loss.backward()
 
 @libraries
 @runs
-def test_a_recurrence_whose_line_calls_a_module(library: str, steps: bool) -> None:
+def test_a_recurrence_through_a_module_is_recognised(library: str, steps: bool) -> None:
     program = CELL.format(line="return torch.relu(x + self.u(h))  # born here")
     event = only_event(run(library, program, steps))
     assert event.lineno == line(program)
@@ -256,15 +256,15 @@ def test_a_recurrence_whose_line_calls_a_module(library: str, steps: bool) -> No
 
 
 @libraries
-def test_what_is_too_far_back_is_not_said_to_have_been_there_from_the_beginning(library: str) -> None:
-    """The operands' history is known for some operations only, and what is beyond them need not be a weight."""
+def test_a_large_operand_with_an_unknown_history_is_not_said_to_be_large_from_the_beginning(library: str) -> None:
+    """Only the last few operations that made an operand are known. The value before them need not be a weight."""
     loop = "return (x + h * 1.5).relu().clamp(min=0).relu().clamp(min=0).relu().clamp(min=0).relu() @ self.u.weight"
     event = only_event(run(library, CELL.format(line=f"{loop}  # born here")))
     assert "at the beginning" not in (event.cause or "")
 
 
 @runs
-def test_weight_norm_of_a_row_of_zeros(steps: bool) -> None:
+def test_weight_norm_names_the_row_of_zeros_and_its_remedy_mends_the_model(steps: bool) -> None:
     net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), nn.ReLU())
     with torch.no_grad():
         net[0].parametrizations.weight.original1[1].zero_()
@@ -289,7 +289,7 @@ optimizer.step()
 
 
 @libraries
-def test_one_infinity_for_all_elements_is_no_matter_of_a_mask(library: str) -> None:
+def test_clipping_by_hand_with_a_norm_of_zero_is_mended_without_a_mask(library: str) -> None:
     event = only_event(run(library, CLIPPING_BY_HAND, steps=True))
     assert (event.lineno, event.born) == (line(CLIPPING_BY_HAND), "Inf")
     assert "where w.grad is 0" not in (event.cause or "")
@@ -299,8 +299,8 @@ def test_one_infinity_for_all_elements_is_no_matter_of_a_mask(library: str) -> N
     assert not run(library, fixed, steps=True).events
 
 
-def test_a_layer_for_ctc_is_made_anew() -> None:
-    """The line calls a layer: the option belongs where the layer is made, and the arguments are not repeated."""
+def test_zero_infinity_is_set_in_the_line_that_makes_the_ctc_layer() -> None:
+    """The line of the birth only calls the layer."""
     text = (
         "torch.manual_seed(0)\nx = torch.randn(2, 1, 4, requires_grad=True)\n"
         "class Model:\n    pass\nmodel = Model()\nmodel.ctc = torch.nn.CTCLoss(blank=3)\n"
@@ -318,8 +318,8 @@ def test_a_layer_for_ctc_is_made_anew() -> None:
 
 @libraries
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_quotient_before_dropout_is_not_blamed_on_its_zeros(library: str, steps: bool) -> None:
-    """0/0 is NaN whether or not what drops it meets it, and there is no mask in the user's line."""
+def test_zero_by_zero_before_dropout_is_not_blamed_on_the_dropped_elements(library: str, steps: bool) -> None:
+    """0/0 is NaN with and without the dropout, and the user's line has no mask."""
     text = (
         "x = torch.tensor([[1.0, 2.0], [0.0, 0.0]], requires_grad=True)\n"
         "keep = torch.tensor([2.0, 0.0, 2.0, 2.0])\n"
@@ -334,8 +334,8 @@ def test_a_quotient_before_dropout_is_not_blamed_on_its_zeros(library: str, step
 @libraries
 @pytest.mark.parametrize("product", ["d[:, None] * adjacency * d[None]", "d[:, None] * (adjacency * d)"])
 @pytest.mark.parametrize("power", ["degree.pow(-0.5)", "degree.rsqrt()", "1 / degree.sqrt()"])
-def test_the_remedy_for_a_node_without_neighbours_is_of_its_own_shape(library: str, product: str, power: str) -> None:
-    """The factor that is 0 is a matrix, and may be made of the very number that is to be mended."""
+def test_the_remedy_for_a_degree_of_zero_has_the_shape_of_the_degrees(library: str, product: str, power: str) -> None:
+    """The factor that is 0 is a matrix, and may depend on the number that the remedy changes."""
     text = (
         "w = torch.ones(4, 4, requires_grad=True)\nscale = torch.ones(4, requires_grad=True)\n"
         "adjacency = torch.tensor([[0.0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])\n"
@@ -351,8 +351,8 @@ def test_the_remedy_for_a_node_without_neighbours_is_of_its_own_shape(library: s
 
 
 @libraries
-def test_a_batch_that_is_empty(library: str) -> None:
-    """It has no target that could be ignored."""
+def test_the_loss_of_an_empty_batch_does_not_advise_ignored_targets(library: str) -> None:
+    """An empty batch has no target that could be ignored."""
     text = (
         "x = torch.ones(4, 3, requires_grad=True)[4:]\n"
         "loss = F.cross_entropy(x, torch.zeros(0, dtype=torch.int64))  # born here\nloss.backward()"
@@ -368,8 +368,8 @@ NUMBERS = ["count = 1", "count = 1.0", "count = torch.tensor(1)"]
 
 @libraries
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_number_of_python_that_is_zero(number: str, library: str) -> None:
-    """The remedy can be pasted: ``where`` takes no number of Python as its condition."""
+def test_the_remedy_for_a_divisor_that_is_a_python_number_runs(number: str, library: str) -> None:
+    """``where`` does not take a Python number as its condition."""
     leaf = "x = torch.ones(2, requires_grad=True)"
     text = f"{number}\n{leaf}\nloss = (x * 2 / (count - 1)).sum()  # born here\nloss.backward()"
     event = only_event(run(library, text))
@@ -392,8 +392,8 @@ loss.backward()
 
 
 @libraries
-def test_scores_computed_in_float32_are_to_meet_float16_again(library: str) -> None:
-    """The line in float32 is not enough, where the products that follow take one dtype only."""
+def test_the_remedy_in_float32_says_where_to_return_to_float16(library: str) -> None:
+    """The product that follows refuses operands of different dtypes."""
     event = only_event(run(library, ATTENTION_IN_HALF))
     assert event.remedy is not None
     assert event.code_line is not None
@@ -414,8 +414,8 @@ loss.backward()
 
 
 @libraries
-def test_an_infinity_is_explained_by_what_had_kept_it_for_its_derivative(library: str) -> None:
-    """The loss is finite; the infinity comes back from the quotient, whose other operand it has made."""
+def test_a_nan_in_the_gradient_of_a_quotient_is_blamed_on_the_exponential(library: str) -> None:
+    """The loss is finite. The quotient kept the infinity for its derivative, and so its gradient is NaN."""
     event = only_event(run(library, SOFTMAX_PICKED))
     assert (event.op, event.lineno) == ("exp", line(SOFTMAX_PICKED))
     assert "Subtracting the largest x first" in (event.cause or "")
@@ -440,7 +440,7 @@ loss.backward()
 
 
 @libraries
-def test_a_state_that_grows_from_step_to_step(library: str) -> None:
+def test_a_state_that_grows_over_a_loop_is_recognised_behind_stack(library: str) -> None:
     event = only_event(run(library, GROWING_STATE))
     assert event.lineno == line(GROWING_STATE)
     cause = event.cause or ""
@@ -449,23 +449,33 @@ def test_a_state_that_grows_from_step_to_step(library: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "guilty", "remedy"),
     [
-        "x = torch.tensor([4.0, 0.0], requires_grad=True)\nloss = F.mse_loss(\n"
-        "    torch.log(  # of a size\n        x.abs(),  # not negative\n    ),\n    torch.ones(2),\n)\nloss.backward()",
-        "x = torch.tensor([4.0, 0.0], requires_grad=True)\ny = (x\n     # 'in thousands', \"as it were\"\n"
-        "     / x)\ny.sum().backward()",
+        (
+            "x = torch.tensor([4.0, 0.0], requires_grad=True)\nloss = F.mse_loss(\n    torch.log(  # of a size\n"
+            "        x.abs(),  # not negative\n    ),\n    torch.ones(2),\n)\nloss.backward()",
+            "torch.log( x.abs(), )",
+            "torch.log( torch.clamp(x.abs(), min=1e-12), )",
+        ),
+        (
+            "x = torch.tensor([4.0, 0.0], requires_grad=True)\ny = (x\n     # 'in thousands', \"as it were\"\n"
+            "     / x)\ny.sum().backward()",
+            "x / x",
+            "x / rg.where(x == 0, 1.0, x)",
+        ),
     ],
+    ids=["call", "quotient"],
 )
-def test_comments_between_the_lines_of_a_statement(text: str) -> None:
-    """They would hide what follows them, once the lines are joined."""
+def test_comments_within_a_statement_are_left_out_of_the_line_and_the_remedy(
+    text: str, guilty: str, remedy: str
+) -> None:
+    """A comment would hide the rest of the statement once its lines are joined."""
     event = only_event(run("retrograd", text))
-    assert "#" not in (event.code_line or "")
     assert event.code_line is not None
-    assert event.code_line[event.col : event.end_col] in ("torch.log( x.abs(), )", "x / x")
-    assert "torch.clamp(x.abs(), min=1e-12)" in (event.remedy or "") or "x / torch.where(x == 0" in (
-        (event.remedy or "").replace("rg.", "torch.")
-    )
+    assert "#" not in event.code_line
+    assert event.code_line[event.col : event.end_col] == guilty
+    assert remedy in (event.remedy or "")
+    assert "#" not in (event.remedy or "")
 
 
 SECOND = """
@@ -480,8 +490,8 @@ u = UNKNOWN  # born here
 
 @runs
 @pytest.mark.parametrize(("unknown", "op"), [("torch.sqrt(a * x)", "sqrt"), ("a * x**1.5", "pow")])
-def test_a_derivative_that_is_to_be_differentiated_again(unknown: str, op: str, steps: bool) -> None:
-    """It is the line of the function that is to be mended, and not the one that asks for the derivative."""
+def test_a_second_derivative_is_mended_in_the_line_of_the_function(unknown: str, op: str, steps: bool) -> None:
+    """The line that asks for the derivative is not at fault."""
     text = SECOND.replace("UNKNOWN", unknown)
     event = run("retrograd", text, steps).events[0]
     assert (event.op, event.index, event.lineno) == (f"{op.title()}Backward0", (0,), line(text))
@@ -490,7 +500,7 @@ def test_a_derivative_that_is_to_be_differentiated_again(unknown: str, op: str, 
     assert "inside" not in (event.note or "")
 
 
-def test_an_operation_of_a_second_derivative_is_not_looked_for_in_the_line() -> None:
+def test_an_operation_of_a_second_derivative_is_described_as_one() -> None:
     text = SECOND.replace("UNKNOWN", "torch.sqrt(a * x)")
     event = run("retrograd", text).events[1]
     assert (event.op, event.lineno, event.remedy) == ("div", line(text), None)
@@ -498,8 +508,8 @@ def test_an_operation_of_a_second_derivative_is_not_looked_for_in_the_line() -> 
     assert "div of a derivative" in str(event)
 
 
-def test_a_general_form_replaces_no_line() -> None:
-    """The quotient is in a function whose line is not known from the call."""
+def test_a_remedy_that_does_not_use_the_names_of_the_line_replaces_no_line() -> None:
+    """The program calls the quotient under a name of its own."""
     text = """
 def hook(grad):
     return quotient(grad, x.detach() * 0)
@@ -512,132 +522,3 @@ h.sum().backward()
     event = only_event(run("retrograd", text))
     assert event.remedy is not None
     assert ("quotient" in event.remedy) == (event.remedy_lineno is not None)
-
-
-MIXTURE = """
-x = torch.full((4, 1), 60.0)
-mu = torch.zeros(3, requires_grad=True)
-sigma = torch.ones(3, requires_grad=True)
-weights = torch.softmax(torch.zeros(3, requires_grad=True), -1)
-density = torch.exp(-0.5 * ((x - mu) / sigma) ** 2) / (sigma * 2.5066)
-loss = -torch.log((weights * density).sum(-1)).mean()  # born here
-loss.backward()
-"""
-
-
-@libraries
-def test_densities_of_a_mixture_that_underflow(library: str) -> None:
-    """To clamp their sum would give a loss without a gradient."""
-    event = only_event(run(library, MIXTURE, True))
-    assert (event.op, event.lineno) == ("log", line(MIXTURE))
-    assert diagnose(event).title == "log of a density that underflowed"
-    assert "Every density in the sum underflows" in (event.cause or "")
-    assert "torch.logsumexp(torch.log_softmax(torch.zeros(3" in (event.remedy or "").replace("rg.", "torch.")
-    namespace = {"torch": rg if library == "retrograd" else torch}
-    exec(mended(MIXTURE, event), namespace)
-    assert (namespace["mu"].grad < 0).all()
-
-
-@libraries
-def test_an_exponential_that_is_squared_later(library: str) -> None:
-    """The bound leaves room for the square."""
-    text = (
-        "x = torch.tensor([1.0, 100.0], requires_grad=True)\nscale = torch.exp(x)  # born here\n"
-        "loss = (scale * 3 - 1).pow(2).mean()\nloss.backward()"
-    )
-    event = only_event(run(library, text))
-    assert "leaves room for what follows" in (event.cause or "")
-    assert not run(library, mended(text, event)).events
-
-
-def test_the_gradient_of_a_quotient_that_is_infinite() -> None:
-    """tanh makes a number of it, and a gradient of zero."""
-    text = (
-        "c = torch.tensor([2.0, 1.0])\nt = torch.tensor([1.0, 0.0], requires_grad=True)\n"
-        "h = torch.tanh(c / t)  # born here\nh.sum().backward()"
-    )
-    event = only_event(run("retrograd", text))
-    assert (event.op, event.index, event.born) == ("DivBackward0", (1,), "NaN")
-    assert "1 / 0 is infinite, and its derivative is NaN here" in (event.cause or "")
-    assert event.remedy == "h = torch.tanh(c / (t + 1e-12))  # born here"
-
-
-@runs
-def test_data_with_an_infinity_that_comes_in_later(steps: bool) -> None:
-    """It goes through a sum and a quotient, which keep nothing of it, before softmax makes NaN."""
-    text = (
-        "logits = torch.zeros(2, 3, requires_grad=True)\n"
-        "u = torch.tensor([[0.5, 1.0, 0.25], [0.1, 0.9, 0.3]])\ng = -torch.log(-torch.log(u))  # born here\n"
-        "y = ((logits + g) / 0.5).softmax(-1)\ny.pow(2).sum().backward()"
-    )
-    event = only_event(run("retrograd", text, steps))
-    assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))
-
-
-def test_a_state_that_gradients_have_moved() -> None:
-    """Gradients that are returned are no updates; all the same, it is not how training began."""
-    q = rg.tensor([1.0], requires_grad=True)
-    with rg.anomaly.watch(policy="record") as w:
-        for k in range(3):
-            rg.autograd.grad((q**2).sum(), q)
-            if k == 1:
-                q = rg.tensor([rg.inf], requires_grad=True)
-    assert w.event is not None
-    assert "after gradients were returned twice" in (w.event.cause or "")
-
-
-@libraries
-@pytest.mark.parametrize(
-    ("method", "mended_method"),
-    [
-        (".log()", ".clamp(min=1e-12).log()"),
-        (".sqrt()", ".add(1e-12).sqrt()"),
-        (".div(x)", ".div(torch.where(x == 0, 1.0, x))"),
-    ],
-)
-def test_a_chain_of_calls_with_one_on_a_line(library: str, method: str, mended_method: str) -> None:
-    """What the method is called on stands in the lines above, and is not to be repeated."""
-    text = (
-        "x = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = (\n    x\n    .mul(2)\n"
-        f"    {method}  # born here\n    .sum()\n)\nloss.backward()"
-    )
-    event = only_event(run(library, text, True))
-    assert event.lineno == line(text)
-    assert (event.remedy or "").replace("rg.", "torch.").removesuffix("  # born here") == mended_method
-    assert not run(library, mended(text, event), True).events
-
-
-@pytest.mark.parametrize("head", ["else", "try", "case 1", "elif x.ndim"])
-def test_a_statement_behind_a_head(head: str) -> None:
-    before = {"else": "if x.ndim > 1: y = x\n", "case 1": "match x.ndim:\n ", "elif x.ndim": "if x.ndim > 1: y = x\n"}
-    after = {"try": "finally: pass\n"}
-    text = (
-        "x = torch.tensor([1.0, 0.0], requires_grad=True)\n"
-        f"{before.get(head, '')}{head}: y = torch.log(x)  # born here\n{after.get(head, '')}y.sum().backward()"
-    )
-    event = only_event(run("retrograd", text))
-    assert event.remedy == f"{head}: y = torch.log(torch.clamp(x, min=1e-12))  # born here"
-    assert not run("retrograd", mended(text, event)).events
-
-
-@libraries
-def test_the_logarithm_of_a_running_product(library: str) -> None:
-    text = (
-        "p = torch.full((60,), 0.1, requires_grad=True)\nlogs = torch.log(torch.cumprod(p, 0))  # born here\n"
-        "logs.mean().backward()"
-    )
-    event = only_event(run(library, text, True))
-    assert (event.lineno, diagnose(event).number) == (2, 38)
-    assert ".cumsum(dim=0)" in (event.remedy or "")
-    assert not run(library, mended(text, event), True).events
-
-
-def test_a_norm_is_clipped_before_the_step_in_its_line() -> None:
-    text = (
-        "model = nn.Linear(1, 1, bias=False)\nmodel.weight.data.fill_(1.0)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=1e25)\nloss = (model(torch.ones(1, 1)) * 1e20).sum()\n"
-        "loss.backward(); optimizer.step()"
-    )
-    event = only_event(run("retrograd", text))
-    clipping = "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-    assert event.remedy == f"loss.backward(); {clipping}; optimizer.step()"

@@ -12,8 +12,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, Watch, expect_nonfinite, watch
-
-both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+from tests.anomaly.both import modules
 
 
 def loss_of(module: ModuleType, k: int) -> float:
@@ -29,25 +28,25 @@ def train(w: Watch, module: ModuleType) -> None:
             break
 
 
-@both
-def test_a_loop_that_is_broken_off(module: ModuleType) -> None:
+@modules
+def test_a_loop_that_breaks_on_a_bad_loss_raises(module: ModuleType) -> None:
     """Programs stop by themselves when their loss is not finite."""
     with pytest.raises(AnomalyError, match="log"), watch() as w:
         train(w, module)
     assert [(event.op, event.batch_idx) for event in w.events] == [("log", 1)]
 
 
-@both
-def test_only_recorded(module: ModuleType) -> None:
+@modules
+def test_record_keeps_the_event_of_a_loop_that_is_left(module: ModuleType) -> None:
     w = watch(policy="record").start()
     train(w, module)
     w.stop()
     assert [(event.op, event.batch_idx, event.index) for event in w.events] == [("log", 1, (0,))]
 
 
-@both
+@modules
 @pytest.mark.parametrize("error", [KeyError("the loss is not finite"), KeyboardInterrupt()])
-def test_an_error_comes_before_the_second_run(module: ModuleType, error: BaseException) -> None:
+def test_an_error_before_the_second_run_gets_a_note(module: ModuleType, error: BaseException) -> None:
     with pytest.raises(type(error)) as caught, watch() as w:
         for k in w.steps(range(3)):
             if abs(loss_of(module, k)) == float("inf"):
@@ -57,9 +56,9 @@ def test_an_error_comes_before_the_second_run(module: ModuleType, error: BaseExc
         assert "born in log" in "".join(getattr(caught.value, "__notes__", ()))
 
 
-@both
+@modules
 @pytest.mark.parametrize("at", ["the loss", "a gradient"])
-def test_what_comes_behind_a_loop_that_was_left_belongs_to_no_batch_of_it(module: ModuleType, at: str) -> None:
+def test_events_after_a_loop_that_was_left_have_no_batch_of_it(module: ModuleType, at: str) -> None:
     def bad() -> None:
         x = module.zeros(2, requires_grad=True)
         (x.log() if at == "the loss" else x.sqrt()).sum().backward()
@@ -81,8 +80,8 @@ def test_what_comes_behind_a_loop_that_was_left_belongs_to_no_batch_of_it(module
     assert [(event.step, event.batch_idx) for event in w.events] == [(4, 0), (8, 1), (9, None), (10, 0), (11, None)]
 
 
-@both
-def test_what_was_seen_twice_is_told_once(module: ModuleType) -> None:
+@modules
+def test_a_birth_seen_in_both_runs_is_one_event(module: ModuleType) -> None:
     with watch(policy="record") as w:
         for k in w.steps(range(2)):
             loss_of(module, k)
@@ -157,9 +156,9 @@ leaving = pytest.mark.parametrize(
 )
 
 
-@both
+@modules
 @leaving
-def test_a_loss_that_the_program_leaves_before_backward(module: ModuleType, program: Program) -> None:
+def test_a_bad_loss_for_which_the_program_leaves_before_backward_raises(module: ModuleType, program: Program) -> None:
     with pytest.raises(AnomalyError, match="log"), watch() as w:
         program(w, module)
     (event,) = w.events
@@ -167,9 +166,9 @@ def test_a_loss_that_the_program_leaves_before_backward(module: ModuleType, prog
     assert (event.code_line or "").endswith("# born here")
 
 
-@both
+@modules
 @leaving
-def test_it_is_told_without_an_error_under_other_policies(module: ModuleType, program: Program) -> None:
+def test_record_keeps_the_event_of_a_loss_without_backward(module: ModuleType, program: Program) -> None:
     with watch(policy="record") as w:
         program(w, module)
     assert [(event.op, event.index) for event in w.events] == [("log", (0,))]
@@ -215,9 +214,11 @@ def of_the_running_mean(module: ModuleType) -> None:
         loss.backward()
 
 
-@both
+@modules
 @pytest.mark.parametrize("program", [in_a_function, by_another_function, of_a_history, of_the_running_mean])
-def test_a_loop_in_a_function_that_has_returned(module: ModuleType, program: Callable[[ModuleType], None]) -> None:
+def test_a_loop_in_a_function_that_has_returned_is_reported(
+    module: ModuleType, program: Callable[[ModuleType], None]
+) -> None:
     with pytest.raises(AnomalyError, match="log"), watch() as w:
         program(module)
     (event,) = w.events
@@ -225,8 +226,8 @@ def test_a_loop_in_a_function_that_has_returned(module: ModuleType, program: Cal
     assert (event.code_line or "").endswith("# born here")
 
 
-@both
-def test_a_loop_over_something_else(module: ModuleType) -> None:
+@modules
+def test_a_loop_without_steps_is_reported(module: ModuleType) -> None:
     with pytest.raises(AnomalyError, match="log"), watch() as w:
         for k in range(3):
             loss = loss_before(module, k)
@@ -236,8 +237,8 @@ def test_a_loop_over_something_else(module: ModuleType) -> None:
     assert [(event.op, event.step) for event in w.events] == [("log", 2)]
 
 
-@both
-def test_a_condition_of_a_loop(module: ModuleType) -> None:
+@modules
+def test_a_bad_loss_in_the_condition_of_a_while_loop_is_reported(module: ModuleType) -> None:
     with watch(policy="record") as w:
         loss, k = loss_before(module, 0), 0
         while math.isfinite(loss.item()):
@@ -247,19 +248,19 @@ def test_a_condition_of_a_loop(module: ModuleType) -> None:
     assert [(event.op, event.step) for event in w.events] == [("log", 2)]
 
 
-@both
-def test_between_start_and_stop(module: ModuleType) -> None:
+@modules
+def test_a_bad_loss_before_stop_is_reported(module: ModuleType) -> None:
     w = watch(policy="record").start()
     loss = loss_before(module, 1)
     if loss == -math.inf:
         w.stop()
         assert [event.op for event in w.events] == ["log"]
         return
-    raise AssertionError
+    pytest.fail("the loss is finite")
 
 
-@both
-def test_a_program_that_goes_on_is_not_stopped(module: ModuleType) -> None:
+@modules
+def test_a_program_that_goes_on_after_a_bad_loss_is_not_stopped(module: ModuleType) -> None:
     """It has put back a checkpoint, say."""
     with watch() as w:
         checked_by_the_library(w, module)
@@ -267,8 +268,8 @@ def test_a_program_that_goes_on_is_not_stopped(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_the_losses_before_it(module: ModuleType) -> None:
+@modules
+def test_the_event_has_the_losses_up_to_the_bad_one(module: ModuleType) -> None:
     with watch(policy="record") as w:
         in_a_function(module)
     assert w.event is not None
@@ -278,16 +279,16 @@ def test_the_losses_before_it(module: ModuleType) -> None:
     assert tuple(w.loss_history) == losses[:1]
 
 
-@both
-def test_a_second_loss_for_which_it_stops(module: ModuleType) -> None:
+@modules
+def test_only_the_last_loss_for_which_the_program_stops_is_reported(module: ModuleType) -> None:
     with pytest.raises(AnomalyError), watch() as w:
         checked_by_the_library(w, module)
         checked_by_the_library(w, module)
     assert [event.step for event in w.events] == [3]
 
 
-@both
-def test_an_error_comes_first(module: ModuleType) -> None:
+@modules
+def test_an_error_of_the_program_comes_first_and_gets_a_note(module: ModuleType) -> None:
     with pytest.raises(KeyError) as caught, watch() as w:
         checked_by_the_library(w, module)
         raise KeyError
@@ -298,8 +299,8 @@ def test_an_error_comes_first(module: ModuleType) -> None:
 # --- healthy programs -------------------------------------------------------------------------------------------------
 
 
-@both
-def test_a_loop_that_is_left_for_another_reason(module: ModuleType) -> None:
+@modules
+def test_a_loop_that_is_left_for_another_reason_has_no_event(module: ModuleType) -> None:
     with watch() as w:
         for k in w.steps(range(5)):
             if k >= 2:
@@ -312,9 +313,9 @@ def test_a_loop_that_is_left_for_another_reason(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_values_that_are_checked_to_go_on(module: ModuleType) -> None:
-    """As a sampler rejects a point, or a loop leaves out a batch."""
+@modules
+def test_values_that_are_checked_in_order_to_go_on_have_no_event(module: ModuleType) -> None:
+    """A sampler rejects points in this way, and a loop leaves out batches."""
     with watch() as w:
         for k in w.steps(range(4)):
             log_density = loss_before(module, k % 2)
@@ -325,8 +326,8 @@ def test_values_that_are_checked_to_go_on(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
+@modules
+def test_a_skipped_loss_for_which_the_program_breaks_is_one_event(module: ModuleType) -> None:
     with watch(policy="skip_step") as w:
         for k in w.steps(range(4)):
             loss = loss_before(module, int(k == 3))
@@ -336,8 +337,8 @@ def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
     assert [event.op for event in w.events] == ["log"]
 
 
-@both
-def test_infinities_that_are_meant(module: ModuleType) -> None:
+@modules
+def test_expected_infinities_for_which_the_program_leaves_have_no_event(module: ModuleType) -> None:
     with watch() as w:
         with expect_nonfinite("the point is outside"):
             checked_by_the_library(w, module)
@@ -347,7 +348,7 @@ def test_infinities_that_are_meant(module: ModuleType) -> None:
     assert not inner.events
 
 
-def test_numbers_that_cannot_be_read() -> None:
+def test_tensors_without_numbers_in_a_condition_do_no_harm() -> None:
     """A tensor of shapes without numbers may stand in a condition, beside one that has some."""
     is_on = torch.tensor(True)
     with watch() as w:
@@ -357,8 +358,8 @@ def test_numbers_that_cannot_be_read() -> None:
     assert not w.events
 
 
-@both
-def test_points_that_a_sampler_rejects(module: ModuleType) -> None:
+@modules
+def test_points_that_a_sampler_rejects_have_no_event(module: ModuleType) -> None:
     """Its gradients go to no weights, so that no step is counted."""
 
     def leap(position: float) -> float | None:
@@ -375,8 +376,8 @@ def test_points_that_a_sampler_rejects(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_what_is_only_printed(module: ModuleType) -> None:
+@modules
+def test_an_infinity_that_is_only_printed_has_no_event(module: ModuleType) -> None:
     """A part of the loss that is masked out, in a function that checks the loss."""
     with watch() as w:
         for _ in w.steps(range(3)):
@@ -391,20 +392,24 @@ def test_what_is_only_printed(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_without_gradients(module: ModuleType) -> None:
-    """As in validation."""
-    with watch() as w:
-        loss_before(module, 0).backward()
-        with module.no_grad():
-            loss = loss_before(module, 1)
-            if loss.isinf():
-                return
-    assert not w.events
+@modules
+def test_a_bad_loss_under_no_grad_has_no_event(module: ModuleType) -> None:
+    """Validation does this."""
+
+    def validated() -> Watch:
+        with watch() as w:
+            loss_before(module, 0).backward()
+            with module.no_grad():
+                loss = loss_before(module, 1)
+                if loss.isinf():
+                    return w
+        raise AssertionError("the loss is finite")
+
+    assert not validated().events
 
 
-@both
-def test_numbers_without_a_history(module: ModuleType) -> None:
+@modules
+def test_infinite_numbers_without_a_graph_have_no_event(module: ModuleType) -> None:
     best = math.inf
     worst = module.tensor(math.inf)
     with watch() as w:
@@ -416,8 +421,8 @@ def test_numbers_without_a_history(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
-def test_odd_things_in_a_condition(module: ModuleType) -> None:
+@modules
+def test_unusual_objects_in_a_condition_do_no_harm(module: ModuleType) -> None:
     class Odd:
         def item(self) -> float:
             raise ValueError
@@ -435,13 +440,13 @@ def test_odd_things_in_a_condition(module: ModuleType) -> None:
     assert not w.events
 
 
-@both
+@modules
 @pytest.mark.parametrize(
     "other",
     [torch.ones(2), rg.ones(2), torch.float64, rg.float64],
     ids=["tensor of torch", "tensor", "dtype of torch", "dtype"],
 )
-def test_what_is_no_tensor_of_the_library_in_a_condition(module: ModuleType, other: Any) -> None:
+def test_tensors_and_dtypes_of_another_library_in_a_condition_do_no_harm(module: ModuleType, other: Any) -> None:
     """A dtype has ``is_floating_point`` as well, but as a truth value; a data set may be the other library's."""
     with watch() as w:
         for _ in w.steps(range(3)):

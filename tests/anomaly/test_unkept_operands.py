@@ -11,7 +11,7 @@ from tests.anomaly.both import libraries, line, only_event, run
 LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
 
 
-def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
+def test_a_difference_with_a_bad_operand_only_passes_it_on() -> None:
     """log1p(bad) is computed without a gradient; all that is left is that the sum is NaN and x is not."""
     text = (
         f"{LEAF}def step():\n    bad = torch.tensor([3.0, -2.0])\n"
@@ -37,7 +37,7 @@ def test_a_small_operand_is_not_called_too_large(op: str) -> None:
     assert event.rerun is not None
 
 
-def test_of_a_large_operand_beside_an_unknown_one_nothing_is_claimed() -> None:
+def test_nothing_is_claimed_of_a_large_operand_beside_an_unknown_one() -> None:
     """The other may have been infinite, or finite and as large."""
     text = (
         "x = torch.tensor([2e38, 2.0], requires_grad=True)\ndef step():\n    a = torch.tensor([1.0, 0.5])\n"
@@ -48,7 +48,7 @@ def test_of_a_large_operand_beside_an_unknown_one_nothing_is_claimed() -> None:
     assert "was already non-finite" not in (event.cause or "")
 
 
-def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() -> None:
+def test_the_first_result_known_to_be_bad_is_named() -> None:
     """Of the sums nothing is kept but that the last one is NaN; the square has kept the difference."""
     text = (
         f"{LEAF}def step():\n    bad = torch.log(torch.tensor([3.0, -2.0]))\n"
@@ -59,7 +59,7 @@ def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() ->
     assert "bad * 2 was already non-finite" in (event.cause or "")
 
 
-def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
+def test_a_variable_shows_a_value_that_the_graph_did_not_keep() -> None:
     """Neither the sum nor the difference has saved its result; a variable holds the sum."""
     text = (
         f"{LEAF}def solve(x):\n    last = torch.tensor(0.0) / torch.tensor(0.0)\n"
@@ -72,7 +72,7 @@ def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
     assert event.remedy is None
 
 
-def test_a_variable_that_was_written_to_tells_nothing() -> None:
+def test_a_variable_that_was_written_to_is_not_used() -> None:
     """The write is not recorded: what the variable holds is not what the sum has given."""
     text = (
         f"{LEAF}def step():\n    y = x + 1.0\n    z = torch.log(y - y.detach())  # born here\n"
@@ -82,7 +82,7 @@ def test_a_variable_that_was_written_to_tells_nothing() -> None:
     assert (event.op, event.lineno) == ("log", line(text))
 
 
-def test_a_difference_of_which_nothing_is_known_is_none_of_infinities() -> None:
+def test_an_unknown_difference_is_not_called_one_of_infinities() -> None:
     text = (
         f"{LEAF}def step():\n    bad = torch.log(torch.tensor([-1.0, 2.0]))\n"
         "    return (((x * 2).reshape(2) + bad * 0.5) - x.detach() * 2).pow(2).sum()  # born here"
@@ -93,7 +93,7 @@ def test_a_difference_of_which_nothing_is_known_is_none_of_infinities() -> None:
     assert event.remedy is None
 
 
-def test_a_mean_of_which_nothing_is_known_is_not_called_empty() -> None:
+def test_an_unknown_mean_is_not_called_empty() -> None:
     text = f"{LEAF}def step():\n    p = torch.tensor([1.0, 0.0])\n    return (p * (p.log() - x)).mean()  # born here"
     event = only_event(run("torch", text, function=True))
     assert "Nothing was selected" not in (event.cause or "")
@@ -106,7 +106,7 @@ def test_an_empty_mean_is_called_empty(library: str) -> None:
     assert diagnose(event).number == 18
 
 
-def test_a_softmax_that_is_nan_everywhere_has_two_explanations() -> None:
+def test_a_softmax_that_is_all_nan_mentions_zero_times_infinity() -> None:
     text = (
         "x = torch.tensor([[1.0, 2.0]], requires_grad=True)\n"
         "def step():\n    keep = torch.tensor([[1.0, 0.0]])\n"
@@ -118,7 +118,7 @@ def test_a_softmax_that_is_nan_everywhere_has_two_explanations() -> None:
 
 @libraries
 @pytest.mark.parametrize("steps", [False, True])
-def test_zero_times_the_infinity_of_a_mask(library: str, steps: bool) -> None:
+def test_zero_times_the_infinity_of_a_mask_becomes_a_where(library: str, steps: bool) -> None:
     text = (
         "x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)\nkeep = torch.tensor([1.0, 1.0, 0.0])\n"
         'bias = (1 - keep) * float("-inf")  # born here\nloss = torch.softmax(x + bias, -1)[0]\nloss.backward()'
@@ -128,7 +128,7 @@ def test_zero_times_the_infinity_of_a_mask(library: str, steps: bool) -> None:
     assert (event.remedy or "").endswith('.where((1 - keep) != 0, float("-inf"), 0.0)  # born here')
 
 
-def test_zero_times_an_infinite_weight_of_a_class() -> None:
+def test_zero_times_an_infinite_class_weight_is_explained() -> None:
     text = (
         "x = torch.tensor([1.0, 2.0], requires_grad=True)\nweights = torch.tensor([0.5, float('inf')])\n"
         "hot = torch.tensor([1.0, 0.0])\nloss = (x * (hot * weights)).sum()\nloss.backward()"
@@ -138,7 +138,7 @@ def test_zero_times_an_infinite_weight_of_a_class() -> None:
     assert "hot is 0 at this element and weights is inf" in (event.cause or "")
 
 
-def test_no_line_is_promised_where_the_remedy_is_none_of_the_users() -> None:
+def test_a_general_remedy_is_to_be_written_with_the_users_names() -> None:
     text = (
         "x = torch.tensor([-200.0], requires_grad=True)\n"
         "def squash(v):\n    return torch.sigmoid(v)\np = squash(x)\n(-torch.log(p)).sum().backward()"

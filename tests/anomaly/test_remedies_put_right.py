@@ -1,0 +1,135 @@
+"""Programs as users write them that an earlier version mended wrongly or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
+
+MIXTURE = """
+x = torch.full((4, 1), 60.0)
+mu = torch.zeros(3, requires_grad=True)
+sigma = torch.ones(3, requires_grad=True)
+weights = torch.softmax(torch.zeros(3, requires_grad=True), -1)
+density = torch.exp(-0.5 * ((x - mu) / sigma) ** 2) / (sigma * 2.5066)
+loss = -torch.log((weights * density).sum(-1)).mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_a_mixture_whose_densities_underflow_gets_a_logsumexp(library: str) -> None:
+    """A clamp of the sum would give a loss without a gradient."""
+    event = only_event(run(library, MIXTURE, True))
+    assert (event.op, event.lineno) == ("log", line(MIXTURE))
+    assert diagnose(event).title == "log of a density that underflowed"
+    assert "Every density in the sum underflows" in (event.cause or "")
+    assert "torch.logsumexp(torch.log_softmax(torch.zeros(3" in (event.remedy or "").replace("rg.", "torch.")
+    namespace = executed(library, mended(MIXTURE, event))
+    assert (namespace["mu"].grad < 0).all()
+
+
+@libraries
+def test_the_bound_of_an_exponential_leaves_room_for_a_later_square(library: str) -> None:
+    text = (
+        "x = torch.tensor([1.0, 100.0], requires_grad=True)\nscale = torch.exp(x)  # born here\n"
+        "loss = (scale * 3 - 1).pow(2).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "leaves room for what follows" in (event.cause or "")
+    assert not run(library, mended(text, event)).events
+
+
+def test_an_infinite_quotient_under_tanh_is_blamed_for_its_nan_gradient() -> None:
+    """The tanh of infinity is 1, and its gradient is 0: the loss is finite."""
+    text = (
+        "c = torch.tensor([2.0, 1.0])\nt = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "h = torch.tanh(c / t)  # born here\nh.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.born) == ("DivBackward0", (1,), "NaN")
+    assert "1 / 0 is infinite, and its derivative is NaN here" in (event.cause or "")
+    assert event.remedy == "h = torch.tanh(c / (t + 1e-12))  # born here"
+
+
+@runs
+def test_infinite_noise_is_found_behind_a_sum_and_a_quotient(steps: bool) -> None:
+    """The sum and the quotient keep no operand. Softmax turns the infinity into NaN."""
+    text = (
+        "logits = torch.zeros(2, 3, requires_grad=True)\n"
+        "u = torch.tensor([[0.5, 1.0, 0.25], [0.1, 0.9, 0.3]])\ng = -torch.log(-torch.log(u))  # born here\n"
+        "y = ((logits + g) / 0.5).softmax(-1)\ny.pow(2).sum().backward()"
+    )
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))
+
+
+def test_a_leaf_that_became_infinite_after_returned_gradients_is_not_initial() -> None:
+    """Returned gradients are no updates, but the leaf has changed since training began."""
+    q = rg.tensor([1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for k in range(3):
+            rg.autograd.grad((q**2).sum(), q)
+            if k == 1:
+                q = rg.tensor([rg.inf], requires_grad=True)
+    assert w.event is not None
+    assert "after gradients were returned twice" in (w.event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("method", "mended_method"),
+    [
+        (".log()", ".clamp(min=1e-12).log()"),
+        (".sqrt()", ".add(1e-12).sqrt()"),
+        (".div(x)", ".div(torch.where(x == 0, 1.0, x))"),
+    ],
+)
+def test_one_method_of_a_chain_over_several_lines_is_mended(library: str, method: str, mended_method: str) -> None:
+    """The receiver of the method stands in the lines above, and the remedy does not repeat it."""
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = (\n    x\n    .mul(2)\n"
+        f"    {method}  # born here\n    .sum()\n)\nloss.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert event.lineno == line(text)
+    assert (event.remedy or "").replace("rg.", "torch.").removesuffix("  # born here") == mended_method
+    assert not run(library, mended(text, event), True).events
+
+
+@pytest.mark.parametrize("head", ["else", "try", "case 1", "elif x.ndim"])
+def test_the_remedy_keeps_the_head_that_stands_before_the_statement(head: str) -> None:
+    before = {"else": "if x.ndim > 1: y = x\n", "case 1": "match x.ndim:\n ", "elif x.ndim": "if x.ndim > 1: y = x\n"}
+    after = {"try": "finally: pass\n"}
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        f"{before.get(head, '')}{head}: y = torch.log(x)  # born here\n{after.get(head, '')}y.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert event.remedy == f"{head}: y = torch.log(torch.clamp(x, min=1e-12))  # born here"
+    assert not run("retrograd", mended(text, event)).events
+
+
+@libraries
+def test_the_logarithm_of_a_running_product_becomes_a_running_sum_of_logarithms(library: str) -> None:
+    text = (
+        "p = torch.full((60,), 0.1, requires_grad=True)\nlogs = torch.log(torch.cumprod(p, 0))  # born here\n"
+        "logs.mean().backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.lineno, diagnose(event).number) == (2, 38)
+    assert ".cumsum(dim=0)" in (event.remedy or "")
+    assert not run(library, mended(text, event), True).events
+
+
+def test_clipping_is_inserted_before_the_step_in_the_same_line() -> None:
+    text = (
+        "model = nn.Linear(1, 1, bias=False)\nmodel.weight.data.fill_(1.0)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e25)\nloss = (model(torch.ones(1, 1)) * 1e20).sum()\n"
+        "loss.backward(); optimizer.step()"
+    )
+    event = only_event(run("retrograd", text))
+    clipping = "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert event.remedy == f"loss.backward(); {clipping}; optimizer.step()"
