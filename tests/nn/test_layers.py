@@ -85,6 +85,8 @@ LAYERS: dict[str, tuple[Any, ...]] = {
     "Conv2d(3, 4, (3, 5), padding='same', dilation=2)": (x(2, 3, 9, 9),),
     "Conv2d(3, 4, 3, padding=1, padding_mode='reflect')": (x(2, 3, 5, 6),),
     "Conv2d(3, 4, 3, padding='same', padding_mode='circular', bias=False)": (x(3, 5, 6),),
+    "Conv2d(3, 4, 3, padding=[1])": (x(2, 3, 5, 6),),  # a list of one number
+    "Conv2d(3, 4, 3, padding='valid', padding_mode='circular')": (x(2, 3, 5, 6),),
     "Conv3d(2, 3, 2)": (x(1, 2, 3, 4, 3),),
     "ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2)": (x(2, 4, 5),),
     "ConvTranspose2d(3, 2, 3, dilation=2)": (x(2, 3, 4, 4),),

@@ -79,13 +79,12 @@ class _ConvNd(Module):
 
     def _padding_around(self) -> list[int]:
         """The argument of :func:`~retrograd.nn.functional.pad`: both sides of every dimension, the last one first."""
+        if not isinstance(self.padding, str):
+            return [int(width) for width in reversed(self.padding) for _ in range(2)]
         sides: list[int] = []
         for k in reversed(range(self.spatial)):
-            if self.padding == "same":
-                total = self.dilation[k] * (self.kernel_size[k] - 1)
-                sides += [total // 2, total - total // 2]
-            else:
-                sides += [0, 0] if self.padding == "valid" else [int(self.padding[k])] * 2
+            total = 0 if self.padding == "valid" else self.dilation[k] * (self.kernel_size[k] - 1)
+            sides += [total // 2, total - total // 2]
         return sides
 
     def reset_parameters(self) -> None:
