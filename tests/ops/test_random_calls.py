@@ -150,6 +150,15 @@ def test_a_bool_is_no_integer(call: Any, inference: bool) -> None:
         check_message(lambda: call(rg.ones(2, 3)), ["must be int, not bool; pass ", " by keyword"])
 
 
+def test_a_bool_given_by_keyword_is_not_said_to_be_meant_for_another_parameter() -> None:
+    labels = [0, 1]
+    check_both_refuse(
+        lambda lib: lib.nn.functional.cross_entropy(lib.ones(2, 3), lib.tensor(labels), ignore_index=True)
+    )
+    with pytest.raises(TypeError, match=r"argument 'ignore_index' must be int, not bool \(True\)$"):
+        rg.nn.functional.cross_entropy(rg.ones(2, 3), rg.tensor(labels), ignore_index=True)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -49,7 +49,8 @@ def no_keepdim(function: str, name: str, position: int, value: Any) -> TypeError
 def wrong_kind(function: str, argument: str, expected: str, value: Any) -> TypeError:
     """The error about a value of another kind than the parameter takes.
 
-    A bool in place of an integer may be meant for another parameter: ``x.sort(True)`` reads as if it were descending.
+    A bool in place of a dimension, or at a position, may be meant for another parameter: ``x.sort(True)`` reads as if
+    it were descending.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def wrong_kind(function: str, argument: str, expected: str, value: Any) -> TypeE
         What it must be: ``"int"``.
     """
     text = f"{function}(): {argument} must be {expected}, not {kind_name(value)}"
-    if isinstance(value, bool):
+    if isinstance(value, bool) and ("position" in argument or "'dim" in argument):
         return TypeError(f"{text}; pass {value} by keyword, as in keepdim={value}")
     shown = isinstance(value, (int, float, complex, str, list, tuple))
     return TypeError(f"{text} ({reprlib.repr(value)})" if shown else text)
