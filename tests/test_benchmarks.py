@@ -54,7 +54,7 @@ def test_benchmark_counts_calls_on_a_gpu(load: Any, capsys: pytest.CaptureFixtur
     assert header.split() == ["kernels", "views", "copies", "in", "copies", "out"]
     assert kernels > 50
     assert copies == [0, 0]
-    assert any("tanh" in line and "calls.py" in line for line in callers)
+    assert any("tanh" in line and "operands.py" in line for line in callers)
 
 
 def test_results_replace_the_block_between_the_markers_of_a_page(load: Any, tmp_path: Path) -> None:

@@ -697,7 +697,7 @@ def test_unravel_index_takes_only_integer_shapes(shape: Any) -> None:
     for lib in (torch, rg):
         with pytest.raises(TypeError, match="shape"):
             lib.unravel_index(lib.tensor([1]), shape)
-    with pytest.raises(TypeError, match=r"tensor\(\[2, 3\]\)"):
+    with pytest.raises(TypeError, match=r"'shape' .* must be int or a sequence of ints, not retrograd\.Tensor"):
         rg.unravel_index(rg.tensor([1]), rg.tensor([2, 3]))
 
 

@@ -66,7 +66,8 @@ class Kind(NamedTuple):
             return self.checked(function, argument, data.item())
         if self.tensors:
             return data
-        raise wrong_kind(function, argument, self.word, wrap(data))
+        expected = f"{self.word} or a sequence of ints" if self.several else self.word
+        raise wrong_kind(function, argument, expected, wrap(data))
 
     def checked(self, function: str, argument: str, value: Any) -> Any:
         """The value, as Python's number if it is NumPy's.
