@@ -35,6 +35,13 @@ _ALIASES = {
 _SEVERAL, _TENSORS = "Sequence[int]", frozenset(("Tensor", "TensorOrArray"))
 
 
+def holds_only_ints(values: Any) -> bool:
+    for value in values:  # noqa: SIM110 (a loop is the fastest for a few)
+        if type(value) is not int:
+            return False
+    return True
+
+
 class Kind(NamedTuple):
     """The plain values that a parameter takes.
 
@@ -54,6 +61,11 @@ class Kind(NamedTuple):
     word: str
     several: bool
     tensors: bool
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value fits as it is."""
+        kind = type(value)
+        return kind in self.types or (self.several and (kind is tuple or kind is list) and holds_only_ints(value))
 
     @property
     def is_number(self) -> bool:

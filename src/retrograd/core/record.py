@@ -55,13 +55,6 @@ def holds_tensor(values: Any) -> bool:
     return False
 
 
-def holds_only_ints(values: Any) -> bool:
-    for value in values:  # noqa: SIM110
-        if type(value) is not int:
-            return False
-    return True
-
-
 def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
     """The arguments with arrays for Tensors, also inside lists, and whether there was any Tensor."""
     arrays = list(bound)

@@ -141,13 +141,15 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     written = {name: str(function.__annotations__.get(name, "")) for name in known}
     found = {name: kind_of(annotation.removesuffix(_OR_BOOL)) for name, annotation in written.items()}
     kinds = {name: kind for name, kind in found.items() if kind is not None}
-    # the classes that need no check, for every argument by position up to the last with a kind
-    fitting = [
-        kinds[name].types.union((bool,) if written[name].endswith(_OR_BOOL) else ()) if name in kinds else None
+    # by position, up to the last argument that has one
+    placed = [
+        kinds[name]._replace(types=kinds[name].types.union((bool,) if written[name].endswith(_OR_BOOL) else ()))
+        if name in kinds
+        else None
         for name in known[: code.co_argcount]
     ]
-    while fitting and fitting[-1] is None:
-        fitting.pop()
+    while placed and placed[-1] is None:
+        placed.pop()
     # what follows the dimensions of a reduction: several dimensions one by one would get there
     after_dims = [known.index(name) for name in ("unbiased", "keepdim") if name in kinds and name in known]
     follows = min(after_dims, default=sys.maxsize)
@@ -160,10 +162,10 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
         if holds_array(args) or (kwargs and holds_array(kwargs.values())):
             args, kwargs = _with_tensors(label, known, args, kwargs)
-        for types, value in zip(fitting, args):  # noqa: B905 (stops with the shorter)
-            if types is not None and type(value) not in types:
-                given = [_checked(label, kinds, known[k], k, value) for k, value in enumerate(args[: len(fitting)])]
-                args = (*given, *args[len(fitting) :])
+        for kind, value in zip(placed, args):  # noqa: B905 (stops with the shorter)
+            if kind is not None and not kind.takes(value):
+                given = [_checked(label, kinds, known[k], k, value) for k, value in enumerate(args[: len(placed)])]
+                args = (*given, *args[len(placed) :])
                 break
         if kwargs and kinds:
             kwargs = {key: _checked(label, kinds, key, None, value) for key, value in kwargs.items()}
@@ -192,7 +194,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
 def _checked(label: str, kinds: dict[str, Kind], name: str, position: int | None, value: Any) -> Any:
     """An argument, with Python's number for NumPy's or for that in a tensor, if the parameter takes plain values."""
     kind = kinds.get(name)
-    if kind is None or type(value) in kind.types or is_torchs(value):
+    if kind is None or kind.takes(value) or is_torchs(value):
         return value
     argument = f"argument '{name}'" if position is None else f"argument '{name}' (position {position + 1})"
     if not isinstance(value, Tensor):

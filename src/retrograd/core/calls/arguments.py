@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from numpy import generic, ndarray
 
 from retrograd.core.half import HALF
-from retrograd.core.kinds import PLAIN
-from retrograd.core.record import apply, holds_only_ints, holds_tensor, settle
+from retrograd.core.kinds import PLAIN, holds_only_ints
+from retrograd.core.record import apply, holds_tensor, settle
 from retrograd.core.saved import save_tensor
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import ARGUMENT, BYPRODUCT, RESULTS, SHAPE, meaning, shape_of
