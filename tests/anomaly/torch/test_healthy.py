@@ -1,4 +1,4 @@
-"""Healthy training for 1,000 steps: no event, and the same weights, bit for bit, as without the watch."""
+"""Healthy training for 2,000 steps: no event, and the same weights, bit for bit, as without the watch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import retrograd as rg
 from tests.anomaly.torch.training import state
 
-STEPS = 1000  # half of them as a plain loop, half under ``steps``
+STEPS = 2000  # half of them as a plain loop, half under ``steps``
 
 
 class Residual(nn.Module):
