@@ -193,6 +193,14 @@ def test_training_resumed_in_another_dtype(name: str, saved_as: str, loaded_as: 
         assert_same(ours, theirs, loaded_as if saved_as == loaded_as else "float32")
 
 
+def test_loading_another_object_than_a_dict_says_so() -> None:
+    optimizer = rg.optim.SGD([rg.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(TypeError, match=r"Expected state_dict to be dict-like, got <class 'list'>\.$"):
+        optimizer.load_state_dict([1])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"dict-like, got <class '[\w.]+SGD'>; pass its state_dict\(\)\."):
+        optimizer.load_state_dict(optimizer)  # type: ignore[arg-type]
+
+
 def test_loaded_options_and_loaded_arrays_are_copies() -> None:
     ours = start(rg)
     optimizer = rg.optim.Adam(ours)
