@@ -89,7 +89,10 @@ def integrals(make: Make) -> Iterator[Sample]:
     yield call(y(3, 4), make.uniform(4))
     yield call(y(3, 4), make.uniform(3), dim=0)
     yield call(y(2, 3, 4), make.uniform(3, 4), dim=2)
-    yield call(y(3, 1))
+    yield call(y(2, 3, 4), make.uniform(3), dim=-2)
+    for n in (1, 2):
+        yield call(y(3, n))
+        yield call(y(3, n), make.uniform(n))
 
 
 def derivatives(make: Make) -> Iterator[Sample]:

@@ -179,6 +179,23 @@ def test_prod_of_long_rows_overflows_as_that_of_short_ones(values: list[float]) 
     assert rg.prod(rg.zeros(0, 2048), 1).shape == (0,)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("value", "length"), [(0.9, 20000), (-0.9, 20001), (0.6, 1 << 20), (1e-4, 20000), (0, 20000)])
+def test_prod_of_long_rows_that_underflows(dtype: str, value: float, length: int) -> None:
+    x = np.full((2, length), value, dtype)
+    x[:, 5] = 1
+    ours, theirs = rg.from_numpy(x), torch.from_numpy(x)
+    for dim in (None, 1):
+        arguments = {} if dim is None else {"dim": dim}
+        product = rg.prod(ours, **arguments)
+        assert_same(product, torch.prod(theirs, **arguments))
+        assert_same(rg.signbit(product), torch.signbit(torch.prod(theirs, **arguments)))
+    x[0, 7] = 2  # an element beyond 1 in one row, or NaN
+    assert (rg.from_numpy(x).prod(1).abs() <= 1e-40).all()
+    x[0, 7] = np.nan
+    assert rg.from_numpy(x).prod(1).isnan().tolist() == [True, False]
+
+
 def test_hardshrink_keeps_values_outside_the_bounds() -> None:
     x = np.append(NUMBERS, np.float32(-0.5))
     theirs = torch.nn.functional.hardshrink(torch.from_numpy(x), 0.5)

@@ -22,7 +22,7 @@ CASES = [
 
 # names depend on the classes of arguments, not on their values or whether they are given
 BY_VALUE = {"div": "rounding_mode", "round": "decimals"}
-# forms that Python programs cannot reach: torch's C++ functions call them, with numbers and in place
+# forms that torch's C++ functions call, with numbers and in place
 ONLY_INSIDE = ("DivBackward1", "MulBackward1", "TransposeBackward1")
 # the in-place form has a derivative of its own there
 OWN_INPLACE = ("conj_physical",)
@@ -204,3 +204,32 @@ def test_each_node_name_has_one_class() -> None:
 def test_node_name_function_must_use_parameters_of_the_operation() -> None:
     with pytest.raises(TypeError, match=r"nodes are named by .*axis"):
         Op(lambda input: input, {}, kind="general", name="f", node_name=lambda axis: f"FBackward{axis}")
+
+
+VIEWS_IN_PLACE: dict[str, Any] = {
+    "squeeze_()": lambda x: x.squeeze_(),
+    "squeeze_(0)": lambda x: x.squeeze_(0),
+    "squeeze_((0, 1))": lambda x: x.squeeze_((0, 1)),
+    "unsqueeze_": lambda x: x.unsqueeze_(-1),
+    "t_": lambda x: x.t_(),
+    "transpose_": lambda x: x.transpose_(0, 1),
+    "swapdims_": lambda x: x.swapdims_(0, 1),
+    "swapaxes_": lambda x: x.swapaxes_(0, 1),
+    "as_strided_": lambda x: x.as_strided_((2,), (1,)),
+}
+
+
+@pytest.mark.parametrize("form", VIEWS_IN_PLACE)
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_views_in_place_are_counted_after_the_other_forms(form: str, whole: bool, dtype: str) -> None:
+    @parity
+    def names(lib: Any) -> Any:
+        leaf = lib.ones(2, 1, dtype=getattr(lib, dtype), requires_grad=True)
+        x = leaf * 2
+        x = VIEWS_IN_PLACE[form](x if whole else x[:])
+        first = name(x)
+        x.sum().backward()
+        return first, name(VIEWS_IN_PLACE[form](lib.ones(2, 1))), leaf.grad
+
+    names()

@@ -310,3 +310,11 @@ def test_renorm_passes_gradients_of_slices_it_leaves_alone() -> None:
         return x.grad
 
     np.testing.assert_allclose(gradient(rg).numpy(), gradient(torch).numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_trapezoid_of_large_and_infinite_ends() -> None:
+    inf = float("inf")
+    assert rg.trapezoid(rg.tensor([1.0, 2.0, inf])).item() == inf
+    assert rg.trapezoid(rg.tensor([-inf, 2.0, 1.0]), dx=0.5).item() == -inf
+    assert rg.trapezoid(rg.tensor([1.0, inf]), rg.tensor([1.0, 4.0])).item() == inf
+    assert rg.trapezoid(rg.tensor([3e38, 1.0, -3e38])).item() == 1

@@ -128,3 +128,47 @@ def test_values_that_torch_takes_give_its_results(call: Any) -> None:
     ours, theirs = call(rg, to_ours(values)), call(torch, to_torch(values))
     for a, b in zip(flatten(ours), flatten(theirs), strict=True):
         assert_same(a, b)
+
+
+def test_numpys_bools_count_as_bools_by_position_and_by_keyword() -> None:
+    x = rg.arange(6.0).reshape(2, 3)
+    yes, no = np.True_, np.False_
+    assert x.sum(1, yes).equal(x.sum(1, keepdim=yes)) and x.sum(1, yes).equal(x.sum(1, True))
+    assert x.logsumexp(1, yes).equal(x.logsumexp(1, True))
+    for function in (rg.var, rg.std):
+        assert function(x, no).equal(function(x, False))
+        assert function(x, 1, no).equal(function(x, 1, False))
+        assert function(x, 1, no, yes).equal(function(x, 1, False, True))
+        assert function(x, unbiased=no).equal(function(x, unbiased=False))
+    with pytest.raises(TypeError, match=r"must be Tensor, not numpy\.bool"):
+        rg.sum(yes)
+
+
+@pytest.mark.parametrize("name", ["sum", "var", "std"])
+def test_bools_in_tensors_are_no_dimensions_and_no_flags(name: str) -> None:
+    with pytest.raises(TypeError, match=r"'dim' \(position 2\) must be int, not bool"):
+        getattr(rg.ones(2, 3), name)(rg.tensor(True))
+
+
+DROPOUTS = {
+    "dropout": (2, 3), "dropout1d": (2, 3, 4), "dropout2d": (2, 3, 4, 4), "dropout3d": (2, 3, 4, 4, 4),
+    "alpha_dropout": (2, 3), "feature_alpha_dropout": (2, 3, 4),
+}  # fmt: skip
+FLAGS: dict[str, Any] = {
+    "is_causal": lambda m, v: m.nn.functional.scaled_dot_product_attention(*[m.ones(2, 3, 4)] * 3, is_causal=v),
+    "enable_gqa": lambda m, v: m.nn.functional.scaled_dot_product_attention(*[m.ones(2, 3, 4)] * 3, enable_gqa=v),
+    "replacement": lambda m, v: m.multinomial(m.ones(4), 2, v),
+    "bidirectional": lambda m, v: m.nn.LSTM(2, 3, bidirectional=v)(m.ones(4, 2)),
+    "batch_first": lambda m, v: m.nn.GRU(2, 3, batch_first=v)(m.ones(4, 2)),
+    "bias": lambda m, v: m.nn.RNN(2, 3, bias=v)(m.ones(4, 2)),
+    **{f"inplace of {name}": lambda m, v, name=name, shape=shape: getattr(m.nn.functional, name)(
+        m.ones(shape), 0.5, True, v) for name, shape in DROPOUTS.items()},
+    **{f"training of {name}": lambda m, v, name=name, shape=shape: getattr(m.nn.functional, name)(
+        m.ones(shape), 0.5, v) for name, shape in DROPOUTS.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("value", [0, 1, 1.0, None, "a", True, False])
+def test_flags_of_functions_outside_the_table_refuse_what_torch_refuses(flag: str, value: Any) -> None:
+    assert is_type_error(lambda: FLAGS[flag](rg, value)) is is_type_error(lambda: FLAGS[flag](torch, value))

@@ -193,6 +193,14 @@ def test_training_resumed_in_another_dtype(name: str, saved_as: str, loaded_as: 
         assert_same(ours, theirs, loaded_as if saved_as == loaded_as else "float32")
 
 
+def test_loading_another_object_than_a_dict_says_so() -> None:
+    optimizer = rg.optim.SGD([rg.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(TypeError, match=r"Expected state_dict to be dict-like, got <class 'list'>\.$"):
+        optimizer.load_state_dict([1])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"dict-like, got <class '[\w.]+SGD'>; pass its state_dict\(\)\."):
+        optimizer.load_state_dict(optimizer)  # type: ignore[arg-type]
+
+
 def test_loaded_options_and_loaded_arrays_are_copies() -> None:
     ours = start(rg)
     optimizer = rg.optim.Adam(ours)
@@ -311,6 +319,15 @@ def test_wrong_uses_of_optimizers_are_refused_as_in_torch(t: Any) -> Any:
         ("Adagrad", {"lr_decay": -0.1}),
         ("Adagrad", {"initial_accumulator_value": -0.1}),
         ("Rprop", {"etas": (0.5, 0.6)}),
+        ("Adafactor", {"lr": -1.0}),
+        ("Adafactor", {"beta2_decay": 1.0}),
+        ("Adafactor", {"eps": (-1.0, 1e-3)}),
+        ("Adafactor", {"eps": (None, -1e-3)}),
+        ("Adafactor", {"d": 0.5}),
+        ("Adafactor", {"weight_decay": -1.0}),
+        ("Muon", {"lr": -1.0}),
+        ("Muon", {"momentum": -1.0}),
+        ("Muon", {"weight_decay": -1.0}),
     ],
 )
 def test_errors_about_options_are_worded_as_in_torch(name: str, options: dict[str, Any]) -> None:
@@ -335,6 +352,8 @@ def test_differentiable_steps_are_refused_with_advice() -> None:
         ({"weight_decay": "0.1"}, TypeError, "weight_decay value: '0.1'"),
         ({"betas": 0.9}, TypeError, r"betas must be a pair of numbers, .* got 0\.9"),
         ({"betas": (0.9,)}, TypeError, r"betas must be a pair of numbers, .* got \(0\.9,\)"),
+        ({"betas": np.float64(0.9)}, TypeError, r"betas must be a pair of numbers, .* got np.float64\(0\.9\)"),
+        ({"betas": rg.tensor(0.5)}, TypeError, r"betas must be a pair of numbers, .* got tensor\(0\.5000\)"),
         ({"betas": ("0.9", 0.9)}, TypeError, "beta parameter at index 0: '0.9' is of type str"),
         ({"lr": -1.0}, ValueError, r"learning rate: -1\.0"),
     ],
@@ -342,6 +361,23 @@ def test_differentiable_steps_are_refused_with_advice() -> None:
 def test_options_must_be_numbers(options: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         rg.optim.AdamW([rg.ones(1, requires_grad=True)], **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "error", "words"),
+    [
+        ("Adafactor", {"lr": "1e-3"}, TypeError, "Learning rate: '1e-3' is of type str, not a number"),
+        ("Adafactor", {"d": None}, TypeError, "Clipping threshold d: None is of type NoneType"),
+        ("Muon", {"momentum": "0.9"}, TypeError, "momentum: '0.9' is of type str"),
+        ("Muon", {"ns_steps": "5"}, TypeError, "number of steps: '5' is of type str"),
+        ("Muon", {"ns_coefficients": 3.0}, ValueError, r"exactly 3 values, but are: 3\.0"),
+    ],
+)
+def test_options_of_optimizers_of_matrices_must_be_numbers(
+    name: str, option: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        getattr(rg.optim, name)([rg.ones(2, 2, requires_grad=True)], **option)
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, "LBFGS"])

@@ -18,9 +18,9 @@ class LinAlgError(RuntimeError):
 
 
 def kind_name(value: Any) -> str:
-    """The name of a value's class; for another library's Tensor with the library's name, to tell it from ours."""
+    """The name of a value's class; with its library's name if it is another's Tensor, or NumPy's bool."""
     kind = type(value)
-    is_alike = kind.__name__ == "Tensor" or is_torchs(value)
+    is_alike = kind.__name__ == "Tensor" or kind is np.bool_ or is_torchs(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if is_alike else kind.__name__
 
 

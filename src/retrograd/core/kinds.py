@@ -75,7 +75,10 @@ class Kind(NamedTuple):
     def in_tensor(self, function: str, argument: str, data: np.ndarray) -> Any:
         """The value that was given as a tensor with these elements; the array itself where a tensor fits."""
         if data.size == 1 and (self.several or (self.is_number and not data.ndim)):
-            return self.checked(function, argument, data.item())
+            number = data.item()
+            if self.several and type(number) is bool:  # even where a bool by itself fits: torch takes this for 0 or 1
+                raise wrong_kind(function, argument, self.word, number)
+            return self.checked(function, argument, number)
         if self.tensors:
             return data
         expected = f"{self.word} or a sequence of ints" if self.several else self.word

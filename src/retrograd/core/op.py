@@ -344,7 +344,7 @@ class Op:
         if given > len(params):
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
             raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)
-        if given > self.keepdim_position and not isinstance(args[self.keepdim_position], bool):
+        if given > self.keepdim_position and not isinstance(args[self.keepdim_position], (bool, np.bool_)):
             raise no_keepdim(called or self.name, "keepdim", self.keepdim_position, args[self.keepdim_position])
         bound = [*args, *self.defaults[given:]]
         if kwargs:

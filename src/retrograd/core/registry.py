@@ -153,10 +153,11 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     # what follows the dimensions of a reduction: several dimensions one by one would get there
     after_dims = [known.index(name) for name in ("unbiased", "keepdim") if name in kinds and name in known]
     follows = min(after_dims, default=sys.maxsize)
+    flags = {*kinds[known[follows]].types, np.bool_} if after_dims else set()  # classes of what is meant for it
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > follows and type(args[follows]) not in kinds[known[follows]].types:
+        if len(args) > follows and type(args[follows]) not in flags:
             raise no_keepdim(label, known[follows], follows, args[follows])
         if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
@@ -164,11 +165,14 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             args, kwargs = _with_tensors(label, known, args, kwargs)
         for kind, value in zip(placed, args):  # noqa: B905 (stops with the shorter)
             if kind is not None and not kind.takes(value):
-                given = [_checked(label, kinds, known[k], k, value) for k, value in enumerate(args[: len(placed)])]
-                args = (*given, *args[len(placed) :])
+                given = [
+                    _checked(label, kind, known[k], k, value)
+                    for k, (kind, value) in enumerate(zip(placed, args))  # noqa: B905 (stops with the shorter)
+                ]
+                args = (*given, *args[len(given) :])
                 break
         if kwargs and kinds:
-            kwargs = {key: _checked(label, kinds, key, None, value) for key, value in kwargs.items()}
+            kwargs = {key: _checked(label, kinds.get(key), key, None, value) for key, value in kwargs.items()}
         observer = local.observer if reported else None
         token = None if observer is None else observer.region_begin(label, args, False)
         try:
@@ -191,9 +195,8 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     return call  # type: ignore[return-value]
 
 
-def _checked(label: str, kinds: dict[str, Kind], name: str, position: int | None, value: Any) -> Any:
+def _checked(label: str, kind: Kind | None, name: str, position: int | None, value: Any) -> Any:
     """An argument, with Python's number for NumPy's or for that in a tensor, if the parameter takes plain values."""
-    kind = kinds.get(name)
     if kind is None or kind.takes(value) or is_torchs(value):
         return value
     argument = f"argument '{name}'" if position is None else f"argument '{name}' (position {position + 1})"

@@ -9,6 +9,7 @@ import numpy as np
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.nn._dropout import dropout
+from retrograd.ops._checks import check_flags
 from retrograd.ops.attention import Options, attend, attention_weights, check_attention
 from retrograd.random.generator import default_generator
 
@@ -55,6 +56,7 @@ def scaled_dot_product_attention(
     >>> rg.nn.functional.scaled_dot_product_attention(q, k, v)
     tensor([[0.5000]])
     """
+    check_flags("scaled_dot_product_attention", is_causal=is_causal, enable_gqa=enable_gqa)
     if enable_gqa:
         key, value = (_shared(x, query) for x in (key, value))
     check_attention(query, key, value, attn_mask, dropout_p)

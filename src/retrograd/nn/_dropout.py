@@ -10,19 +10,20 @@ import numpy as np
 from retrograd.core.record import settle
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.ops._checks import check_number, check_tensors
+from retrograd.ops._checks import check_flags, check_number, check_tensors
 from retrograd.random.generator import default_generator
 from retrograd.random.in_place import module_of
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
 
-def _probability(name: str, p: float | Tensor) -> float:
-    """A probability as a number, which may have come in a tensor."""
+def _probability(name: str, p: float | Tensor, training: bool) -> float:
+    """A probability as a number, which may have come in a tensor; 0 outside of training."""
+    check_flags(name, training=training)
     p = check_number(name, "p", p)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return float(p)
+    return float(p) if training else 0.0
 
 
 def _kept(input: Tensor, shape: tuple[int, ...], p: float) -> Any:
@@ -67,8 +68,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     tensor([0., 2.])
     """
     check_tensors("dropout", input=input)
-    p = _probability("dropout", p)
-    if not training or p == 0:
+    p = _probability("dropout", p, training)
+    if p == 0:
         return input
     return _drop(input, input._data.shape, p, inplace)
 
@@ -84,8 +85,8 @@ def _channels(input: Tensor) -> tuple[int, ...]:
 
 def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool, unbatched: int) -> Tensor:
     """Dropout of whole channels, where an input of ``unbatched`` dimensions has no batch dimension."""
-    p = _probability("feature_dropout", p)
-    if not training or p == 0:
+    p = _probability("feature_dropout", p, training)
+    if p == 0:
         return input
     shape = (input.shape[0],) + (1,) * (input.ndim - 1) if input.ndim == unbatched else _channels(input)
     return _drop(input, shape, p, inplace)
@@ -164,8 +165,8 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     The arguments are those of :func:`dropout`.
     """
     check_tensors("alpha_dropout", input=input)
-    p = _probability("alpha_dropout", p)
-    if not training or p == 0:
+    p = _probability("alpha_dropout", p, training)
+    if p == 0:
         return input
     return _drop_to_alpha(input, input._data.shape, p, inplace)
 
@@ -173,7 +174,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Do as :func:`alpha_dropout` with whole channels of ``(N, C, ...)``."""
     check_tensors("feature_alpha_dropout", input=input)
-    p = _probability("feature_alpha_dropout", p)
-    if not training or p == 0:
+    p = _probability("feature_alpha_dropout", p, training)
+    if p == 0:
         return input
     return _drop_to_alpha(input, _channels(input), p, inplace)

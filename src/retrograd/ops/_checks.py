@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
-from retrograd.core.errors import no_derivative, no_tensor, not_differentiable
+from retrograd.core.errors import no_derivative, no_tensor, not_differentiable, wrong_kind
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
@@ -46,6 +46,13 @@ def check_number(name: str, argument: str, value: Any) -> Any:
     if value.requires_grad:
         raise no_derivative(name, f"argument '{argument}'")
     return value if value.ndim else value.item()
+
+
+def check_flags(name: str, **flags: Any) -> None:
+    """Raise for arguments that are not bools, Python's or NumPy's; they are passed under their names."""
+    for argument, value in flags.items():
+        if type(value) is not bool and not isinstance(value, np.bool_):
+            raise wrong_kind(name, f"argument '{argument}'", "bool", value)
 
 
 def check_constant(name: str, **constants: Any) -> None:

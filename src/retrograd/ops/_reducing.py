@@ -58,22 +58,25 @@ def multiply_reduce(x: Any, axis: Any, keepdims: bool = False, dtype: Any = None
     """Multiply; in long rows several elements at a time, where NumPy multiplies one after another.
 
     Products of some of the elements may overflow or underflow where those of all, in their order, do not: then, and
-    where there are zeros, they are multiplied in their order.
+    where there are zeros, they are multiplied in their order. If no element is beyond 1, products only shrink, and 0 is
+    right in any order; in theirs, many products could be subnormal numbers, which are slow on some processors.
     """
     along_rows = x.ndim and (axis is None or axis in (-1, x.ndim - 1))
     length = x.shape[-1] if along_rows and axis is not None else x.size
-    if type(x) is np.ndarray and along_rows and length >= _LONG and x.size and x.flags.c_contiguous:
+    if type(x) is np.ndarray and along_rows and length >= _LONG and x.size >= _MANY and x.flags.c_contiguous:
+        rows = x.reshape(-1, length)
         with np.errstate(all="ignore"):  # anomalies that occur only in another order are not reported
-            result = _multiplied_side_by_side(x.reshape(-1, length), dtype)
-        if result.dtype.kind not in "fc" or (np.isfinite(result) & (result != 0)).all():
+            result = _multiplied_side_by_side(rows, dtype)
+        if result.dtype.kind not in "fc" or (np.isfinite(result).all() and (result.all() or _shrink(rows))):
             shape = () if axis is None else x.shape[:-1]
             return result.reshape((*shape, *(1,) * (x.ndim - len(shape))) if keepdims else shape)
     return reduce(np.multiply, x, axis, keepdims, dtype)
 
 
 def _multiplied_side_by_side(rows: Any, dtype: Any) -> Any:
+    """The products of rows. Few factors meet in each, so that those from a half on cannot underflow at first."""
     length = rows.shape[1]
-    side_by_side = _FEW if length < _FEW * _FEW else _MANY
+    side_by_side = 1 << min(max(length.bit_length() - 7, _FEWEST), _MOST)
     rest = length % side_by_side
     result = np.multiply.reduce(rows[:, rest:].reshape(len(rows), -1, side_by_side), 1, dtype)
     result[:, :rest] *= rows[:, :rest]
@@ -82,9 +85,14 @@ def _multiplied_side_by_side(rows: Any, dtype: Any) -> Any:
     return np.multiply.reduce(result, 1)
 
 
-# elements of a row from which on this is done (measured); how many at a time; how many at the end
-# one after another
-_LONG, _FEW, _MANY, _LAST = 1 << 10, 1 << 7, 1 << 9, 8
+def _shrink(rows: Any) -> Any:
+    """Whether products can only shrink because no element is beyond 1; False for complex numbers."""
+    return rows.dtype.kind == "f" and rows.min() >= -1 and rows.max() <= 1
+
+
+# the length of rows, and how many elements, from which on this is done (measured); how many are multiplied at a time,
+# as powers of two; how many at the end one after another
+_LONG, _MANY, _FEWEST, _MOST, _LAST = 1 << 10, 1 << 14, 7, 13, 8
 
 
 def sum_per_channel(g: Any) -> Any:

@@ -17,7 +17,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.dtypes import uint8
 from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
-from retrograd.ops._reducing import as_cast, cast
+from retrograd.ops._reducing import add_reduce, as_cast, cast
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
@@ -359,24 +359,41 @@ def diff(
 # --- integrals of samples ---------------------------------------------------------------------------------------------
 
 
-def _panels(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, Any, int]:
-    """Twice the mean height and the width of the strips between samples."""
+def _check_points(name: str, y: Any, x: Any, dx: Any, dim: int) -> None:
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give the sample points x or their distance dx, not both")
-    dim = checked_dim(name, dim, y.ndim)
+    if x is not None and x.ndim == 1 and x.shape[0] != y.shape[dim]:
+        raise RuntimeError(
+            f"{name}(): There must be one `x` value for each sample point, but x has shape {list(x.shape)} "
+            f"and y {list(y.shape)}"
+        )
+
+
+def _panels(y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, Any]:
+    """Twice the mean height and the width of the strips between samples."""
     heights = along(y, dim, 1, None) + along(y, dim, None, -1)
     if x is None:
-        return heights, 1 if dx is None else dx, dim
+        return heights, 1 if dx is None else dx
     if x.ndim == 1:
-        if x.shape[0] != y.shape[dim]:
-            raise RuntimeError(
-                f"{name}(): There must be one `x` value for each sample point, but x has shape {list(x.shape)} "
-                f"and y {list(y.shape)}"
-            )
-        return heights, diff(x).reshape((-1,) + (1,) * (y.ndim - 1 - dim)), dim
+        return heights, diff(x).reshape((-1,) + (1,) * (y.ndim - 1 - dim))
     if x.ndim < y.ndim:
         x = x.reshape((1,) * (y.ndim - x.ndim) + tuple(x.shape))
-    return heights, along(x, dim, 1, None) - along(x, dim, None, -1), dim
+    return heights, along(x, dim, 1, None) - along(x, dim, None, -1)
+
+
+def _with_half_the_ends_rule(g: Any, input_shape: tuple[int, ...], dim: int) -> Any:
+    weights = np.ones(input_shape[dim], np.float32)
+    weights[0] = weights[-1] = 0.5
+    g = g.reshape((*input_shape[:dim], 1, *input_shape[dim + 1 :]))  # not a number, which would not promote the weights
+    return g * weights.reshape((-1,) + (1,) * (len(input_shape) - 1 - dim))
+
+
+@linear(name="trapezoid", public=False, method=False, input=_with_half_the_ends_rule)
+def _with_half_the_ends(input, dim: int):
+    """The sum along ``dim`` in which the first and the last element, of at least two, count half."""
+    before = (slice(None),) * dim
+    inside = add_reduce(along(input, dim, 1, -1), dim)
+    return inside + (0.5 * input[(*before, 0, ...)] + 0.5 * input[(*before, -1, ...)])
 
 
 @composite("trapz", method=False)
@@ -385,7 +402,17 @@ def trapezoid(y: Tensor, x: TensorOrArray | None = None, *, dx: float | None = N
 
     The samples are at the points ``x`` or at distance ``dx`` (1 by default).
     """
-    heights, widths, dim = _panels("trapezoid", y, x, dx, dim)
+    dim = checked_dim("trapezoid", dim, y.ndim)
+    _check_points("trapezoid", y, x, dx, dim)
+    if y.dtype.kind in "fc" and y.shape[dim] > 1:
+        if x is None:
+            total = _with_half_the_ends(y, dim)
+            return total if dx is None else total * dx
+        if x.ndim == 1 and x.dtype.kind in "fc":  # each sample times half the width of both strips that it bounds
+            widths = diff(x)
+            weights = np.concatenate((widths[:1], widths[1:] + widths[:-1], widths[-1:])) / 2
+            return (y * weights.reshape((-1,) + (1,) * (y.ndim - 1 - dim))).sum(dim)
+    heights, widths = _panels(y, x, dx, dim)
     return (heights * widths).sum(dim) / 2
 
 
@@ -400,7 +427,9 @@ def cumulative_trapezoid(
 
     The first sample has no integral, so that the result is shorter by one.
     """
-    heights, widths, dim = _panels("cumulative_trapezoid", y, x, dx, dim)
+    dim = checked_dim("cumulative_trapezoid", dim, y.ndim)
+    _check_points("cumulative_trapezoid", y, x, dx, dim)
+    heights, widths = _panels(y, x, dx, dim)
     return cumsum(heights * widths, dim) / 2
 
 

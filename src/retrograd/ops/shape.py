@@ -318,7 +318,7 @@ def _swapped(input: Any, dim0: int, dim1: int) -> Any:
     return np.swapaxes(input, dim0, dim1)
 
 
-@view_op(aliases=("swapdims",), input=lambda g, dim0, dim1: _swapped(g, dim0, dim1))
+@view_op(aliases=("swapdims",), forms=1, input=lambda g, dim0, dim1: _swapped(g, dim0, dim1))
 def transpose(input, dim0: int, dim1: int):
     """Return a view with two dimensions swapped."""
     return _swapped(input, dim0, dim1)
@@ -333,7 +333,7 @@ def swapaxes(input, axis0: int, axis1: int):
     return _swapped(input, axis0, axis1)
 
 
-@view_op(input=lambda g: np.transpose(g))
+@view_op(forms=1, input=lambda g: np.transpose(g))
 def t(input):
     """Return the transposed matrix as a view; a tensor of fewer dimensions as it is.
 
@@ -424,7 +424,7 @@ def _squeeze_name(dim: Any) -> str:
     return "SqueezeBackward0" if dim is None else f"SqueezeBackward{2 if isinstance(dim, Sequence) else 1}"
 
 
-@view_op(node_name=_squeeze_name, input=lambda g, input_shape: g.reshape(input_shape))
+@view_op(node_name=_squeeze_name, forms=3, input=lambda g, input_shape: g.reshape(input_shape))
 def squeeze(input, dim: int | Sequence[int] | None = None):
     """Return a view without the dimensions of length 1: all of them, or those among ``dim``."""
     if dim is None:
@@ -432,7 +432,7 @@ def squeeze(input, dim: int | Sequence[int] | None = None):
     return input.squeeze(tuple(d for d in normalize_dims(dim, input.ndim) if input.ndim and input.shape[d] == 1))
 
 
-@view_op(input=lambda g, input_shape: g.reshape(input_shape))
+@view_op(forms=1, input=lambda g, input_shape: g.reshape(input_shape))
 def unsqueeze(input, dim: int):
     """Return a view with a new dimension of length 1 at position ``dim``."""
     return input[along(normalize_axis_index(dim, input.ndim + 1), None)]
@@ -500,6 +500,9 @@ def become_view(input: Tensor, name: str, look: Callable[[], Tensor], back: Call
     if local.tangents is not None:
         local.tangents.move(result, input)
     view = None if result._meta is None else result._meta.view
+    if view is not None and view.edge is not None:
+        op, arguments, _ = view.steps[-1]
+        view.edge[0].__class__ = op.class_for((input, *arguments), is_inplace=True)  # differs by name only
     former = None if input._meta is None else input._meta.view
     if view is not None and former is not None:
         input._meta.view = view  # type: ignore[union-attr]

@@ -116,7 +116,7 @@ def _as_strided_rule(g: Any, layout: Layout, input_layout: Layout) -> Any:
     return result / np.bincount(places.reshape(-1))[places].astype(g.dtype)
 
 
-@view(name="as_strided", public=False, method=False, input=_as_strided_rule)
+@view(name="as_strided", public=False, method=False, forms=1, input=_as_strided_rule)
 def _as_strided(input, layout: Layout, input_layout: Layout):
     if type(input) is BatchedArray:
         return _each_strided(input, layout, input_layout)

@@ -8,7 +8,7 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.optim._matrixwise import MatrixwiseOptimizer
-from retrograd.optim._options import check_lr, number
+from retrograd.optim._options import check_bound, check_matrix_lr, number
 from retrograd.optim.optimizer import Group, count_step, scalar
 
 __all__ = ["Adafactor"]
@@ -54,16 +54,13 @@ class Adafactor(MatrixwiseOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_lr(lr)
-        for is_valid, expected, value in (
-            (beta2_decay <= 0.0, "beta2_decay should be <= 0", beta2_decay),
-            (eps[0] is None or eps[0] >= 0.0, "epsilon1 should be >= 0", eps[0]),
-            (eps[1] >= 0.0, "epsilon2 should be >= 0", eps[1]),
-            (d >= 1.0, "Clipping threshold d should be >= 1", d),
-            (weight_decay >= 0.0, "weight_decay should be >= 0", weight_decay),
-        ):
-            if not is_valid:
-                raise ValueError(f"{expected} but is: {value}")
+        check_matrix_lr(lr)
+        check_bound(beta2_decay, "beta2_decay", "<=", 0)
+        if eps[0] is not None:
+            check_bound(eps[0], "epsilon1", ">=", 0)
+        check_bound(eps[1], "epsilon2", ">=", 0)
+        check_bound(d, "Clipping threshold d", ">=", 1)
+        check_bound(weight_decay, "weight_decay", ">=", 0)
         defaults = {
             "lr": lr,
             "beta2_decay": beta2_decay,

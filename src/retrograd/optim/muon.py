@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.optim._matrixwise import MatrixwiseOptimizer
-from retrograd.optim._options import check_lr, number
+from retrograd.optim._options import check_bound, check_matrix_lr, check_number, has_length, number
 from retrograd.optim.optimizer import Group
 
 __all__ = ["Muon"]
@@ -63,17 +63,16 @@ class Muon(MatrixwiseOptimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        check_lr(lr)
-        if not momentum >= 0.0:
-            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
+        check_matrix_lr(lr)
+        check_bound(momentum, "momentum", ">=", 0)
+        check_bound(weight_decay, "weight decay", ">=", 0)
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(
                 f"Adjust learning rate function {adjust_lr_fn} is not supported; use 'original' or 'match_rms_adamw'"
             )
-        if len(ns_coefficients) != 3:
+        if not has_length(ns_coefficients, 3):
             raise ValueError(f"Coefficients must be a tuple of exactly 3 values, but are: {ns_coefficients}")
+        check_number(ns_steps, "number of steps")
         if ns_steps >= 100:
             raise ValueError(
                 f"Number of steps must be less than 100 for computational efficiency, but ns_steps={ns_steps}"

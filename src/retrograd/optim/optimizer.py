@@ -399,6 +399,8 @@ class Optimizer:
 
         Raises
         ------
+        TypeError
+            If it is no mapping.
         ValueError
             If the number of groups differs, or the number of parameters of a group.
 
@@ -407,6 +409,9 @@ class Optimizer:
         >>> import torch  # doctest: +SKIP
         >>> optimizer.load_state_dict(torch.load("optimizer.pt"))  # doctest: +SKIP
         """
+        if not isinstance(state_dict, Mapping):
+            advice = "; pass its state_dict()" if hasattr(state_dict, "state_dict") else ""
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}{advice}.")
         loaded: Any = dict(state_dict)
         for pre_hook in self._optimizer_load_state_dict_pre_hooks.values():
             returned = pre_hook(self, loaded)

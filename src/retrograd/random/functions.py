@@ -17,6 +17,7 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation.filled import empty_as, like
 from retrograd.creation.options import Options, Request, ShapedOptions, as_real, as_shape, shape_of
 from retrograd.dtypes import int64
+from retrograd.ops._checks import check_flags
 from retrograd.random.batched import with_room
 from retrograd.random.generator import Generator, generator_of
 from retrograd.random.in_place import (
@@ -325,6 +326,7 @@ def multinomial(
     """
     if not isinstance(input, Tensor):
         raise no_tensor("multinomial", "argument 'input' (position 1)", input)
+    check_flags("multinomial", replacement=replacement)
     weights, count = input._data, as_int("multinomial", "num_samples", num_samples)
     if out is not None and isinstance(out, Tensor) and out._data.dtype != np.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.name}")

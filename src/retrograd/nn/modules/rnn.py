@@ -29,10 +29,11 @@ def _check(
     bias: bool,
     batch_first: bool,
     dropout: float,
+    bidirectional: bool,
     proj_size: int,
 ) -> None:
     """Raise, in torch's words, if a layer cannot be made of these options."""
-    for name, flag in (("bias", bias), ("batch_first", batch_first)):
+    for name, flag in (("bias", bias), ("batch_first", batch_first), ("bidirectional", bidirectional)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -85,14 +86,14 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
+        self.dropout = float(dropout)
+        _check(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         for layer in range(num_layers):
