@@ -46,11 +46,11 @@ def _histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     refuse_gradients(np.histogram2d, x, y, bins, range)
-    points, bins = [np.asanyarray(elements(x)), np.asanyarray(elements(y))], elements(bins)
+    x, y, bins = elements(x), elements(y), elements(bins)
     if not wants_gradient(weights):
-        return as_tensors(np.histogram2d(*points, bins, range, density, elements(weights)))
-    edges = np.histogram2d(*points, bins, range)[1:]
-    return (_sums("histogram2d", weights, points, edges, density), *map(as_tensors, edges))
+        return as_tensors(np.histogram2d(x, y, bins, range, density, elements(weights)))
+    _, *edges = np.histogram2d(x, y, bins, range)
+    return (_sums("histogram2d", weights, (x, y), edges, density), *map(as_tensors, edges))
 
 
 @implements(np.histogramdd)
@@ -62,7 +62,7 @@ def _histogramdd(
     if not wants_gradient(weights):
         return as_tensors(np.histogramdd(points, bins, range, density, elements(weights)))
     edges = np.histogramdd(points, bins, range)[1]
-    coordinates = points if isinstance(points, (list, tuple)) else np.atleast_2d(points.T)
+    coordinates: Any = points if isinstance(points, (list, tuple)) else np.atleast_2d(points.T)
     return _sums("histogramdd", weights, coordinates, edges, density), as_tensors(edges)
 
 
@@ -81,6 +81,7 @@ def _sums(name: str, weights: Any, points: Sequence[Any], edges: Sequence[Any], 
     bins: Any = 0
     inside: Any = True
     for coordinate, each in zip(points, edges, strict=True):
+        coordinate = np.asarray(coordinate) if isinstance(coordinate, (list, tuple)) else coordinate
         place = np.searchsorted(each, coordinate, side="right") - 1
         bins = bins * (len(each) - 1) + np.where(coordinate == each[-1], len(each) - 2, place)
         inside = (coordinate >= each[0]) & (coordinate <= each[-1]) & inside

@@ -208,6 +208,7 @@ def elements(value: Any) -> Any:
 
 
 def as_tensors(value: Any) -> Any:
+    """The arrays and NumPy's numbers as Tensors, also inside lists and tuples."""
     if isinstance(value, (BatchedArray, DeviceArray)):
         return wrap(value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -218,6 +219,7 @@ def as_tensors(value: Any) -> Any:
 
 
 def wants_gradient(value: Any) -> bool:
+    """Whether a Tensor, or one inside of lists and tuples, would lose a gradient if it were taken as an array."""
     if isinstance(value, Tensor):
         return value.loses_derivative()
     return isinstance(value, (list, tuple)) and any(map(wants_gradient, value))
