@@ -105,24 +105,26 @@ def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwa
     dtype = kwargs.pop("dtype", None)
     if dtype is None:
         return function(*inputs, **kwargs)
-    _check_casting(ufunc, inputs, np.dtype(dtype), casting)
-    if np.dtype(dtype).kind in "fc":  # it is the dtype to compute in, too
-        inputs = tuple([x.astype(dtype) if isinstance(x, (Tensor, np.ndarray)) else x for x in inputs])
+    wanted = np.dtype(dtype)
+    if wanted.kind != "b" and all(np.can_cast(_dtype_of(x, wanted), wanted, casting) for x in inputs):
+        # it is the dtype to compute in, too
+        inputs = tuple([x.astype(wanted) if isinstance(x, (Tensor, np.ndarray)) else x for x in inputs])
     result = function(*inputs, **kwargs)
-    return tuple([part.to(dtype) for part in result]) if isinstance(result, tuple) else result.to(dtype)
-
-
-def _check_casting(ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtype, casting: Any) -> None:
-    """Raise if an operand cannot be converted to the dtype to compute in; bool is that of a result alone."""
-    for operand in inputs:
-        if dtype.kind == "b" or not isinstance(operand, (Tensor, np.ndarray)):
-            continue
-        given = operand._data.dtype if isinstance(operand, Tensor) else operand.dtype
-        if not np.can_cast(given, dtype, casting):
+    parts = result if isinstance(result, tuple) else (result,)
+    for part in parts:
+        if not np.can_cast(_dtype_of(part, wanted), wanted, casting):
             raise TypeError(
-                f"numpy.{ufunc.__name__}: an operand of dtype {given} cannot be converted to dtype={dtype} by the rule "
-                f"casting='{casting}'; convert it, with x.astype(numpy.{dtype})"
+                f"numpy.{ufunc.__name__}: the result has dtype {part.dtype} and cannot be converted to dtype={wanted} "
+                f"by the rule casting='{casting}'; convert it, with .astype(numpy.{wanted})"
             )
+    return tuple([part.to(wanted) for part in parts]) if isinstance(result, tuple) else result.to(wanted)
+
+
+def _dtype_of(operand: Any, otherwise: np.dtype) -> np.dtype:
+    """The dtype of a Tensor or an array; numbers have none of their own."""
+    if isinstance(operand, Tensor):
+        return operand._data.dtype
+    return operand.dtype if isinstance(operand, np.ndarray) else otherwise
 
 
 def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
