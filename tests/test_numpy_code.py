@@ -477,6 +477,72 @@ def test_ufunc_dtype_is_the_dtype_of_the_computation() -> None:
     np.testing.assert_allclose(leaf.grad.numpy(), 2 * V)
 
 
+CASTING: dict[str, Callable[[Any], Any]] = {
+    "into integers": lambda x: np.multiply(x, 1.5, out=np.zeros_like(x, dtype=int), casting="unsafe"),
+    "into selected integers": lambda x: np.add(x, 1.5, out=np.zeros_like(x, dtype=int), where=x > 0, casting="unsafe"),
+    "into integers, quietly": lambda x: np.add(x, 1.5, out=np.zeros_like(x, dtype=int)),
+    "safely": lambda x: np.add(x, 1.5, casting="safe"),
+    "to single": lambda x: np.add(x, 1.5, dtype=np.float32),
+    "safely to single": lambda x: np.add(x, 1.5, dtype=np.float32, casting="safe"),
+    "to integers": lambda x: np.add(x, x, dtype=int),
+    "to integers by all means": lambda x: np.add(x, x, dtype=int, casting="unsafe"),
+    "halves to integers by all means": lambda x: np.add(x / 2, x / 2, dtype=int, casting="unsafe"),
+    "truth values to integers": lambda x: np.add(x > 0, x > 0, dtype=int),
+    "complex to real": lambda x: np.abs(x + 1j, dtype=float),
+    "complex to real, which stay complex": lambda x: np.add(x + 1j, x, dtype=float),
+    "a comparison": lambda x: np.greater(x, x - 1, dtype=bool),
+    "subok": lambda x: np.exp(x, subok=False),
+}
+
+
+@pytest.mark.parametrize("name", CASTING)
+def test_ufuncs_convert_by_numpys_rules(name: str) -> None:
+    x = np.array([1.0, -2.0, 3.0])  # a whole number, so that it matters not when it is rounded
+    try:
+        expected = CASTING[name](x)
+    except TypeError:
+        with pytest.raises(TypeError, match=r"float64.*float32|float64.*int64|complex128.*float64"):
+            CASTING[name](tensor(x, False))
+    else:
+        got = CASTING[name](tensor(x, False))
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got.numpy(), expected)
+
+
+NAMED_DTYPES: dict[str, Callable[[Any, str], Any]] = {
+    "astype": lambda x, dtype: x.astype(dtype),
+    "np.astype": lambda x, dtype: np.astype(x, dtype),
+    "ufunc": lambda x, dtype: np.square(np.ones_like(x, dtype=np.int8), dtype=dtype),
+    "reduction": lambda x, dtype: np.sum(x, dtype=dtype),
+    "reduce": lambda x, dtype: np.add.reduce(x, dtype=dtype),
+    "running sum": lambda x, dtype: np.cumsum(x, dtype=dtype),
+    "zeros_like": lambda x, dtype: np.zeros_like(x, dtype),
+    "full_like": lambda x, dtype: np.full_like(x, 3, dtype=dtype),
+    "stack": lambda x, dtype: np.stack([x, x], dtype=dtype, casting="unsafe"),
+    "linspace": lambda x, dtype: np.linspace(x[0], x[1], 3, dtype=dtype),
+    "full": lambda x, dtype: np.full((2,), x[0], dtype, like=x),
+    "array": lambda x, dtype: np.array([1, 2], dtype, like=x),
+    "asarray": lambda x, dtype: np.asarray([x[0], x[1]], dtype=dtype, like=x),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_DTYPES)
+@pytest.mark.parametrize("dtype", ["f8", "d", "float", "float32", "i4", "int", "half"])
+def test_numpys_functions_take_numpys_names_of_dtypes(name: str, dtype: str) -> None:
+    x = np.array([1.0, 4.0])
+    expected = NAMED_DTYPES[name](x, dtype)
+    got = NAMED_DTYPES[name](tensor(x, False), dtype)
+    assert got.dtype == expected.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(got.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", NAMED_DTYPES)
+def test_wrong_names_of_dtypes_are_refused(name: str) -> None:
+    for wrong in ("f3", "no such type"):
+        with pytest.raises(TypeError, match=wrong):
+            NAMED_DTYPES[name](tensor(V, False), wrong)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -486,7 +552,8 @@ def test_ufunc_dtype_is_the_dtype_of_the_computation() -> None:
         (lambda x: np.add.reduceat(x, [0, 1]), r"numpy\.add\.reduceat.*stack"),
         (lambda x: np.hypot.reduce(x), r"numpy\.hypot\.reduce.*detach"),
         (lambda x: np.arctan2.accumulate(x), r"numpy\.arctan2\.accumulate.*detach"),
-        (lambda x: np.add(x, 1, casting="unsafe"), "casting"),
+        (lambda x: np.add(x, 1, order="C"), r"numpy\.add: order= is not supported for Tensors"),
+        (lambda x: np.add(x, 1, signature="dd->d"), r"numpy\.add: signature= is not supported for Tensors"),
     ],
 )
 def test_unsupported_ufunc_arguments_raise(call: Callable[..., Any], message: str) -> None:

@@ -140,7 +140,7 @@ def assert_numpys(got: Any, expected: Any) -> None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-@of_kind("differentiable", "constant", "undetached", "underived", "writes")
+@of_kind("differentiable", "constant", "undetached", "writes")
 def test_values_equal_numpy(call: Call) -> None:
     """All arrays among the arguments are Tensors that do not require grad."""
     result = invoke(call, tensor, tensor)
@@ -157,7 +157,7 @@ def parameters(call: Call) -> Mapping[str, inspect.Parameter]:
 
 
 @of_kind(
-    *("differentiable", "constant", "undetached", "underived", "writes", "described"),
+    *("differentiable", "constant", "undetached", "writes", "described"),
     where=lambda call: call.name != "where" and bool(parameters(call)),
 )
 def test_default_values_can_be_passed_explicitly(call: Call) -> None:
@@ -238,14 +238,6 @@ def test_gradients_are_not_lost(call: Call) -> None:
         invoke(call, lambda array: tensor(array, grad=True))
     with rg.no_grad():
         assert_numpys(invoke(call, lambda array: tensor(array, grad=True)), invoke(call))
-
-
-@of_kind("underived")
-def test_backward_names_functions_without_a_derivative(call: Call) -> None:
-    result = invoke(call, lambda array: tensor(array, grad=True))
-    assert_numpys(result, invoke(call))
-    with pytest.raises(NotImplementedError, match=rf"{call.name}.*detach"):
-        result.sum().backward()
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------

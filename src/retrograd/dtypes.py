@@ -286,6 +286,11 @@ def as_dtype(x: Any) -> dtype:
     return found
 
 
+def from_numpys_name(x: Any) -> dtype:
+    """Return the data type that `x` names in a call of NumPy's, where a string may be a code, ``'f8'`` or ``'int'``."""
+    return as_dtype(np.dtype(x) if isinstance(x, str) else x)
+
+
 # ----------------------------------------------------------------------------------------------------------------
 # The default dtype
 # ----------------------------------------------------------------------------------------------------------------

@@ -24,9 +24,8 @@ class Call:
         The function's name within NumPy, such as ``linalg.inv``.
     kind
         ``differentiable``; ``constant`` (integers, truth values and the like, without a gradient); ``undetached``
-        (refuses Tensors that require grad, and works on others); ``underived`` (backward says that there is no
-        derivative); ``writes`` (into its first argument, in place); ``described`` (no array as a result); ``made`` (a
-        new Tensor, by ``like=``).
+        (refuses Tensors that require grad, and works on others); ``writes`` (into its first argument, in place);
+        ``described`` (no array as a result); ``made`` (a new Tensor, by ``like=``).
     via
         A function of NumPy's function and the arguments, if the result needs preparation.
     """
@@ -51,7 +50,6 @@ def _adder(kind: str) -> Callable[..., None]:
 differentiable = _adder("differentiable")
 constant = _adder("constant")
 undetached = _adder("undetached")
-underived = _adder("underived")
 writes = _adder("writes")
 described = _adder("described")
 made = _adder("made")

@@ -24,7 +24,7 @@ from tests.numpy_calls.arrays import (
     X,
     Z,
 )
-from tests.numpy_calls.call import Fixed, constant, described, differentiable, underived
+from tests.numpy_calls.call import Fixed, constant, described, differentiable
 
 # --- ufuncs of one argument -------------------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ constant("equal greater greater_equal less less_equal not_equal logical_and logi
 constant("bitwise_and bitwise_or bitwise_xor gcd lcm left_shift right_shift add multiply floor_divide remainder", N, K)
 constant("bitwise_and bitwise_or bitwise_xor logical_and equal", B, B[::-1].copy())
 constant("equal not_equal", Z, Z[:1])
-underived("heaviside", M, X)
+differentiable("heaviside", M, X)
 
 # --- methods of ufuncs ------------------------------------------------------------------------------------------------
 

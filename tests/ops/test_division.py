@@ -103,3 +103,17 @@ def test_floor_division_in_several_blocks(dtype):
     for divisor in (y, y[0], y[0, 0], np.array(0.3, dtype)):
         assert_identical(fmod_of(x, divisor), np.fmod(x, divisor))
     assert_identical(fmod_of(x.T, y.T), np.fmod(x.T, y.T))
+
+
+def test_divmod_of_python():
+    """torch's tensors do not have it, NumPy's arrays do."""
+    x, y = np.array([-3.5, 2.0, 7.1]), np.array([2.0, -0.7, 3.0])
+    for left, right in ((rg.tensor(x), y), (x, rg.tensor(y)), (rg.tensor(x), 0.3), (5.0, rg.tensor(y))):
+        expected = divmod(*(part.numpy() if isinstance(part, rg.Tensor) else part for part in (left, right)))
+        for got, part in zip(divmod(left, right), expected, strict=True):
+            assert_identical(got.numpy(), part)
+    for operands in ((rg.tensor(x, requires_grad=True), 0.3), (5.0, rg.tensor(y, requires_grad=True))):
+        (wanted,) = (part for part in operands if isinstance(part, rg.Tensor))
+        (got,) = rg.autograd.grad(divmod(*operands)[1].sum(), wanted)
+        (expected,) = rg.autograd.grad((operands[0] % operands[1]).sum(), wanted)
+        assert_identical(got.numpy(), expected.numpy())

@@ -411,6 +411,15 @@ def test_quantiles_at_and_between_elements(method: str, dtype: Any) -> None:
             )
 
 
+def test_derivatives_of_numpys_heaviside() -> None:
+    """0 by the operand, as where it is not 0, and 1 by the value where that is taken; torch has none."""
+    x = rg.tensor([-1.0, 0.0, 2.0, 0.0], requires_grad=True)
+    value = rg.tensor([0.5], requires_grad=True)
+    np.heaviside(x, value).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0.0] * 4
+    assert value.grad is not None and value.grad.tolist() == [2.0]
+
+
 def test_heaviside_of_nan() -> None:
     x, values = [np.nan, 0.0, 1.0, np.nan], [5.0, np.nan, np.nan, np.nan]
     np.testing.assert_array_equal(np.heaviside(rg.tensor(x), rg.tensor(values)).numpy(), np.heaviside(x, values))

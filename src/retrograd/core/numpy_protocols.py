@@ -39,6 +39,8 @@ def reason_for_refusing(function: Any) -> str | None:
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Implement ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
+    if kwargs:
+        _read_dtype(kwargs)
     out = kwargs.pop("out", None)
     if out is not None:
         return _into(out, ufunc, method, inputs, kwargs)
@@ -69,6 +71,12 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     raise _refusal(ufunc, f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
 
 
+def _read_dtype(kwargs: dict[str, Any]) -> None:
+    """Read ``dtype="f8"`` as NumPy does; to the functions of this package a string is torch's name of a dtype."""
+    if isinstance(kwargs.get("dtype"), str):
+        kwargs["dtype"] = np.dtype(kwargs["dtype"])
+
+
 def _loses_derivative(operand: Any) -> bool:
     return isinstance(operand, Tensor) and operand.loses_derivative()
 
@@ -89,13 +97,34 @@ def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwa
             f"numpy.{ufunc.__name__}: where= without out= leaves elements of the result undefined; pass an out= "
             "Tensor, or use numpy.where"
         )
+    for key in ("order", "signature", "axes"):
+        if key in kwargs:
+            raise TypeError(f"numpy.{ufunc.__name__}: {key}= is not supported for Tensors; leave it out")
+    kwargs.pop("subok", None)
+    casting = kwargs.pop("casting", "same_kind")
     dtype = kwargs.pop("dtype", None)
     if dtype is None:
         return function(*inputs, **kwargs)
-    if np.dtype(dtype).kind in "fc":  # it is the dtype to compute in, too
-        inputs = tuple([x.astype(dtype) if isinstance(x, (Tensor, np.ndarray)) else x for x in inputs])
+    wanted = np.dtype(dtype)
+    if wanted.kind != "b" and all(np.can_cast(_dtype_of(x, wanted), wanted, casting) for x in inputs):
+        # it is the dtype to compute in, too
+        inputs = tuple([x.astype(wanted) if isinstance(x, (Tensor, np.ndarray)) else x for x in inputs])
     result = function(*inputs, **kwargs)
-    return tuple([part.to(dtype) for part in result]) if isinstance(result, tuple) else result.to(dtype)
+    parts = result if isinstance(result, tuple) else (result,)
+    for part in parts:
+        if not np.can_cast(_dtype_of(part, wanted), wanted, casting):
+            raise TypeError(
+                f"numpy.{ufunc.__name__}: the result has dtype {part.dtype} and cannot be converted to dtype={wanted} "
+                f"by the rule casting='{casting}'; convert it, with .astype(numpy.{wanted})"
+            )
+    return tuple([part.to(wanted) for part in parts]) if isinstance(result, tuple) else result.to(wanted)
+
+
+def _dtype_of(operand: Any, otherwise: np.dtype) -> np.dtype:
+    """The dtype of a Tensor or an array; numbers have none of their own."""
+    if isinstance(operand, Tensor):
+        return operand._data.dtype
+    return operand.dtype if isinstance(operand, np.ndarray) else otherwise
 
 
 def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
@@ -137,25 +166,26 @@ def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: di
     name = f"numpy.{ufunc.__name__}"
     if method == "__call__" and kwargs.get("where", True) is not True:
         return _into_where(name, ufunc, inputs, out[0], **kwargs)
-    return _written(name, out, getattr(ufunc, method)(*inputs, **kwargs))
+    return _written(name, out, getattr(ufunc, method)(*inputs, **kwargs), kwargs.get("casting", "same_kind"))
 
 
 def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, where: Any, **kwargs: Any) -> Any:
     """Compute the elements that ``where`` selects, and no others: neither a NaN nor its gradient comes from those."""
+    casting = kwargs.get("casting", "same_kind")
     mask = np.broadcast_to(where, target.shape)
     if not mask.ndim or type(getattr(mask, "_data", mask)) is BatchedArray:  # unselected elements cannot be left out
         tame = [np.where(mask, x, 0.5 if x.dtype.kind in "fc" else 1) if hasattr(x, "dtype") else x for x in inputs]
-        return into(target, np.where(mask, ufunc(*tame, **kwargs), target), name)
+        return into(target, np.where(mask, ufunc(*tame, **kwargs), target), name, casting)
     chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
-    result = writable(target, ufunc(*chosen, **kwargs), name)
+    result = writable(target, ufunc(*chosen, **kwargs), name, casting)
     target[mask] = result if isinstance(target, np.ndarray) else result.to(target.dtype)
     return target
 
 
-def _written(name: str, out: Any, result: Any) -> Any:
+def _written(name: str, out: Any, result: Any, casting: str = "same_kind") -> Any:
     if not isinstance(result, tuple):
-        return into(out[0] if isinstance(out, tuple) else out, result, name)
-    return tuple(into(target, each, name) for target, each in zip(out, result, strict=True))
+        return into(out[0] if isinstance(out, tuple) else out, result, name, casting)
+    return tuple(into(target, each, name, casting) for target, each in zip(out, result, strict=True))
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -172,6 +202,8 @@ def answer_for(function: Any) -> Callable[..., Any] | None:
 def array_function(self: Tensor, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
     """Implement ``np.sum(tensor)`` and the like."""
     answer = answer_for(function)
+    if kwargs:
+        _read_dtype(kwargs)
     if answer is not None and kwargs.get("out") is None:
         return answer(*args, **kwargs)
     name = f"{function.__module__}.{function.__name__}"

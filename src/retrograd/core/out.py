@@ -10,7 +10,7 @@ from numpy import ndarray
 from retrograd.core.tensor import Tensor, wrap
 
 
-def into(out: Any, result: Any, name: str = "") -> Any:
+def into(out: Any, result: Any, name: str = "", casting: str = "same_kind") -> Any:
     """Write ``result`` to ``out`` and return that; without an ``out``, return the result.
 
     Raises
@@ -20,20 +20,21 @@ def into(out: Any, result: Any, name: str = "") -> Any:
     """
     if out is None:
         return result
-    written = writable(out, result, name)
+    written = writable(out, result, name, casting)
     if isinstance(out, Tensor):
         return out.copy_(written)
     out[...] = written
     return out
 
 
-def writable(out: Any, result: Any, name: str = "") -> Any:
+def writable(out: Any, result: Any, name: str = "", casting: str = "same_kind") -> Any:
     """Return ``result`` in a form that may be written to ``out``.
 
     Raises
     ------
     TypeError
-        If a derivative would be lost in an ndarray, or if the dtype of ``out`` cannot hold the result.
+        If a derivative would be lost in an ndarray, or if the dtype of ``out`` cannot hold the result, by the rule
+        ``casting``.
     """
     where = f"{name}: " if name else ""
     if not isinstance(out, (Tensor, ndarray)):
@@ -45,6 +46,7 @@ def writable(out: Any, result: Any, name: str = "") -> Any:
             "no gradient; omit out=, write array = array + x for array += x, or detach the operands with "
             "x.detach().numpy()"
         )
-    if not np.can_cast(result._data.dtype, out._data.dtype if isinstance(out, Tensor) else out.dtype, "same_kind"):
+    target = out._data.dtype if isinstance(out, Tensor) else out.dtype
+    if not np.can_cast(result._data.dtype, target, casting):  # type: ignore[arg-type]
         raise TypeError(f"{where}a result of dtype {result.dtype} cannot be written into out= of {out.dtype}")
     return result if isinstance(out, Tensor) else np.asarray(result)

@@ -329,6 +329,15 @@ def _divmod(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
     return _div_floor(x1, x2), remainder(x1, x2)
 
 
+def _reflected_divmod(self: Tensor, other: Any) -> tuple[Tensor, Tensor]:
+    return _divmod(other, self)
+
+
+# Python's divmod, which ndarrays have and torch's tensors do not
+add_method("__divmod__", _divmod)
+add_method("__rdivmod__", _reflected_divmod)
+
+
 @elementwise(int_to_float=True, numpy=(np.reciprocal,), input=lambda g, result: -g * conj(result * result))
 def reciprocal(input):
     """Return ``1 / input``; integers give the default float dtype."""

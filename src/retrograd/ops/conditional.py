@@ -14,7 +14,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype
 from retrograd.ops._checks import check_kind, must_fit
-from retrograd.ops._rules import choose, conj, is_tensor, keep, not_implemented
+from retrograd.ops._rules import choose, conj, is_tensor, keep, not_implemented, zero
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand, TensorOrArray
@@ -287,11 +287,11 @@ def heaviside(input, values):
     method=False,
     name="heaviside",
     int_to_float=True,
-    input=not_implemented("heaviside", "input"),
-    values=not_implemented("heaviside", "values"),
+    input=zero,
+    values=lambda g, input: np.where(input == 0, g, 0),
 )
 def _numpy_heaviside(input, values):
-    """NumPy's definition: NaN stays NaN."""
+    """NumPy's definition: NaN stays NaN. It has the derivative of a function that is constant almost everywhere."""
 
 
 @implements(np.heaviside)

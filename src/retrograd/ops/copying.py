@@ -21,7 +21,7 @@ from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
-from retrograd.dtypes import as_dtype, fits, get_default_dtype
+from retrograd.dtypes import as_dtype, fits, from_numpys_name, get_default_dtype
 from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def astype(
     TypeError
         If ``casting`` forbids the conversion.
     """
-    wanted = as_dtype(dtype)
+    wanted = from_numpys_name(dtype)
     if not np.can_cast(input._data.dtype, wanted.numpy, casting):  # type: ignore[arg-type]
         raise TypeError(f"astype: cannot cast from {input.dtype} to {wanted} according to the rule '{casting}'")
     return to(input, dtype=wanted, copy=copy)
@@ -195,7 +195,7 @@ def astype(
 
 @implements(np.astype)
 def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
+    return to(x, dtype=from_numpys_name(dtype), device=device, copy=copy)
 
 
 _NAME_OF_TYPE = {kind: name for name, kind in DTYPES.items()}

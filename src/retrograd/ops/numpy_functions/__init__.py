@@ -8,6 +8,7 @@ from __future__ import annotations
 from retrograd.ops.numpy_functions import (
     creation,
     fft,
+    histograms,
     indexing,
     linalg,
     padding,
@@ -22,6 +23,7 @@ from retrograd.ops.numpy_functions import (
 __all__ = [
     "creation",
     "fft",
+    "histograms",
     "indexing",
     "linalg",
     "padding",

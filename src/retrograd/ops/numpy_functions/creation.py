@@ -13,6 +13,7 @@ from numpy._core import umath as _umath
 
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import from_numpys_name
 from retrograd.ops.conditional import clamp
 from retrograd.ops.joining import stack
 from retrograd.ops.numpy_functions.shape import as_tensor, tensors
@@ -45,7 +46,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
     if not isinstance(fill_value, Tensor):
         return as_tensor(np.full(shape, fill_value, dtype, order))
     filled: Any = np.broadcast_to(fill_value, shape)
-    return (filled if dtype is None else filled.to(dtype)).clone()
+    return (filled if dtype is None else filled.to(from_numpys_name(dtype))).clone()
 
 
 def _joined(value: Any) -> Tensor:
@@ -67,7 +68,7 @@ def _array(
 ) -> Tensor:
     tensor = result = _joined(object)
     if dtype is not None:
-        result = result.to(dtype)
+        result = result.to(from_numpys_name(dtype))
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + tuple(result.shape))
     return result.clone() if copy and np.may_share_memory(result._data, tensor._data) else result
@@ -169,7 +170,8 @@ def _cast(line: Any, axis: int, dtype: Any) -> Tensor:
     line = line.movedim(0, axis)
     if dtype is None:
         return line
-    return (np.floor(line) if np.dtype(dtype).kind in "iu" else line).to(dtype)
+    wanted = from_numpys_name(dtype)
+    return (np.floor(line) if wanted.numpy.kind in "iu" else line).to(wanted)
 
 
 @implements(np.linspace)

@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.batching import as_array
 from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.dtypes import as_dtype, from_numpy_dtype
+from retrograd.dtypes import from_numpy_dtype, from_numpys_name
 from retrograd.ops import joining, selecting
 from retrograd.ops._positions import ALL
 from retrograd.ops._rules import normalize_dim
@@ -231,7 +231,7 @@ def _diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
 
 
 def _like(function: Any, a: Any, *value: Any, dtype: Any, order: str, subok: bool, shape: Any) -> Tensor:
-    wanted = from_numpy_dtype(a._data.dtype) if dtype is None else as_dtype(dtype)
+    wanted = from_numpy_dtype(a._data.dtype) if dtype is None else from_numpys_name(dtype)
     return wrap(function(a._data, *value, dtype=wanted.numpy, order=order, subok=subok, shape=shape))
 
 

@@ -13,7 +13,7 @@ from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.size import checked_dim
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import DeviceArray
-from retrograd.ops import cumulative, histograms, sorting
+from retrograd.ops import cumulative, sorting
 from retrograd.ops._picking import take_along
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.cumulative import along, gradient_along
@@ -207,20 +207,31 @@ def elements(value: Any) -> Any:
     return type(value)(map(elements, value)) if type(value) in (list, tuple) else value
 
 
-def _tensors(value: Any) -> Any:
+def as_tensors(value: Any) -> Any:
+    """The arrays and NumPy's numbers as Tensors, also inside lists and tuples."""
     if isinstance(value, (BatchedArray, DeviceArray)):
         return wrap(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return wrap(np.asarray(value))
     if isinstance(value, tuple):
-        return value._make(map(_tensors, value)) if hasattr(value, "_make") else tuple(map(_tensors, value))
-    return [_tensors(item) for item in value] if isinstance(value, list) else value
+        return value._make(map(as_tensors, value)) if hasattr(value, "_make") else tuple(map(as_tensors, value))
+    return [as_tensors(item) for item in value] if isinstance(value, list) else value
 
 
-def _wants_gradient(value: Any) -> bool:
+def wants_gradient(value: Any) -> bool:
+    """Whether a Tensor, or one inside of lists and tuples, would lose a gradient if it were taken as an array."""
     if isinstance(value, Tensor):
         return value.loses_derivative()
-    return isinstance(value, (list, tuple)) and any(map(_wants_gradient, value))
+    return isinstance(value, (list, tuple)) and any(map(wants_gradient, value))
+
+
+def refuse_gradients(function: Callable[..., Any], *values: Any) -> None:
+    """Raise if one of the arguments of one of NumPy's functions would lose a gradient."""
+    if any(map(wants_gradient, values)):
+        raise TypeError(
+            f"numpy.{function.__name__} has no derivative rule for Tensors: detach first, with x.detach(), "
+            "if no gradient is needed"
+        )
 
 
 def without_derivative(function: Callable[..., Any], integral: bool) -> None:
@@ -231,12 +242,9 @@ def without_derivative(function: Callable[..., Any], integral: bool) -> None:
 
     @functools.wraps(function)
     def answer(*args: Any, **kwargs: Any) -> Any:
-        if not integral and any(map(_wants_gradient, (*args, *kwargs.values()))):
-            raise TypeError(
-                f"numpy.{function.__name__} has no derivative rule for Tensors: detach first, with x.detach(), "
-                "if no gradient is needed"
-            )
-        return _tensors(function(*map(elements, args), **{key: elements(value) for key, value in kwargs.items()}))
+        if not integral:
+            refuse_gradients(function, *args, *kwargs.values())
+        return as_tensors(function(*map(elements, args), **{key: elements(value) for key, value in kwargs.items()}))
 
     implements(function)(answer)
 
@@ -247,17 +255,8 @@ for _name in ("argpartition", "digitize", "isin", "lexsort", "nanargmax", "nanar
 if hasattr(np, "in1d"):  # until NumPy 2.3
     without_derivative(np.in1d, integral=True)
 
-for _name in ("histogram", "histogram2d", "histogram_bin_edges", "histogramdd"):
-    without_derivative(getattr(np, _name), integral=False)
-
 for _name in ("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"):
     without_derivative(getattr(np, _name), integral=False)
 
 for _name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
     without_derivative(getattr(np, _name), integral=False)
-
-
-@implements(np.bincount)
-def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    weights = weights if weights is None or isinstance(weights, Tensor) else wrap(np.asarray(weights))
-    return histograms.bincount(x if isinstance(x, Tensor) else wrap(np.asarray(x)), weights, minlength)
