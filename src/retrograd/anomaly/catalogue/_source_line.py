@@ -49,6 +49,10 @@ class Written:
     form: str
     prefix: str = ""
 
+    def __bool__(self) -> bool:
+        """Whether it is one: what stands for an operation that is not written has no arguments."""
+        return bool(self.op)
+
     def argument(self, position: int, *names: str) -> ast.expr | None:
         """The argument passed by one of these names or at a position (0 is the receiver of a method)."""
         for name in names:
@@ -114,7 +118,7 @@ class Site:
     """An operation's position in a line: spelled out, or as a name that an earlier line assigned.
 
     If spelled out, ``node`` is ``written.node``. ``place`` is the place of the line, ``made`` that of the line with
-    ``written``, if it is a different line.
+    ``written``, if it is a different line. :data:`NOWHERE`, which is false, stands for an unknown one.
     """
 
     line: Line
@@ -123,8 +127,11 @@ class Site:
     place: Place | None
     made: Place | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self.line)
+
     def replaced(self, new: str) -> str | None:
-        """The line with this operation replaced."""
+        """The line with this operation replaced; None if the position is unknown."""
         return self.line.replaced({self.node: new})
 
     def text(self, position: int, *names: str) -> str | None:
@@ -159,7 +166,7 @@ _HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*
 
 
 class Line:
-    """A line (or whole statement) of the user's program."""
+    """A line (or whole statement) of the user's program; empty, and false, if it cannot be read."""
 
     def __init__(self, source: str, tree: ast.Module, head: str = "", tail: str = "") -> None:
         self._encoded = source.encode()
@@ -172,18 +179,21 @@ class Line:
             self._starts.append(self._starts[-1] + len(row))
         self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
 
+    def __bool__(self) -> bool:
+        return bool(self._encoded)
+
     @staticmethod
-    def parse(source: str | None) -> Line | None:
-        """The parsed line, or None if it is not complete Python. The header of a block counts as complete."""
+    def parse(source: str | None) -> Line:
+        """The parsed line, empty if it is not complete Python. The header of a block counts as complete."""
         return Line._parse(source, names_of_modules())
 
     @staticmethod
     @lru_cache(maxsize=256)
-    def _parse(source: str | None, modules: frozenset[str]) -> Line | None:
+    def _parse(source: str | None, modules: frozenset[str]) -> Line:
         """The cached :meth:`parse`; by the names of modules functions are distinguished from methods."""
         text = (source or "").strip()
         if not text:
-            return None
+            return _UNREADABLE
         head = match[0] if (match := _HEAD.match(text)) else ""
         rest = text[len(head) :]
         tail = " \\" if rest.endswith("\\") else ""  # the statement continues in the next line
@@ -201,9 +211,9 @@ class Line:
                     continue
             closed = _CLOSED.search(rest)
             if closed is None or tail == " \\":
-                return None
+                return _UNREADABLE
             rest, tail = rest[: closed.start()], closed[0] + tail
-        return None
+        return _UNREADABLE
 
     # Text
 
@@ -221,7 +231,9 @@ class Line:
         return self._spliced(*self._span(node), edits or {})
 
     def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
-        """The whole line with nodes replaced; None if the stand-in for the lines above would have to move."""
+        """The whole line with nodes replaced; None if it is empty, or what stands for the lines above had to move."""
+        if not self:
+            return None
         text = self._spliced(0, len(self._encoded), edits)
         if self._above:
             rest = text.removeprefix(self._above)
@@ -324,14 +336,14 @@ class Line:
         start, end = self._span(node)
         return self.column(node), self.column(node) + len(self._encoded[start:end].decode())
 
-    def operation_at(self, node: ast.AST | None) -> Written | None:
-        """The operation that an expression consists of, if any."""
-        return next((written for written in self.operations if written.node is node), None)
+    def operation_at(self, node: ast.AST | None) -> Written:
+        """The operation that an expression consists of; :data:`NOTHING` if it is none."""
+        return next((written for written in self.operations if written.node is node), NOTHING)
 
-    def only(self, op: str) -> Written | None:
-        """The only operation of this name; None if the line has none or several."""
+    def only(self, op: str) -> Written:
+        """The only operation of this name; :data:`NOTHING` if the line has none or several."""
         found = [written for written in self.operations if written.op == op]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 else NOTHING
 
     def called_at(self, column: int) -> str | None:
         """The name of the function or layer whose call begins at a column, dots included."""
@@ -408,8 +420,9 @@ class Line:
     @property
     def is_simple(self) -> bool:
         """Whether another statement may be put before it on the line: it is neither a block's header nor a fragment."""
-        return not (self._head or self._above) and all(
-            isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
+        kinds = (ast.Assign, ast.Expr, ast.Return)
+        return (
+            bool(self) and not (self._head or self._above) and all(isinstance(each, kinds) for each in self._tree.body)
         )
 
     @property
@@ -499,6 +512,13 @@ class Line:
         if prefix is not None and (is_module(prefix.split(".")[0]) or alone):
             return Written(self, node, op, arguments, keywords, "function", prefix)
         return Written(self, node, op, (base, *arguments), keywords, "method")
+
+
+_UNREADABLE = Line("", ast.Module([], []))
+NOTHING = Written(_UNREADABLE, ast.Pass(), "", (), {}, "")
+"""Stands for an operation that is not written in a line."""
+NOWHERE = Site(_UNREADABLE, NOTHING.node, NOTHING, None)
+"""Stands for an operation's position where that is not known."""
 
 
 def _assignment(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:

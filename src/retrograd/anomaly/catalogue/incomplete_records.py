@@ -53,7 +53,7 @@ def _before(scene: Scene) -> Operation | None:
 
 @cause(None, "an operation of a derivative that is differentiated again")
 def second_derivative(scene: Scene) -> Finding | None:
-    if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth) is not None:
+    if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth):
         return None
     op = f"{'the backward of ' if scene.backward else ''}{scene.op}"
     line = "this line" if scene.event.lineno is None else f"line {scene.event.lineno}"
