@@ -35,7 +35,7 @@ class Quotient:
         if quotient is None:
             return None
         above, total = maker(first(quotient), "exp"), maker(second(quotient), "sum")
-        below = maker(first(total), "exp") if total is not None else None
+        below = maker(first(total), "exp")
         if above is None or total is None or below is None:
             return None
         return Quotient(quotient, above, total, below)

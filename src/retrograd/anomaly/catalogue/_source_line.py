@@ -143,8 +143,7 @@ class Site:
         """Whether the code of an earlier line means the same in this one: ``x`` in ``x = exp(x)`` does not."""
         if self.made is None:
             return True
-        parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
-        names = set().union(*map(names_read, parts)) if parts else set()
+        names = set().union(*map(names_read, self.written.parts()))
         return self.keeps(names, self.written.line, self.written.node, self.made)
 
     def keeps(self, names: Collection[str], line: Line, node: ast.AST, made: Place | None) -> bool:

@@ -91,7 +91,7 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
 def _root_of_power(scene: Scene, below: Operand, low: str | None) -> tuple[str | None, Place | None] | None:
     """The line of the root whose power is divided by, with a number for the 0 under it, and its place."""
     made = maker(below, "pow")
-    power = value(second(made)) if made is not None else None
+    power = value(second(made))
     found = _root_made(scene, first(made)) if made is not None and power is not None and power > 1 else NOWHERE
     node = found.written.argument(0, "input")
     if node is None or power is None:

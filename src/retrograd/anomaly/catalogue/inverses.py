@@ -32,7 +32,7 @@ def root_of_square(scene: Scene) -> Finding | None:
     if scene.complex:
         return None
     outer = scene.birth if scene.backward else scene.chain[1] if len(scene.chain) > 1 else None
-    inside = root(outer) if outer is not None else None
+    inside = root(outer)
     x, square = squared(inside), maker(inside, "pow", "square", "mul")
     if outer is None or inside is None or x is None or square is None or outer.op == "rsqrt":
         return None

@@ -143,8 +143,7 @@ def cosine(scene: Scene) -> Finding | None:
 
 def _norms_under_root(zero: Operand) -> list[Operand | None]:
     """The vector of which an operand is the norm, or two if it is the product of two norms under one root."""
-    outer = maker(zero, "sqrt", "pow")
-    product = maker(root(outer), "mul") if outer is not None else None
+    product = maker(root(maker(zero, "sqrt", "pow")), "mul")
     if product is None:
         return [euclidean(zero)]
     return [None if (found := summed_square(each)) is None else found[1] for each in product.args[:2]]
@@ -190,7 +189,7 @@ def _dot(operand: Operand | None) -> Operation | None:
     if product := maker(operand, "dot", "matmul"):
         return product
     total = maker(operand, "sum")
-    product = maker(first(total), "mul") if total else None
+    product = maker(first(total), "mul")
     return total if product is not None and not same(first(product), second(product)) else None
 
 
@@ -331,8 +330,7 @@ def _spread(operand: Operand | None) -> Operation | None:
     product = maker(operand, "mul")
     if product is not None:
         return next((found for each in product.args[:2] if value(each) == 0 and (found := _spread(each))), None)
-    outer = maker(operand, "sqrt", "pow")
-    return maker(operand, "std") or (maker(root(outer), "var") if outer is not None else None)
+    return maker(operand, "std") or maker(root(maker(operand, "sqrt", "pow")), "var")
 
 
 def _single(scene: Scene) -> bool:

@@ -273,8 +273,7 @@ def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole 
     pair = None if node is None else _pair(line, node)
     if pair is not None:
         moved, fixed = pair if number_written(pair[0]) is None else pair[::-1]
-        made = maker(operand, "sub")
-        at = None if made is None else value(first(made))
+        at = value(first(maker(operand, "sub")))
         if not _is_variable(moved):
             return None
         text = line.text(moved)

@@ -47,9 +47,8 @@ def _norm(scene: Scene, site: Site, total: Operation) -> tuple[str, str] | None:
 def cancelled_variance(scene: Scene) -> Finding | None:
     inside = root(scene.birth) if scene.op in _ROOTS else first(scene.birth) if scene.op == "log" else None
     difference = maker(inside, "sub")
-    mean_of_square = maker(first(difference), "mean") if difference else None
-    x = squared(first(mean_of_square)) if mean_of_square else None
-    mean = maker(squared(second(difference)), "mean") if difference else None
+    x = squared(first(maker(first(difference), "mean")))
+    mean = maker(squared(second(difference)), "mean")
     if difference is None or x is None or mean is None or not same(x, first(mean)):
         return None
     site = scene.site(scene.birth)
@@ -135,8 +134,8 @@ def _beside_a_number(scene: Scene, outer: Operation, pair: tuple[Operand, Operan
 def _without_the_largest(scene: Scene, outer: Operation, inside: Operand) -> Finding | None:
     """The finding for a norm of any order that is written out: ``(x ** p).sum() ** (1 / p)``."""
     total = maker(inside, "sum")
-    power = maker(first(total), "pow") if total is not None else None
-    order, inverse = (value(second(each)) if each is not None else None for each in (power, outer))
+    power = maker(first(total), "pow")
+    order, inverse = value(second(power)), value(second(outer))
     if power is None or order is None or inverse is None or abs(order * inverse - 1) > 1e-3:
         return None
     site = scene.site(outer)
