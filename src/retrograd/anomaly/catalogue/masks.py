@@ -370,7 +370,6 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if scene.op != "mul" or scene.kind != "invalid" or len(scene.birth.args) < 2:
         return None
     factors = sorted(scene.birth.args[:2], key=lambda operand: abs(value(operand) or 0.0))
-    pole = None
     if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
@@ -380,46 +379,57 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
             f"number later, so its gradient is 0. Find where {infinite} became infinite, for example by an overflow. "
             "Another number in its place would change the loss."
         )
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
     is_zero = value(factors[0]) == 0
-    condition = f"{atom(finite)} != 0" if factors[0].text else "mask != 0"
-    if not is_zero:
-        condition = spelling.call("isfinite", factors[1].text or "x")
-    if factors[1].constant:
+    is_constant, is_entropy = factors[1].constant, _is_entropy(*factors)
+    pole = None if is_constant or is_entropy or scene.backward else _logarithm_of_zero(scene, *factors)
+    if is_constant:
         why = "Multiplying by 0 does not switch an infinity off; choose it with a condition instead."
-        chosen = spelling.where(condition, factors[1].text or f"float('{factors[1].value}')", "0.0")
-        general = f"y = {chosen}"
-        place: ast.AST | None = site.node
-    else:  # choosing among products would leave the other factor a gradient of 0 times infinity
+    elif is_entropy:
+        why = "p * log(p) is 0 in the limit where p is 0: take the log only where p is not 0."
+    elif pole is not None:
+        why = f"It is -inf where {first(pole).text} is 0: clamp that to a small positive number."
+    else:
         why = f"Find where {infinite} became infinite: a division by a count of 0, a log of 0, an overflow."
-        if _is_entropy(*factors):
-            why = "p * log(p) is 0 in the limit where p is 0: take the log only where p is not 0."
-        elif factors[0].shape == () and not scene.backward:  # a scalar is not a mask: it will differ in the next step
-            pole = logarithm_written(factors[1].text, scene.birth) or logarithm_behind(factors[1])
-            if pole is None and is_zero and factors[1].shape not in ((), None):
-                return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
-        elif not scene.backward:
-            pole = logarithm_behind(factors[1])
-        if pole is not None:
-            why = f"It is -inf where {first(pole).text} is 0: clamp that to a small positive number."
-        chosen = spelling.where(condition, factors[1].text or "x", "0.0")
-        general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
-        sides = site.written.arguments
-        place = next((side for side in sides if site.line.text(side) == factors[1].text), None)
+        if factors[0].shape == () and is_zero and not scene.backward and factors[1].shape not in ((), None):
+            return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
     happened = f"{finite} is 0 at this element and {infinite} is {factors[1].value}"
-    if is_zero and has_gradient(factors[0]) and not _is_entropy(*factors):  # healthy numbers may be 0 as well
+    if is_zero and has_gradient(factors[0]) and not is_entropy:  # healthy numbers may be 0 as well
         return Finding(f"0 times an infinity is NaN: {happened}. {why}", birth=pole)
     if scene.backward:
         happened = (
             f"a later operation discards this element, so its gradient is 0, and {infinite} is {factors[1].value}"
         )
-    return Finding(
-        f"0 times an infinity is NaN: {happened}. {why}",
-        site.line.replaced({place: chosen}) if place and (factors[0].text or not is_zero) else None,
-        general,
-        birth=pole,
-    )
+    rewritten, general = _chosen_factor(scene, *factors)
+    return Finding(f"0 times an infinity is NaN: {happened}. {why}", rewritten, general, birth=pole)
+
+
+def _logarithm_of_zero(scene: Scene, finite: Operand, infinite: Operand) -> Operation | None:
+    """The logarithm that makes a factor infinite, if only its line shows it."""
+    # a scalar is not a mask: it will differ in the next step
+    written = logarithm_written(infinite.text, scene.birth) if finite.shape == () else None
+    return written or logarithm_behind(infinite)
+
+
+def _chosen_factor(scene: Scene, finite: Operand, infinite: Operand) -> tuple[str | None, str]:
+    """The line of a product with the infinite factor chosen by a condition, and the general form of that.
+
+    Choosing among products would leave the other factor a gradient of 0 times infinity.
+    """
+    site, is_zero = scene.site(scene.birth), value(finite) == 0
+    spelling = scene.spelling(site)
+    zero = finite.text or finite.leaf_name or f"the {finite.name}"
+    condition = f"{atom(zero)} != 0" if finite.text else "mask != 0"
+    if not is_zero:
+        condition = spelling.call("isfinite", infinite.text or "x")
+    place: ast.AST | None
+    if infinite.constant:
+        chosen = spelling.where(condition, infinite.text or f"float('{infinite.value}')", "0.0")
+        general, place = f"y = {chosen}", site.node
+    else:
+        chosen = spelling.where(condition, infinite.text or "x", "0.0")
+        general = f"y = {chosen} * {atom(zero) if finite.text else 'mask'}"
+        place = next((side for side in site.written.arguments if site.line.text(side) == infinite.text), None)
+    return site.line.replaced({place: chosen}) if place and (finite.text or not is_zero) else None, general
 
 
 def _is_entropy(probability: Operand, logarithm: Operand) -> bool:

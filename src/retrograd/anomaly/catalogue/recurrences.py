@@ -124,17 +124,22 @@ def recurrence(scene: Scene) -> Finding | None:
         f"This line takes its own result as input, step after step, and the numbers grew{grown} until {scene.op} "
         f"overflowed {scene.dtype}."
     )
+    if scene.op in _PRODUCTS:
+        return _repeated_product(scene, happened, runs)
     site = scene.site(scene.birth)
+    return Finding(
+        f"{happened} Take smaller steps, or clamp the state at every step.",
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
+        f"state = {scene.spelling(site).clamp('state', '-1e3', '1e3')}",
+    )
+
+
+def _repeated_product(scene: Scene, happened: str, runs: Sequence[tuple[Operation, Operand]]) -> Finding:
+    """The finding for a line that multiplies its own result, run after run."""
+    site, line = scene.site(scene.birth), scene.line
     spelling = scene.spelling(site)
-    line = scene.line
-    if scene.op in _PRODUCTS and line and (line.is_increment or not _is_own_factor(scene.op, line)):
+    if line and (line.is_increment or not _is_own_factor(scene.op, line)):
         return Finding(f"{happened} {_STEP}")
-    if scene.op not in _PRODUCTS:
-        return Finding(
-            f"{happened} Take smaller steps, or clamp the state at every step.",
-            scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
-            f"state = {spelling.clamp('state', '-1e3', '1e3')}",
-        )
     if _have_weights_of_their_own(runs):
         init = f"{spelling.library}.nn.init.kaiming_normal_"
         return Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from typing import Any
 
 from retrograd.anomaly.catalogue._expression import (
     first,
@@ -122,13 +123,16 @@ def masked_row(scene: Scene) -> Finding | None:
         return None if difference is None else _masked_row_by_hand(scene, difference)
     if scene.op == "scaled_dot_product_attention":
         return _masked_row_of_attention(scene)
-    is_derivative = scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN"  # of an ignored row
-    if scene.op not in ("softmax", "log_softmax") and not is_derivative:
-        return None
     operand = first(scene.birth)
-    largest = operand.max if operand.max is not None else operand.value
-    if is_derivative:  # the operand's extremes are those of all rows
-        largest = scene.event.operands.get("input")
+    if scene.op in ("softmax", "log_softmax"):
+        return _masked_row_of_softmax(scene, operand.max if operand.max is not None else operand.value)
+    if scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN":  # of an ignored row
+        return _masked_row_of_softmax(scene, scene.event.operands.get("input"))  # its extremes are those of all rows
+    return None
+
+
+def _masked_row_of_softmax(scene: Scene, largest: Any) -> Finding | None:
+    """The finding for a softmax, or the one in a cross entropy, by the largest score of the row if that is known."""
     unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
     if largest != -math.inf and not (largest is None and unsure):
         return None
@@ -143,7 +147,7 @@ def masked_row(scene: Scene) -> Finding | None:
     rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
     if largest is None and not any(_OF_MASKS.search(each.code_line or "") for each in scene.operations()):
         return Finding(explanation)  # no mask is in sight: the line would only guess at one
-    name = scene.called(operand, "scores")
+    name = scene.called(first(scene.birth), "scores")
     return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
 
 
