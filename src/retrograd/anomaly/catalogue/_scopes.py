@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from functools import lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module
 from retrograd.anomaly.operation_names import canonical
-from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.anomaly.parsing import module_of, names_in, tree_of
 from retrograd.anomaly.surroundings import Place
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -42,7 +41,6 @@ class Scopes:
         return {(start, end) for start, end in self.functions if start < lineno <= end}
 
 
-_UNKNOWN = Scopes()
 _END = sys.maxsize  # a line behind all others
 
 
@@ -50,9 +48,9 @@ def names_are_kept(names: Collection[str], made: Place | None, used: Place | Non
     """Whether names mean the same in two lines, as far as the program can be read."""
     if made is None or used is None:
         return True
-    scopes = _scopes_in(_tree(made.filename or used.filename))
+    scopes = _scopes_in(tree_of(made.filename or used.filename))
     if not used.is_in_file_of(made):  # another cell of a notebook, which was run before
-        others = _scopes_in(_tree(used.filename))
+        others = _scopes_in(tree_of(used.filename))
         return used.sees(made) and scopes.keep(names, made.lineno, _END) and others.keep(names, 0, used.lineno)
     return used.sees(made) and scopes.keep(names, made.lineno, used.lineno)
 
@@ -162,22 +160,8 @@ def names_read(node: ast.AST) -> set[str]:
     return {each.id if isinstance(each, ast.Name) else ast.unparse(each) for each in read}
 
 
-def _tree(filename: str | None) -> ast.Module | None:
-    return _parsed("".join(linecache.getlines(filename))) if filename else None
-
-
 @lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        return module_of(source) if source else None
-    except (SyntaxError, ValueError):  # a notebook's commands
-        return None
-
-
-@lru_cache(maxsize=8)
-def _scopes_in(tree: ast.Module | None) -> Scopes:
-    if tree is None:
-        return _UNKNOWN
+def _scopes_in(tree: ast.Module) -> Scopes:
     written: list[tuple[str, int, int]] = []
     functions = []
     for node in ast.walk(tree):
@@ -228,8 +212,8 @@ def _read_by(text: str) -> set[str] | None:
 
 def _scopes_at(place: Place | None) -> list[ast.AST]:
     """The module and the functions that a line stands in, from the outside in; none if its file cannot be read."""
-    tree = None if place is None else _tree(place.filename)
-    return [] if place is None or tree is None else list(_around(tree, place.lineno))
+    tree = tree_of(None if place is None else place.filename)
+    return list(_around(tree, place.lineno)) if place is not None and tree.body else []
 
 
 def _around(tree: ast.AST, lineno: int) -> Iterator[ast.AST]:
