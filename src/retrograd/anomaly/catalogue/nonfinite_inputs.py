@@ -86,13 +86,6 @@ def bad_batch(scene: Scene) -> Finding | None:
     if modules := context.get("computed_by"):
         return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
     assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
-    made = "no operation that was watched made them"
-    if buffers:
-        made = "they arrived like this, or were computed without a gradient, in this step or earlier"
-    elif context.get("untraced"):
-        made = "they arrived like this, or were computed without a gradient, of which nothing is recorded"
-        if scene.half and not scene.event.nan_count:
-            made += ", or autocast converted them to float16, which overflows above 65504"
     in_branch = context.get("in_branch", False)
     line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
     if buffers:
@@ -106,7 +99,8 @@ def bad_batch(scene: Scene) -> Finding | None:
     held_by = context.get("held_by")
     quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count and not in_branch else None
     return Finding(
-        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
+        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); "
+        f"{_how_made(scene, may_be_of_buffer=bool(buffers))}. Look{line} at how "
         f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a standard deviation of "
         "0, a log of 0, a missing value)."
         f"{f' The line below drops such samples{rest}.' if drops else ''}"
@@ -125,6 +119,17 @@ _OF_PART = (
     " {name} is written to a part of another tensor, which has a place for each of its elements: replace the bad ones "
     "by a number, or leave those places out of whatever is computed from that tensor."
 )
+
+
+def _how_made(scene: Scene, *, may_be_of_buffer: bool) -> str:
+    """What is known of how data came to be, in words."""
+    if may_be_of_buffer:
+        return "they arrived like this, or were computed without a gradient, in this step or earlier"
+    if not scene.context.get("untraced"):
+        return "no operation that was watched made them"
+    is_cast = scene.half and not scene.event.nan_count
+    cast = ", or autocast converted them to float16, which overflows above 65504" if is_cast else ""
+    return f"they arrived like this, or were computed without a gradient, of which nothing is recorded{cast}"
 
 
 def _bad_elements(scene: Scene) -> str:
