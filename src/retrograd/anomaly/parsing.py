@@ -7,7 +7,9 @@ in a ``finally`` are neither repeated for a fragment without its file, nor turne
 from __future__ import annotations
 
 import ast
+import linecache
 import threading
+from functools import lru_cache
 
 from retrograd.anomaly.warning_filters import Filter
 
@@ -33,6 +35,20 @@ def expression_of(text: str) -> ast.expr:
     tree = _parsed(text, "eval")
     assert isinstance(tree, ast.Expression)
     return tree.body
+
+
+def tree_of(filename: str | None) -> ast.Module:
+    """The tree of a file of the program; empty if there is none, or if it is not Python."""
+    return tree_in("".join(linecache.getlines(filename)) if filename else "")
+
+
+@lru_cache(maxsize=16)
+def tree_in(source: str) -> ast.Module:
+    """The tree of a text; empty if it is not Python, such as a notebook cell with commands."""
+    try:
+        return module_of(source)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def names_in(node: ast.AST) -> set[str]:

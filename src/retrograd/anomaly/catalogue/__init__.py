@@ -192,7 +192,7 @@ def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
     line = _line_at(scene, place)
     if line is None or place is None:
         return True
-    if Line.parse(rewritten) is None and Line.parse(line) is not None:  # for example if it would assign to a call
+    if Line.parse(line) and not Line.parse(rewritten):  # for example if it would assign to a call
         return False
     is_drawn_anew = len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
     return not is_drawn_anew and scene.may_stand(rewritten, place)

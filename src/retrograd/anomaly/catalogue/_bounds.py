@@ -25,9 +25,9 @@ def bounded_everywhere(scene: Scene, limit: float) -> tuple[str, str] | None:
         The largest exponent, or, if negative, the smallest.
     """
     site = scene.site(scene.birth)
-    node = site.written.argument(0, "input") if site is not None and site.node is site.written.node else None
+    node = site.written.argument(0, "input") if site.node is site.written.node else None
     multiple = None if node is None else _multiple(node)
-    if site is None or multiple is None:
+    if multiple is None:
         return None
     line, (factor, variable) = site.line, multiple
     exponents = [x for each in line.operations if each.op in EXPONENTIALS and (x := each.argument(0, "input"))]

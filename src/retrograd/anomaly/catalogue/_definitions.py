@@ -32,7 +32,7 @@ class Expression:
         return self.line.text(self.node)
 
     @property
-    def written(self) -> Written | None:
+    def written(self) -> Written:
         """The operation that it is."""
         return self.line.operation_at(self.node)
 
@@ -52,11 +52,9 @@ class Definitions:
     def _read(self, operation: Operation) -> None:
         """Note what the line of an operation assigns; of the site's own what is in front of that."""
         line = Line.parse(operation.code_line)
-        for name, node in () if line is None else line.assigned():
+        for name, node in line.assigned():
             is_other = operation.place != self._site.place
-            if line is not None and (
-                is_other or (line is self._site.line and line.comes_before(node, self._site.node))
-            ):
+            if is_other or (line is self._site.line and line.comes_before(node, self._site.node)):
                 self._made.setdefault(name, []).append(Expression(node, line, operation.place))
 
     def made(self, name: str) -> list[Expression]:

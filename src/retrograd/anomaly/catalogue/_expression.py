@@ -45,14 +45,14 @@ def named(operation: Operation, *names: str) -> Operand | None:
     return next((operand for name in names for operand in operation.args if operand.name == name), None)
 
 
-def first(operation: Operation) -> Operand:
-    """The first operand."""
-    return operation.args[0] if operation.args else Operand(name="input")
+def first(operation: Operation | None) -> Operand:
+    """The first operand; one of which nothing is known, if there is none."""
+    return operation.args[0] if operation is not None and operation.args else Operand(name="input")
 
 
-def second(operation: Operation) -> Operand | None:
+def second(operation: Operation | None) -> Operand | None:
     """The second operand of a binary operation."""
-    return operation.args[1] if len(operation.args) > 1 else None
+    return operation.args[1] if operation is not None and len(operation.args) > 1 else None
 
 
 def maker(operand: Operand | None, *ops: str) -> Operation | None:
@@ -160,11 +160,8 @@ def squared(operand: Operand | None) -> Operand | None:
     producer = maker(operand, "pow", "square", "mul")
     if producer is None:
         return None
-    if producer.op == "square" or (producer.op == "pow" and value(second(producer)) == 2):
-        return first(producer)
-    if producer.op == "mul" and same(first(producer), second(producer)):
-        return first(producer)
-    return None
+    by_itself = same(first(producer), second(producer)) if producer.op == "mul" else value(second(producer)) == 2
+    return first(producer) if producer.op == "square" or by_itself else None
 
 
 def is_flat(operand: Operand | None, depth: int = _DEPTH) -> bool:
@@ -245,13 +242,12 @@ def unscaled(operand: Operand | None) -> Operand | None:
     return operand
 
 
-def root(operation: Operation) -> Operand | None:
+def root(operation: Operation | None) -> Operand | None:
     """What an operation takes a square root of (or another root, or its reciprocal)."""
-    if operation.op in ("sqrt", "rsqrt"):
-        return first(operation)
-    if operation.op == "pow" and (exponent := value(second(operation))) is not None and 0 < abs(exponent) < 1:
-        return first(operation)
-    return None
+    if operation is None or operation.op not in ("sqrt", "rsqrt", "pow"):
+        return None
+    is_root = operation.op != "pow" or 0 < abs(value(second(operation)) or 0.0) < 1
+    return first(operation) if is_root else None
 
 
 def summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
@@ -269,8 +265,7 @@ def euclidean(operand: Operand | None) -> Operand | None:
     """The vector of which an operand is the Euclidean norm, by :func:`norm` or written out."""
     if norm := maker(operand, "norm"):
         return first(norm)
-    outer = maker(operand, "sqrt", "pow")
-    found = summed_square(root(outer)) if outer else None
+    found = summed_square(root(maker(operand, "sqrt", "pow")))
     return None if found is None else found[1]
 
 

@@ -65,8 +65,8 @@ def _faults(scene: Scene) -> Iterator[tuple[Operation, bool]]:
             continue
         seen.append(operation)
         where = _pole(operation)
-        site = scene.site(operation) if where is not None else None
-        if where is None or site is None or site.node is not site.written.node:
+        site = scene.site(operation)
+        if where is None or not site or site.node is not site.written.node:
             continue
         if not any(each.op in _HIDING for each in enclosing(site, operation)):
             yield operation, where == "backward"
@@ -113,8 +113,8 @@ def _pole(operation: Operation) -> str | None:
 def _left_as_it_was(scene: Scene, operation: Operation, rewritten: str) -> int | None:
     """The column in which an operation stands in the rewritten line, if that has its argument as it was."""
     site, line = scene.site(operation), Line.parse(rewritten)
-    node = decisive(site.written) if site is not None else None
-    if site is None or line is None or node is None:
+    node = decisive(site.written)
+    if node is None:
         return None
     text, indentation = site.line.text(node), indentation_of(rewritten)
     if _of_zero(operation) is not operation:  # its argument may have been mended already, and will be 0

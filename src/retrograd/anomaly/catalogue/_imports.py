@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os.path
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from types import MappingProxyType
 
-from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.parsing import tree_in, tree_of
 
 MODULES = frozenset(
     ("torch", "th", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math")
@@ -56,7 +55,7 @@ _imports: ContextVar[Imports] = ContextVar("imports", default=_NONE)
 @contextmanager
 def imports_of(filename: str | None) -> Iterator[None]:
     """Read lines as those of a file, which gives its own names to modules."""
-    token = _imports.set(_read("".join(linecache.getlines(filename))) if filename else _NONE)
+    token = _imports.set(_read(tree_of(filename)))
     try:
         yield
     finally:
@@ -96,29 +95,22 @@ def missing_imports(code: str, filename: str | None) -> list[str]:
     """
     if filename is None or not os.path.isfile(filename):
         return []
-    known = _names_in("".join(linecache.getlines(filename)))
-    names = dict.fromkeys(_names_in(code.strip()) if known else ())
+    known = _names_in(tree_of(filename))
+    names = dict.fromkeys(_names_in(tree_in(code.strip())) if known else ())
     return [_STATEMENTS[name] for name in names if name in _STATEMENTS and name not in known]
 
 
-@lru_cache(maxsize=64)
-def _names_in(text: str) -> list[str]:
-    """The names that a text reads, gives or imports; none if it is no code."""
-    try:
-        nodes = list(ast.walk(module_of(text)))
-    except (SyntaxError, ValueError):
-        return []
+@lru_cache(maxsize=16)
+def _names_in(tree: ast.Module) -> list[str]:
+    """The names that a program reads, gives or imports."""
+    nodes = list(ast.walk(tree))
     names = [each.id for each in nodes if isinstance(each, ast.Name)]
     return [*names, *(each.asname or each.name.partition(".")[0] for each in nodes if isinstance(each, ast.alias))]
 
 
-@lru_cache(maxsize=64)
-def _read(text: str) -> Imports:
-    """The names that a program's text imports modules under."""
-    try:
-        tree = module_of(text)
-    except (SyntaxError, ValueError):
-        return _NONE
+@lru_cache(maxsize=16)
+def _read(tree: ast.Module) -> Imports:
+    """The names that a program imports modules under."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -17,8 +17,7 @@ def last_layer(operation: Operation, kind: str, other: str) -> tuple[str, Place]
 
     For a sequence of layers that is the last one. None unless it is found, and is of the ``kind``.
     """
-    line, place = Line.parse(operation.code_line), operation.place
-    names = set() if line is None else {name for name, _ in line.calls()}
+    place, names = operation.place, {name for name, _ in Line.parse(operation.code_line).calls()}
     made = [statements[0] for name in names if len(statements := assignments_to(name, place)) == 1]
     texts = [(_with_another(_text(each, place), kind, other), each.lineno) for each in made]
     found = [(text, lineno) for text, lineno in texts if text is not None]
@@ -37,8 +36,8 @@ def layer_with(name: str, kind: str, option: str, place: Place | None) -> tuple[
     if place is None or len(statements) != 1:
         return None
     line = Line.parse(_text(statements[0], place))
-    calls = [] if line is None else [node for called, node in line.calls() if called.rpartition(".")[2] == kind]
-    if line is None or len(calls) != 1 or any(each.arg == option.partition("=")[0] for each in calls[0].keywords):
+    calls = [node for called, node in line.calls() if called.rpartition(".")[2] == kind]
+    if len(calls) != 1 or any(each.arg == option.partition("=")[0] for each in calls[0].keywords):
         return None
     given = line.text(calls[0])[:-1].rstrip().rstrip(",")
     new = line.replaced({calls[0]: f"{given}{'' if given.endswith('(') else ', '}{option})"})
@@ -54,9 +53,9 @@ def _text(statement: ast.Assign, place: Place | None) -> str:
 
 def _with_another(text: str, kind: str, other: str) -> str | None:
     line = Line.parse(text)
-    calls = [] if line is None else sorted(line.calls(), key=lambda each: line.column(each[1]))
+    calls = sorted(line.calls(), key=lambda each: line.column(each[1]))
     layers = [each for each in calls if each[0].rpartition(".")[2] not in _OF_SHAPES]
-    if line is None or not layers or layers[-1][0].rpartition(".")[2] != kind:
+    if not layers or layers[-1][0].rpartition(".")[2] != kind:
         return None
     name, node = layers[-1]
     return line.replaced({node: f"{name.removesuffix(kind)}{other}()"})

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from retrograd.anomaly.catalogue._expression import LOGS
 from retrograd.anomaly.catalogue._operation_site import find, in_order
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written, bare, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, Written, bare, number_written
 from retrograd.anomaly.operation_names import KNOWN
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -27,24 +27,22 @@ _DEPTH = 6
 _CHOOSING = ("where", "masked_fill")
 
 
-def completed(operation: Operation, written: Written | None = None, depth: int = _DEPTH) -> Operation:
+def completed(operation: Operation, written: Written = NOTHING, depth: int = _DEPTH) -> Operation:
     """The operation with what its line reveals added to what is known."""
-    if written is None:
-        site = find(operation)
-        written = site.written if site is not None else None
-    nodes = _operands(operation, written) if written is not None else ()
+    written = written or find(operation).written
+    nodes = _operands(operation, written)
     args = list(operation.args)
     if not args and nodes:
         names = _NAMES.get(operation.op, ("input", "other"))
         args = [Operand(name=name) for name, _ in zip(names, nodes, strict=False)]
-    if written is not None and operation.op in ("add", "mul") and len(nodes) == 2 <= len(args):
+    if operation.op in ("add", "mul") and len(nodes) == 2 <= len(args):
         nodes = in_order(written.line, nodes, args[:2])  # torch's addition has a factor besides
     for place, operand in enumerate(args):
         node = nodes[place] if place < len(nodes) else None
-        if node is not None and written is not None:
+        if node is not None:
             args[place] = _told(operand, node, written.line, operation, depth)
         elif operand.producer is not None and depth:
-            args[place] = replace(operand, producer=completed(operand.producer, None, depth - 1))
+            args[place] = replace(operand, producer=completed(operand.producer, depth=depth - 1))
     return replace(operation, args=tuple(args))
 
 
@@ -75,9 +73,9 @@ def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: 
     if operand.producer is not None:
         if depth == 0:
             return operand
-        same_line = inner if inner is not None and inner.op == operand.producer.op else None
+        same_line = inner if inner.op == operand.producer.op else NOTHING
         operand = replace(operand, producer=completed(operand.producer, same_line, depth - 1))
-    elif inner is not None and inner.op in KNOWN and depth and operand.leaf_name is None and _unmade(operand):
+    elif inner.op in KNOWN and depth and operand.leaf_name is None and _unmade(operand):
         made = replace(user, op=inner.op, args=(), col=None)
         operand = replace(operand, producer=completed(made, inner, depth - 1), constant=False)
     return replace(operand, text=operand.text or line.text(node))
@@ -123,8 +121,7 @@ def producers(operations: Iterable[Operation], depth: int = _DEPTH) -> dict[int 
 def _assigned(operation: Operation) -> str | None:
     """The name that the operation's line gives to its result."""
     site = find(operation)
-    assigned = site.line.assigned() if site is not None else ()
-    return next((name for name, value in assigned if site is not None and bare(value) is site.node), None)
+    return next((name for name, value in site.line.assigned() if bare(value) is site.node), None)
 
 
 def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
@@ -146,10 +143,9 @@ def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
 def logarithm_written(text: str | None, user: Operation) -> Operation | None:
     """The only logarithm in an operand of an operation, as its line has it: NumPy's, or torch's of data; taken of 0."""
     line = Line.parse(user.code_line)
-    whole = [] if line is None or text is None else [w for w in line.operations if line.text(w.node) == text]
-    logs = [] if line is None or not whole else [w for w in line.operations if w.op in LOGS]
-    written = [w for w in logs if line is not None and line.inside(w.node, whole[0].node)]
-    if line is None or len(written) != 1:
+    whole = next((w.node for w in line.operations if line.text(w.node) == text), None)
+    written = [w for w in line.operations if w.op in LOGS and whole is not None and line.inside(w.node, whole)]
+    if len(written) != 1:
         return None
     col = line.column(written[0].node) + indentation_of(user.code_line or "")
     argument = Operand(name="input", value=0.0, text=written[0].text(0))

@@ -16,7 +16,7 @@ from retrograd.anomaly.catalogue._expression import ancestors, first, least, mak
 from retrograd.anomaly.catalogue._imports import imported, is_module
 from retrograd.anomaly.catalogue._inlining import inlined
 from retrograd.anomaly.catalogue._scene import Scene
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, is_name, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, Written, atom, is_name, number_written
 from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -107,11 +107,11 @@ class Parts:
         a, b = ([each.value for each in self.known(text)] for text in (one, other))
         return any(each is not None and each in b for each in a)
 
-    def spelled_out(self, expression: Expression) -> Written | None:
+    def spelled_out(self, expression: Expression) -> Written:
         """The operation that an expression is, or that its name stands for."""
         if isinstance(expression.node, ast.Name):
             made = self._origin(expression)
-            return None if made is None else self.spelled_out(made)
+            return NOTHING if made is None else self.spelled_out(made)
         return expression.written
 
     def argument_of(self, expression: Expression, *ops: str, depth: int = DEPTH) -> tuple[str, str] | None:
@@ -125,14 +125,13 @@ class Parts:
             return None if made is None or not depth else self.argument_of(made, *ops, depth=depth - 1)
         if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _SHIFTS):
             inner: ast.expr | None = node.value
-        elif written is not None and written.op in ops:
+        elif written.op in ops:
             x = written.text(0, "input")
             return None if x is None else (x, written.op)
-        elif written is not None and written.op == "cat":
+        elif written.op == "cat":
             return self._argument_of_joined(expression, written) if "sigmoid" in ops and depth else None
         else:
-            is_moved = written is not None and written.op in _MOVING and bool(written.arguments)
-            inner = written.arguments[0] if written is not None and is_moved else None
+            inner = written.argument(0) if written.op in _MOVING else None
         found = None if inner is None else self.argument_of(expression.at(inner), *ops, depth=depth)
         if found is None or inner is None:
             return None
@@ -156,7 +155,7 @@ class Parts:
     def all_alike(self, expression: Expression) -> int | None:
         """0 for a function that creates zeros, 1 for one that creates ones, else None."""
         made = self.spelled_out(expression)
-        return None if made is None else next((n for n, name in enumerate(("zeros", "ones")) if name in made.op), None)
+        return next((n for n, name in enumerate(("zeros", "ones")) if name in made.op), None)
 
     # --- one expression -----------------------------------------------------------------------------------------------
 
@@ -193,7 +192,7 @@ class Parts:
         if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _SHIFTS):
             return self._moved(expression, node.value, depth)
         written = expression.written
-        if written is None:
+        if not written:
             return None
         if written.op in _MOVING:
             return self._moved(expression, written.arguments[0], depth) if written.arguments else None
@@ -203,8 +202,8 @@ class Parts:
     def _of_call(self, expression: Expression, written: Written, depth: int) -> Logarithm | None:
         """The logarithm of what one of the program's own functions returns, as if it were written in the line."""
         found = inlined(written, expression.place)
-        line = None if found is None else Line.parse(found[0])
-        if found is None or line is None or line.value is None:
+        line = Line.parse(None if found is None else found[0])
+        if found is None or line.value is None:
             return None
         for name, text in found[1].items():
             for operand in self.known(name) if name != text else ():
@@ -224,7 +223,7 @@ class Parts:
                 continue
             new = f"{name}_logits" if made.op == "sigmoid" else f"log_{name}"
             line = Line.parse(f"{new}.{made.op}()")
-            if line is not None and line.value is not None:
+            if line.value is not None:
                 self.asked[name] = (new, made)
                 return Expression(line.value, line, self._site.place)
         return None
@@ -272,8 +271,6 @@ class Parts:
             made = self._definitions.made(expression.text)
             return len(made) == 1 and self.is_positive(made[0], depth - 1)
         written = expression.written
-        if written is None:
-            return False
         if written.op in (*_OF_TWO, *_OF_ONE):
             operands = written.arguments[: 2 if written.op in _OF_TWO else 1]
             return all(self.is_positive(expression.at(each), depth - 1) for each in operands)

@@ -60,9 +60,8 @@ _OF_ONE_MINUS: Mapping[str, _Form] = {
 }
 
 
-def _in_form(forms: Mapping[str, _Form], parts: Parts, written: Written | None) -> Logarithm | None:
-    form = forms.get(written.op) if written is not None else None
-    x = written.text(0, "input", "A") if written is not None else None
+def _in_form(forms: Mapping[str, _Form], parts: Parts, written: Written) -> Logarithm | None:
+    form, x = forms.get(written.op), written.text(0, "input", "A")
     return None if form is None or x is None else form(x, parts.spelling)
 
 
@@ -112,11 +111,11 @@ def _log_softmax(parts: Parts, above: Expression, below: Expression) -> Logarith
     """The log of exponentials over their sum along one dimension; if the line indexes these, so is the result."""
     picked = bare(above.node)
     exp, total = parts.spelled_out(above.at(picked)), parts.spelled_out(below)
-    if exp is None or total is None or exp.op != "exp" or total.op != "sum" or not total.arguments:
+    if exp.op != "exp" or total.op != "sum" or not total.arguments:
         return None
     summed = parts.spelled_out(Expression(total.arguments[0], total.line, below.place))
     x = exp.text(0, "input")
-    if x is None or summed is None or summed.op != "exp" or summed.text(0, "input") != x:
+    if x is None or summed.op != "exp" or summed.text(0, "input") != x:
         return None
     given = dims(Site(total.line, total.node, total, below.place), Operand(name="input", shape=parts.shape(x)))
     where = without_keepdim(given)
@@ -228,8 +227,8 @@ def of_one_plus(parts: Parts, expression: Expression, depth: int = DEPTH) -> Log
 def _of_one_minus(parts: Parts, expression: Expression) -> Logarithm | None:
     """The logarithm of one minus an expression; None if there is no special form."""
     written = parts.spelled_out(expression)
-    x = written.text(0, "input") if written is not None else None
-    if written is None or x is None:
+    x = written.text(0, "input")
+    if x is None:
         return None
     if written.op == "exp":
         if (rate := _log_of_rate(parts, expression, written)) is not None:
@@ -254,11 +253,11 @@ def _of_one_minus_mixture(parts: Parts, expression: Expression, total: Written) 
     place = replace(expression, line=total.line)
     for c, other in (total.arguments[:2], total.arguments[1::-1]):
         product = place.at(other).written
-        if product is None or product.op != "mul":
+        if product.op != "mul":
             continue
         for rest, p in (product.arguments[:2], product.arguments[1::-1]):
             difference = place.at(rest).written
-            ones = () if difference is None or difference.op != "sub" else difference.arguments
+            ones = difference.arguments if difference.op == "sub" else ()
             if ones and number_written(ones[0]) == 1 and total.line.text(ones[1]) == total.line.text(c):
                 return _joined(parts.of(place.at(rest)), _of_one_minus(parts, place.at(p)), sign="+")
     return None
@@ -273,8 +272,8 @@ def _of_one_minus_half(parts: Parts, expression: Expression, half: Written) -> L
         return None
     place = replace(expression, line=half.line)
     total = parts.spelled_out(place.at(one))
-    rest = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) != 1]
-    if total is None or len(rest) != 1 or len(total.arguments) != 2:
+    rest = _beside_one(total)
+    if len(rest) != 1 or len(total.arguments) != 2:
         return None
     less = _in_form(_OF_ONE_MINUS, parts, parts.spelled_out(Expression(rest[0], total.line, expression.place)))
     return _joined(less, Logarithm("", -_LOG_2, is_number=True), sign="+")
@@ -283,7 +282,7 @@ def _of_one_minus_half(parts: Parts, expression: Expression, half: Written) -> L
 def _log_of_rate(parts: Parts, expression: Expression, exp: Written) -> Logarithm | None:
     """``log(1 - exp(-exp(x)))``, as for the probability of an event by its log rate: far below 0 it is ``x``."""
     negative = exp.line.operation_at(exp.argument(0, "input"))
-    if negative is None or negative.op != "neg":
+    if negative.op != "neg":
         return None
     found = parts.argument_of(replace(expression, node=negative.arguments[0], line=exp.line), "exp")
     if found is None:
@@ -301,7 +300,7 @@ def _squared_tanh(parts: Parts, expression: Expression, square: Written) -> str 
     if not is_square and not (square.op == "mul" and len({square.line.text(each) for each in sides}) == 1):
         return None
     tanh = parts.spelled_out(Expression(sides[0], square.line, expression.place))
-    return None if tanh is None or tanh.op != "tanh" else tanh.text(0, "input")
+    return tanh.text(0, "input") if tanh.op == "tanh" else None
 
 
 def _sigmoid_of_negative(parts: Parts, expression: Expression, quotient: Written) -> str | None:
@@ -310,11 +309,16 @@ def _sigmoid_of_negative(parts: Parts, expression: Expression, quotient: Written
     if quotient.op != "reciprocal" and not (quotient.op == "div" and number_written(quotient.arguments[0]) == 1):
         return None
     total = parts.spelled_out(Expression(below, quotient.line, expression.place))
-    rest = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) != 1]
-    if total is None or len(rest) != 1:
+    rest = _beside_one(total)
+    if len(rest) != 1:
         return None
     exp = parts.spelled_out(Expression(rest[0], total.line, expression.place))
-    return None if exp is None or exp.op != "exp" else exp.text(0, "input")
+    return exp.text(0, "input") if exp.op == "exp" else None
+
+
+def _beside_one(total: Written) -> list[ast.expr]:
+    """The terms of a sum other than 1; none of anything else."""
+    return [each for each in total.arguments if total.op == "add" and number_written(each) != 1]
 
 
 def _of_negative_expm1(parts: Parts, x: str, *, is_zero: bool) -> str:

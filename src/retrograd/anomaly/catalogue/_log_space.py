@@ -22,7 +22,7 @@ def in_log_space(scene: Scene, log: Operation) -> str | None:
     """The line of a logarithm with it taken part by part; None if no part gains by that."""
     site = scene.site(log)
     known = _of(scene, log, site)
-    if site is None or known is None:
+    if known is None:
         return None
     found, parts = known
     edits = {site.node: found.whole}
@@ -48,10 +48,10 @@ def _said(scene: Scene, name: str, new: str, made: Operation) -> str:
     return f"{name} is {made.op}({x}), computed in {where}: pass {x} on from there as well, here under the name {new}."
 
 
-def _of(scene: Scene, log: Operation, site: Site | None, *, asking: bool = False) -> tuple[Logarithm, Parts] | None:
+def _of(scene: Scene, log: Operation, site: Site, *, asking: bool = False) -> tuple[Logarithm, Parts] | None:
     """The logarithm that is written at a site, if it gains by being taken part by part."""
-    node = site.written.argument(0, "input") if site is not None else None
-    if site is None or node is None or log.op not in ("log", "log1p"):
+    node = site.written.argument(0, "input")
+    if node is None or log.op not in ("log", "log1p"):
         return None
     parts = Parts(scene, log, site, RULES, asking=asking)
     expression = Expression(node, site.line, site.place)
@@ -62,13 +62,13 @@ def _of(scene: Scene, log: Operation, site: Site | None, *, asking: bool = False
 def step_in_log_space(scene: Scene, step: Operation) -> str | None:
     """The line that runs on its own result, ``a = f(a)``, for the logarithm of that: ``log_a = log(f(exp(log_a)))``."""
     site = scene.site(step)
-    name, whole = (site.line.assignment if site is not None else None) or (None, None)
-    if site is None or name is None or whole is None or name not in names_read(whole):
+    name, whole = site.line.assignment or (None, None)
+    if name is None or whole is None or name not in names_read(whole):
         return None
     parts = Parts(scene, step, site, RULES, carried=name)
     found = parts.gained(Expression(whole, site.line, site.place))
-    line = None if found is None else Line.parse(found.whole)
-    if found is None or line is None or any(each.id == name for each in line.names()):
+    line = Line.parse(None if found is None else found.whole)
+    if found is None or not line or any(each.id == name for each in line.names()):
         return None
     return f"log_{name} = {found.whole}"
 
@@ -76,7 +76,7 @@ def step_in_log_space(scene: Scene, step: Operation) -> str | None:
 def log_of_factors(scene: Scene, exp: Operation) -> str | None:
     """The logarithm of the whole product or quotient in which an exponential is written, factors and all."""
     site = scene.site(exp)
-    if site is None:
+    if not site:
         return None
     node: ast.AST = site.node
     products = [each for each in site.line.operations if each.form == "operator" and each.op in ("mul", "div")]

@@ -6,7 +6,16 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written, bare, dotted, number_written
+from retrograd.anomaly.catalogue._source_line import (
+    NOTHING,
+    NOWHERE,
+    Line,
+    Site,
+    Written,
+    bare,
+    dotted,
+    number_written,
+)
 from retrograd.anomaly.operation_names import KNOWN, TRANSPARENT
 from retrograd.anomaly.parsing import indentation_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -29,8 +38,8 @@ WRITTEN_AS: dict[str, tuple[str, ...]] = {
 }
 
 
-def find(operation: Operation, inside: Site | None = None, consumer: str | None = None) -> Site | None:
-    """Where an operation is written.
+def find(operation: Operation, inside: Site | None = None, consumer: str | None = None) -> Site:
+    """Where an operation is written; ``NOWHERE`` if that is not known.
 
     Parameters
     ----------
@@ -44,31 +53,31 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
     """
     own = Line.parse(operation.code_line)
     if inside is None:
-        written = _best(operation, own.operations, consumer) if own else None
-        return Site(own, written.node, written, operation.place) if own and written else None
+        written = _best(operation, own.operations, consumer)
+        return Site(own, written.node, written, operation.place) if written else NOWHERE
     outer = inside.written
     candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
     if written := _best(operation, candidates, None):
         return Site(outer.line, written.node, written, inside.place, inside.made)
-    written = _best(operation, own.operations, None) if own else None
-    if own is None or written is None:
-        return None
+    written = _best(operation, own.operations, None)
+    if not (inside and written):
+        return NOWHERE
     if inside.place is not None and operation.place is not None and not inside.place.sees(operation.place):
-        return None  # the name means another tensor there
+        return NOWHERE  # the name means another tensor there
     if own is outer.line and not own.comes_before(written.node, outer.node):
-        return None
+        return NOWHERE
     called = {name for name, value in own.assigned() if bare(value) is written.node} - outer.line.parameters()
     for name in outer.line.names():
         if name.id in called and any(outer.line.inside(name, part) for part in outer.parts()):
             return Site(outer.line, name, written, inside.place, operation.place)
-    return None
+    return NOWHERE
 
 
-def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written | None:
+def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written:
     col = None if operation.col is None else operation.col - indentation_of(operation.code_line or "")
     own = Line.parse(operation.code_line)
     ops = (operation.op, *WRITTEN_AS.get(operation.op, ()))
-    best, best_score = None, -1.5  # below, it is another operation of the same name
+    best, best_score = NOTHING, -1.5  # below, it is another operation of the same name
     for written in candidates:
         if written.op not in ops:
             continue
@@ -123,19 +132,17 @@ def _fits_leaf(line: Line, node: ast.expr, operand: Operand) -> float:
         return 0.0
     name = dotted(node)
     if name is None:
-        inner = line.operation_at(bare(node))
-        return -2.0 if inner is not None and inner.op in KNOWN else 0.0
+        return -2.0 if line.operation_at(bare(node)).op in KNOWN else 0.0
     return 2.0 if name == operand.leaf_name else -0.25
 
 
 def _fits_result(line: Line, node: ast.expr, producer: Operation, depth: int) -> float:
     core = bare(node)
     if isinstance(core, ast.Name):
-        earlier = Line.parse(producer.code_line)
-        assigned = earlier.assignment[0] if earlier and earlier.assignment else None
+        assigned, _ = Line.parse(producer.code_line).assignment or (None, None)
         return 2.0 if assigned == core.id else 0.0
     inner = line.operation_at(core)
-    if inner is None or inner.op not in KNOWN:
+    if inner.op not in KNOWN:
         return 0.0  # a call of the user's own, which may have done anything
     if inner.op in (producer.op, *WRITTEN_AS.get(producer.op, ())):
         return 2.0 + _likeness(inner, producer, depth + 1)

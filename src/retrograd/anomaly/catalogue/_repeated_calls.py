@@ -23,8 +23,6 @@ def named_instead(rewritten: str, line: str, others: Collection[str]) -> tuple[s
     replaces.
     """
     new, old = Line.parse(rewritten), Line.parse(line)
-    if new is None or old is None:
-        return None
     before = Counter(old.text(each) for each in calls_of_own(old))
     after = Counter(new.text(each) for each in calls_of_own(new))
     again = (text for text in after if after[text] > before[text] and any(text in other for other in others))

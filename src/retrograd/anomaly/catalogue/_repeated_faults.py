@@ -77,7 +77,7 @@ def _base(line: Line, node: ast.expr) -> ast.expr:
     """The expression together with which this one is 0: ``x`` for ``x ** 2``, ``x * x``, ``2 * x`` and ``tanh(x)``."""
     while True:
         written = line.operation_at(node)
-        if written is None or not written.arguments:
+        if not written.arguments:
             return node
         sides = written.arguments
         numbers = [number_written(each) for each in sides]

@@ -26,7 +26,7 @@ from retrograd.anomaly.catalogue._operation_site import WRITTEN_AS, find
 from retrograd.anomaly.catalogue._range_limits import allowed
 from retrograd.anomaly.catalogue._repeated_faults import alike, decisive
 from retrograd.anomaly.catalogue._scopes import may_stand_at
-from retrograd.anomaly.catalogue._source_line import Line, Site, is_name
+from retrograd.anomaly.catalogue._source_line import NOTHING, NOWHERE, Line, Site, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.operation_names import TRANSPARENT
@@ -125,9 +125,8 @@ class Scene:
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
             for consumer in self.surroundings.consumers
         ]
-        site = None if consumers else find(self.birth)
         chain = [self.birth]
-        for consumer in enclosing(site, self.birth) if site is not None else consumers:
+        for consumer in consumers or enclosing(find(self.birth), self.birth):
             if consumer.op not in TRANSPARENT:
                 chain.append(_linked(completed(consumer), chain[-1]))
         known = producers(chain)
@@ -290,20 +289,24 @@ class Scene:
     @property
     def called_there(self) -> str | None:
         """The name of the layer or function that the line calls where the event is, if that is known."""
-        text, line = self.event.code_line, Line.parse(self.birth.code_line)
-        if self.event.col is None or text is None or line is None:
+        text = self.event.code_line
+        if self.event.col is None or text is None:
             return None
-        return line.called_at(self.event.col - indentation_of(text))
+        return self.line.called_at(self.event.col - indentation_of(text))
 
-    def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
+    @property
+    def line(self) -> Line:
+        """The line of the birth."""
+        return Line.parse(self.birth.code_line)
+
+    def site(self, operation: Operation, inside: Site | None = None) -> Site:
         """Where an operation is written."""
         consumer = self.later[0] if operation is self.birth and self.later else None
         return find(operation, inside, consumer)
 
-    def spelling(self, site: Site | None = None) -> Spelling:
+    def spelling(self, site: Site = NOWHERE) -> Spelling:
         """The spelling of the user's line."""
-        line = site.line if site is not None else Line.parse(self.birth.code_line)
-        return replace(Spelling.of(self.surroundings.library, line, site), complex=self.complex)
+        return replace(Spelling.of(self.surroundings.library, site.line or self.line, site), complex=self.complex)
 
     def called(self, operand: Operand | None, default: str) -> str:
         """What the user calls an operand, where its name is a name."""
@@ -312,9 +315,8 @@ class Scene:
 
     def taken(self, operation: Operation, default: str) -> str:
         """What the user calls the first operand of an operation, where its line does not call something else so."""
-        line = Line.parse(operation.code_line)
         name = self.called(first(operation), default)
-        return default if line is not None and name in line.written else name
+        return default if name in Line.parse(operation.code_line).written else name
 
     def at(self, operand: Operand | None, default: Any) -> str:
         """The value of an operand, for an explanation."""
@@ -340,12 +342,12 @@ class Scene:
 
     def replaced(
         self,
-        site: Site | None,
+        site: Site,
         position: int,
         change: Callable[[str, Spelling], str],
         *names: str,
         complements: bool = False,
-        within: Site | None = None,
+        within: Site = NOWHERE,
         alone: bool = False,
     ) -> str | None:
         """The user's line with one argument of an operation changed, and all that have the same fault there.
@@ -353,43 +355,43 @@ class Scene:
         With ``complements``, in logarithms of ``p`` and ``1 - p`` both; those ``within`` another operation only, if one
         is given that stands in the same line. With ``alone``, no other operation is changed.
         """
-        node = site.written.argument(position, *names) if site is not None and site.node is site.written.node else None
-        if site is None or node is None:
+        node = site.written.argument(position, *names) if site.node is site.written.node else None
+        if node is None:
             return None
         nodes = [node]
         if decisive(site.written) is node and not alone:
             others = alike(site.line, site.written, complements=complements)
-            outer = within.node if within is not None and within.line is site.line else None
-            nodes += [each for each in others if outer is None or site.line.inside(each, outer)]
+            is_apart = within.line is not site.line
+            nodes += [each for each in others if is_apart or site.line.inside(each, within.node)]
         spelling = self.spelling(site)
         return site.line.replaced({each: change(site.line.text(each), spelling) for each in nodes})
 
     def smoothed_root(
-        self, operand: Operand | None, site: Site | None, eps: str | None = None
+        self, operand: Operand | None, site: Site, eps: str | None = None
     ) -> tuple[str | None, Place | None] | None:
         """A line with a small number under the root that an operand at ``site`` is, and its place; None if it is none.
 
         The root itself has no derivative at 0.
         """
         outer = maker(operand, "sqrt", "pow")
-        found = self.site(outer, site) if outer is not None and root(outer) is not None and site is not None else None
-        node = found.written.argument(0, "input") if found is not None else None
-        if outer is None or found is None or node is None:
+        found = self.site(outer, site) if outer is not None and root(outer) is not None else NOWHERE
+        node = found.written.argument(0, "input")
+        if outer is None or node is None:
             return None
         line = found.written.line
         place = self.birth.place if line is found.line else outer.place
         return line.replaced({node: f"{line.text(node)} + {eps or self.eps}"}), place
 
-    def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
+    def replaced_whole(self, site: Site, change: Callable[[str], str]) -> str | None:
         """The user's line with an operation changed to another one of its first argument."""
-        text = site.written.text(0, "input") if site is not None else None
-        return None if site is None or text is None else site.replaced(change(text))
+        text = site.written.text(0, "input")
+        return None if text is None else site.replaced(change(text))
 
     def guarded(
         self,
-        site: Site | None,
+        site: Site,
         change: Callable[[str, Spelling], str],
-        within: Site | None = None,
+        within: Site = NOWHERE,
         *,
         alone: bool = False,
     ) -> str | None:
@@ -397,12 +399,12 @@ class Scene:
 
         Of a denominator that is a root, what the root is taken of: its derivative at 0 is infinite as well.
         """
-        if site is None or site.written.op not in DIVISIONS:
+        if site.written.op not in DIVISIONS:
             return self.replaced(site, 0, change, "input", within=within, alone=alone)
         below = site.written.argument(1, "other", "divisor", "x2")
-        root = site.line.operation_at(below) if site.node is site.written.node else None
-        inner = root.argument(0, "input") if root is not None and root.op == "sqrt" else None
-        if inner is not None:
+        root = site.line.operation_at(below) if site.node is site.written.node else NOTHING
+        inner = root.argument(0, "input")
+        if root.op == "sqrt" and inner is not None:
             return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
         return self.replaced(site, 1, change, "other", "divisor", "x2", within=within, alone=alone)
 

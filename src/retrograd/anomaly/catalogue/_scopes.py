@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from functools import lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module
 from retrograd.anomaly.operation_names import canonical
-from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.anomaly.parsing import module_of, names_in, tree_of
 from retrograd.anomaly.surroundings import Place
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -42,7 +41,6 @@ class Scopes:
         return {(start, end) for start, end in self.functions if start < lineno <= end}
 
 
-_UNKNOWN = Scopes()
 _END = sys.maxsize  # a line behind all others
 
 
@@ -50,9 +48,9 @@ def names_are_kept(names: Collection[str], made: Place | None, used: Place | Non
     """Whether names mean the same in two lines, as far as the program can be read."""
     if made is None or used is None:
         return True
-    scopes = _scopes_in(_tree(made.filename or used.filename))
+    scopes = _scopes_in(tree_of(made.filename or used.filename))
     if not used.is_in_file_of(made):  # another cell of a notebook, which was run before
-        others = _scopes_in(_tree(used.filename))
+        others = _scopes_in(tree_of(used.filename))
         return used.sees(made) and scopes.keep(names, made.lineno, _END) and others.keep(names, 0, used.lineno)
     return used.sees(made) and scopes.keep(names, made.lineno, used.lineno)
 
@@ -70,8 +68,7 @@ def written_by(statement: ast.AST) -> Iterator[str]:
 
 def definition_of(name: str, place: Place) -> ast.FunctionDef | ast.Lambda | None:
     """The function that a name means in a line, if its program defines it once."""
-    tree = _tree(place.filename)
-    for scope in reversed([] if tree is None else list(_around(tree, place.lineno))):
+    for scope in reversed(_scopes_at(place)):
         bound = [each for each in (scope, *_inside(scope)) if name in _names_bound(each, scope)]
         if len(bound) > 1:
             return None
@@ -86,11 +83,8 @@ def definition_of(name: str, place: Place) -> ast.FunctionDef | ast.Lambda | Non
 
 def assignments_to(name: str, place: Place | None) -> list[ast.Assign]:
     """The statements that give a variable, or an attribute such as ``self.name``, the value that it has in a line."""
-    tree = None if place is None else _tree(place.filename)
-    if place is None or tree is None:
-        return []
-    scopes: list[ast.AST] = [tree] if "." in name else list(_around(tree, place.lineno))
-    for scope in reversed(scopes):
+    scopes = _scopes_at(place)
+    for scope in reversed(scopes[:1] if "." in name else scopes):
         every = ast.walk(scope) if "." in name else _inside(scope)
         found = [each for each in every if isinstance(each, ast.Assign) and name in targets_of(each)]
         if found or any(name in _names_bound(each, scope) for each in (scope, *_inside(scope))):
@@ -100,12 +94,13 @@ def assignments_to(name: str, place: Place | None) -> list[ast.Assign]:
 
 def assignments_before(place: Place | None) -> Iterator[ast.Assign]:
     """The assignments above a line in the function that it stands in, or in the program, nearest first."""
-    tree = None if place is None else _tree(place.filename)
-    if place is None or tree is None:
-        return
-    *_, scope = _around(tree, place.lineno)
-    found = [each for each in _inside(scope) if isinstance(each, ast.Assign) and each.lineno < place.lineno]
+    found = [each for each in _assignments_around(place) if place is not None and each.lineno < place.lineno]
     yield from sorted(found, key=lambda each: -each.lineno)
+
+
+def _assignments_around(place: Place | None) -> Iterator[ast.Assign]:
+    """The assignments in the function that a line stands in, or in the program."""
+    return (each for scope in _scopes_at(place)[-1:] for each in _inside(scope) if isinstance(each, ast.Assign))
 
 
 def targets_of(statement: ast.Assign) -> set[str]:
@@ -118,11 +113,11 @@ def targets_of(statement: ast.Assign) -> set[str]:
 
 def is_global_at(name: str, place: Place) -> bool:
     """Whether a name means in a line what it does in the whole program: a module, a builtin or a global variable."""
-    tree = _tree(place.filename)
-    if tree is None:
+    scopes = _scopes_at(place)
+    if not scopes:
         return False
-    scopes = list(_around(tree, place.lineno))[1:]
-    inner = any(name in _names_bound(each, scope) for scope in scopes for each in (scope, *_inside(scope)))
+    tree, *functions = scopes
+    inner = any(name in _names_bound(each, scope) for scope in functions for each in (scope, *_inside(scope)))
     known = (
         is_module(name) or hasattr(builtins, name) or any(name in _names_bound(each, tree) for each in _inside(tree))
     )
@@ -131,22 +126,14 @@ def is_global_at(name: str, place: Place) -> bool:
 
 def is_put_into_part(name: str, place: Place | None) -> bool:
     """Whether the function that a line stands in assigns a variable to a part of another one: ``y[0:2] = name``."""
-    tree = None if place is None else _tree(place.filename)
-    if place is None or tree is None:
-        return False
-    *_, scope = _around(tree, place.lineno)
-    assignments = (each for each in _inside(scope) if isinstance(each, ast.Assign))
+    assignments = _assignments_around(place)
     into = (each for each in assignments if any(isinstance(target, ast.Subscript) for target in each.targets))
     return any(isinstance(each.value, ast.Name) and each.value.id == name for each in into)
 
 
 def is_given_to(functions: Collection[str], name: str, place: Place | None) -> bool:
     """Whether one of these functions is called with a variable, or a multiple of it, where a line stands."""
-    tree = None if place is None else _tree(place.filename)
-    if place is None or tree is None:
-        return False
-    *_, scope = _around(tree, place.lineno)
-    for call in ast.walk(scope):
+    for call in (node for scope in _scopes_at(place)[-1:] for node in ast.walk(scope)):
         if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute)):
             called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
             given = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -173,22 +160,8 @@ def names_read(node: ast.AST) -> set[str]:
     return {each.id if isinstance(each, ast.Name) else ast.unparse(each) for each in read}
 
 
-def _tree(filename: str | None) -> ast.Module | None:
-    return _parsed("".join(linecache.getlines(filename))) if filename else None
-
-
 @lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        return module_of(source) if source else None
-    except (SyntaxError, ValueError):  # a notebook's commands
-        return None
-
-
-@lru_cache(maxsize=8)
-def _scopes_in(tree: ast.Module | None) -> Scopes:
-    if tree is None:
-        return _UNKNOWN
+def _scopes_in(tree: ast.Module) -> Scopes:
     written: list[tuple[str, int, int]] = []
     functions = []
     for node in ast.walk(tree):
@@ -215,11 +188,10 @@ def may_stand_at(text: str, others: Iterable[str], place: Place) -> bool:
     What ``others`` read that stand there or before has one, and so have modules and builtins; to other variables one is
     to be given in the lines before, or outside of the function.
     """
-    read, tree = _read_by(text), _tree(place.filename)
-    if read is None or tree is None:
+    read, scopes = _read_by(text), _scopes_at(place)
+    if read is None or not scopes:
         return True
     there = set().union(*filter(None, map(_read_by, others)))
-    scopes = list(_around(tree, place.lineno))
     return all(
         name in there or is_module(name) or hasattr(builtins, name) or _is_bound(name, scopes, place.lineno)
         for name in read
@@ -238,8 +210,14 @@ def _read_by(text: str) -> set[str] | None:
     return {node.id for node in names if isinstance(node.ctx, ast.Load)} - made
 
 
+def _scopes_at(place: Place | None) -> list[ast.AST]:
+    """The module and the functions that a line stands in, from the outside in; none if its file cannot be read."""
+    tree = tree_of(None if place is None else place.filename)
+    return list(_around(tree, place.lineno)) if place is not None and tree.body else []
+
+
 def _around(tree: ast.AST, lineno: int) -> Iterator[ast.AST]:
-    """The module and the functions that a line stands in, from the outside in."""
+    """The scopes of :func:`_scopes_at` within a tree."""
     yield tree
     inner = (node for node in _inside(tree) if isinstance(node, _SCOPES))
     scope = next((node for node in inner if node.lineno <= lineno <= (node.end_lineno or node.lineno)), None)

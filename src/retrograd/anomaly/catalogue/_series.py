@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._definitions import Definitions, Expression
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, Written, atom, number_written
 from retrograd.anomaly.parsing import names_in
 
 # f(x) = x (1 + slope * x + ...) near 0
@@ -59,14 +59,13 @@ class Series:
             expression = definition
         return expression
 
-    def _written(self, expression: Expression) -> tuple[Expression, Written | None]:
+    def _written(self, expression: Expression) -> tuple[Expression, Written]:
         found = self._spelled_out(expression)
-        written = found.written
-        return found, written if written is not None and written.arguments else None
+        return found, found.written if found.written.arguments else NOTHING
 
     def _known(self, expression: Expression) -> Leading | None:
         place, written = self._written(expression)
-        if written is None:
+        if not written:
             return None if place is expression else Leading(place.text)
         sides = written.arguments if written.form == "operator" else ()
         if written.op in SLOPES and len(written.parts()) == 1:
@@ -98,7 +97,7 @@ class Series:
         """Of ``exp(x) - 1``, ``1 - exp(x)``, ``1 - cos(x)`` and ``log(1 + x)``."""
         if written.op == "log":
             inner_place, inner = self._written(place.at(written.arguments[0]))
-            terms = () if inner is None or inner.op != "add" else inner.arguments
+            terms = inner.arguments if inner.op == "add" else ()
             rest = [each for each in terms if number_written(each) != 1]
             return self.of(inner_place.at(rest[0])).within(1.0, 1, -0.5) if len(terms) == 2 and len(rest) == 1 else None
         if written.op != "sub" or len(written.arguments) != 2:
@@ -107,7 +106,7 @@ class Series:
         if 1 not in numbers:
             return None
         argument, function = self._written(place.at(written.arguments[1 if numbers[0] == 1 else 0]))
-        if function is None or function.op not in ("exp", "cos") or len(function.parts()) != 1:
+        if function.op not in ("exp", "cos") or len(function.parts()) != 1:
             return None
         leading = self.of(argument.at(function.parts()[0]))
         if function.op == "cos":

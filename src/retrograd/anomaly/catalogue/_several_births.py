@@ -8,7 +8,7 @@ from dataclasses import replace
 from retrograd.anomaly.catalogue._expression import normal
 from retrograd.anomaly.catalogue._repeated_faults import decisive
 from retrograd.anomaly.catalogue._scene import Scene
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, Written
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, context_of
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import indentation_of, names_in
@@ -77,9 +77,9 @@ def _in_line(birth: NaNEvent, operation: Operation, rewritten: str) -> Operation
         for each in operation.args
     )
     if (operation.lineno, operation.filename) == (birth.lineno, birth.filename):
-        site, line = Scene(birth).site(normal(operation)), Line.parse(rewritten)
-        written = None if site is None or line is None else _found_again(site, line)
-        col = None if written is None or line is None else line.column(written.node) + indentation_of(rewritten)
+        line = Line.parse(rewritten)
+        written = _found_again(Scene(birth).site(normal(operation)), line)
+        col = line.column(written.node) + indentation_of(rewritten) if written else None
         operation = replace(operation, code_line=None if col is None else rewritten, col=col)
     return replace(operation, args=args)
 
@@ -88,8 +88,8 @@ def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
     """The column where an operation stands in a line that was rewritten; None if its fault has been mended there."""
     scene = Scene(birth)
     site, line = scene.site(scene.birth), Line.parse(rewritten)
-    written = None if site is None or line is None else _found_again(site, line)
-    if site is None or line is None or written is None:
+    written = _found_again(site, line)
+    if not written:
         return None
     old, new = decisive(site.written), decisive(written)
     if old is not None and new is not None:
@@ -99,13 +99,15 @@ def _left_to_mend(birth: NaNEvent, rewritten: str) -> int | None:
     return line.column(written.node) + indentation_of(rewritten)
 
 
-def _found_again(site: Site, line: Line) -> Written | None:
-    """An operation in the line as it was rewritten; None if it is written there in another way."""
+def _found_again(site: Site, line: Line) -> Written:
+    """An operation in the line as it was rewritten; ``NOTHING`` if it is written there in another way."""
     before, after = ([each for each in of.operations if each.op == site.written.op] for of in (site.line, line))
+    if not (site and line):
+        return NOTHING
     if len(before) == len(after):
         return after[[each.node for each in before].index(site.written.node)]
     text = site.line.text(site.written.node)
-    return next((each for each in after if line.text(each.node) == text), None)
+    return next((each for each in after if line.text(each.node) == text), NOTHING)
 
 
 def _mended_place(event: NaNEvent) -> Place | None:

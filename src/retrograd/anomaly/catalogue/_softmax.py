@@ -35,7 +35,7 @@ class Quotient:
         if quotient is None:
             return None
         above, total = maker(first(quotient), "exp"), maker(second(quotient), "sum")
-        below = maker(first(total), "exp") if total is not None else None
+        below = maker(first(total), "exp")
         if above is None or total is None or below is None:
             return None
         return Quotient(quotient, above, total, below)
@@ -69,19 +69,19 @@ class Quotient:
             return True
         for each in self.reductions:
             summed = scene.site(each, site)
-            if each.op in ("sum", "mean") and (summed is None or _dim(dims(summed, None)) != _dim(where)):
+            if each.op in ("sum", "mean") and not (summed and _dim(dims(summed, None)) == _dim(where)):
                 return False
             if each.op in ("matmul", "dot") and (_dim(where) != "-1" or not _to_exponential(first(each))):
                 return False
         return True
 
-    def picked(self, scene: Scene, site: Site | None, function: str) -> str | None:
+    def picked(self, scene: Scene, site: Site, function: str) -> str | None:
         """The numerator as it is written, with a function of ``a`` along the dimension of the sum for ``exp(a)``.
 
         What is picked from the exponentials is picked from its result. None where the line does not have it all, or
         the sum is over more than one dimension.
         """
-        if site is None or len(site.written.arguments) != 2 or not self.is_softmax:
+        if len(site.written.arguments) != 2 or not self.is_softmax:
             return None
         line, numerator = site.written.line, site.written.arguments[0]
         within = [each for each in line.operations if each.op == "exp" and line.inside(each.node, numerator)]
@@ -89,7 +89,7 @@ class Quotient:
         if len(within) == 1:
             exp = Site(line, within[0].node, within[0], site.place, site.made)
         total = scene.site(self.total, site)
-        if exp is None or total is None or not line.inside(exp.node, numerator):
+        if not (exp and total and line.inside(exp.node, numerator)):
             return None
         exponent = exp.text(0, "input")
         if exponent is None or not (exp.node is exp.written.node or is_name(exponent)):

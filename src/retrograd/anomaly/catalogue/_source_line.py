@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.catalogue._scopes import names_are_kept, names_read, written_by
@@ -14,6 +15,7 @@ from retrograd.anomaly.operation_names import KNOWN, TRANSPARENT, canonical
 from retrograd.anomaly.parsing import expression_of, module_of, parameters_of
 from retrograd.anomaly.surroundings import Place
 
+_Node = TypeVar("_Node", bound=ast.AST)
 _OPERATORS: dict[type, str] = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -48,6 +50,10 @@ class Written:
     keywords: Mapping[str, ast.expr]
     form: str
     prefix: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether it is one: what stands for an operation that is not written has no arguments."""
+        return bool(self.op)
 
     def argument(self, position: int, *names: str) -> ast.expr | None:
         """The argument passed by one of these names or at a position (0 is the receiver of a method)."""
@@ -114,7 +120,7 @@ class Site:
     """An operation's position in a line: spelled out, or as a name that an earlier line assigned.
 
     If spelled out, ``node`` is ``written.node``. ``place`` is the place of the line, ``made`` that of the line with
-    ``written``, if it is a different line.
+    ``written``, if it is a different line. :data:`NOWHERE`, which is false, stands for an unknown one.
     """
 
     line: Line
@@ -123,8 +129,11 @@ class Site:
     place: Place | None
     made: Place | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self.line)
+
     def replaced(self, new: str) -> str | None:
-        """The line with this operation replaced."""
+        """The line with this operation replaced; None if the position is unknown."""
         return self.line.replaced({self.node: new})
 
     def text(self, position: int, *names: str) -> str | None:
@@ -136,8 +145,7 @@ class Site:
         """Whether the code of an earlier line means the same in this one: ``x`` in ``x = exp(x)`` does not."""
         if self.made is None:
             return True
-        parts = [part for part in self.written.parts() if isinstance(part, ast.AST)]
-        names = set().union(*map(names_read, parts)) if parts else set()
+        names = set().union(*map(names_read, self.written.parts()))
         return self.keeps(names, self.written.line, self.written.node, self.made)
 
     def keeps(self, names: Collection[str], line: Line, node: ast.AST, made: Place | None) -> bool:
@@ -159,7 +167,7 @@ _HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*
 
 
 class Line:
-    """A line (or whole statement) of the user's program."""
+    """A line (or whole statement) of the user's program; empty, and false, if it cannot be read."""
 
     def __init__(self, source: str, tree: ast.Module, head: str = "", tail: str = "") -> None:
         self._encoded = source.encode()
@@ -172,18 +180,21 @@ class Line:
             self._starts.append(self._starts[-1] + len(row))
         self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
 
+    def __bool__(self) -> bool:
+        return bool(self._encoded)
+
     @staticmethod
-    def parse(source: str | None) -> Line | None:
-        """The parsed line, or None if it is not complete Python. The header of a block counts as complete."""
+    def parse(source: str | None) -> Line:
+        """The parsed line, empty if it is not complete Python. The header of a block counts as complete."""
         return Line._parse(source, names_of_modules())
 
     @staticmethod
     @lru_cache(maxsize=256)
-    def _parse(source: str | None, modules: frozenset[str]) -> Line | None:
+    def _parse(source: str | None, modules: frozenset[str]) -> Line:
         """The cached :meth:`parse`; by the names of modules functions are distinguished from methods."""
         text = (source or "").strip()
         if not text:
-            return None
+            return _UNREADABLE
         head = match[0] if (match := _HEAD.match(text)) else ""
         rest = text[len(head) :]
         tail = " \\" if rest.endswith("\\") else ""  # the statement continues in the next line
@@ -201,9 +212,9 @@ class Line:
                     continue
             closed = _CLOSED.search(rest)
             if closed is None or tail == " \\":
-                return None
+                return _UNREADABLE
             rest, tail = rest[: closed.start()], closed[0] + tail
-        return None
+        return _UNREADABLE
 
     # Text
 
@@ -221,7 +232,9 @@ class Line:
         return self._spliced(*self._span(node), edits or {})
 
     def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
-        """The whole line with nodes replaced; None if the stand-in for the lines above would have to move."""
+        """The whole line with nodes replaced; None if it is empty, or what stands for the lines above had to move."""
+        if not self:
+            return None
         text = self._spliced(0, len(self._encoded), edits)
         if self._above:
             rest = text.removeprefix(self._above)
@@ -295,14 +308,14 @@ class Line:
         for written in self.operations:
             if self._columns(written.node) == columns:
                 return written.given(op, params, param), written.op == op
-        for statement in self._assignments() if param in params[1:] else ():
+        for statement in self._nodes(ast.Assign) if param in params[1:] else ():
             if any(self._columns(each) == columns for each in statement.targets):
                 return statement.value, True
         return None, False
 
-    def _assignments(self) -> Iterator[ast.Assign]:
-        """The assignments in the line, including the one in ``if condition: x[0] = 1``."""
-        return (each for each in ast.walk(self._tree) if isinstance(each, ast.Assign))
+    def _nodes(self, kind: type[_Node]) -> Iterator[_Node]:
+        """All nodes of a kind, also inside others: the assignment in ``if condition: x[0] = 1``."""
+        return (each for each in ast.walk(self._tree) if isinstance(each, kind))
 
     def written_in_place(self, columns: tuple[int, int]) -> tuple[str, ast.expr] | None:
         """The in-place operation at these columns, by its method's name, and its target."""
@@ -315,7 +328,7 @@ class Line:
     def text_given(self, name: str) -> str | None:
         """The text of the only argument passed by this name, or of the only value assigned to an item."""
         given = [each.value for each in self.keywords() if each.arg == name]
-        given += [each.value for each in self._assignments() if isinstance(each.targets[0], ast.Subscript)]
+        given += [each.value for each in self._nodes(ast.Assign) if isinstance(each.targets[0], ast.Subscript)]
         filled = [each for each in self.operations if each.op in ("fill", "masked_fill") and name == "value"]
         given += [each.arguments[-1] for each in filled if not given and each.arguments]
         return self.text(given[0]) if len(given) == 1 else None
@@ -324,14 +337,14 @@ class Line:
         start, end = self._span(node)
         return self.column(node), self.column(node) + len(self._encoded[start:end].decode())
 
-    def operation_at(self, node: ast.AST | None) -> Written | None:
-        """The operation that an expression consists of, if any."""
-        return next((written for written in self.operations if written.node is node), None)
+    def operation_at(self, node: ast.AST | None) -> Written:
+        """The operation that an expression consists of; :data:`NOTHING` if it is none."""
+        return next((written for written in self.operations if written.node is node), NOTHING)
 
-    def only(self, op: str) -> Written | None:
-        """The only operation of this name; None if the line has none or several."""
+    def only(self, op: str) -> Written:
+        """The only operation of this name; :data:`NOTHING` if the line has none or several."""
         found = [written for written in self.operations if written.op == op]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 else NOTHING
 
     def called_at(self, column: int) -> str | None:
         """The name of the function or layer whose call begins at a column, dots included."""
@@ -339,9 +352,7 @@ class Line:
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """The calls of named functions, dots included: ``self.act(x)``."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Call) and (name := dotted(node.func)) is not None:
-                yield name, node
+        return ((name, node) for node in self._nodes(ast.Call) if (name := dotted(node.func)) is not None)
 
     def used_by(self, node: ast.AST, op: str) -> bool:
         """Whether a node is within the arguments of an operation."""
@@ -349,8 +360,7 @@ class Line:
 
     def same(self, node: ast.expr) -> list[ast.expr]:
         """Every expression in the line that is written like ``node``."""
-        wanted = ast.dump(node)
-        return [other for other in ast.walk(self._tree) if isinstance(other, ast.expr) and ast.dump(other) == wanted]
+        return [other for other in self._nodes(ast.expr) if ast.dump(other) == ast.dump(node)]
 
     @cached_property
     def written(self) -> frozenset[str]:
@@ -359,26 +369,21 @@ class Line:
 
     def names(self) -> Iterator[ast.Name]:
         """The names that the line reads, including ``x`` of ``x /= y``, which it also writes."""
-        changed = {each.target for each in ast.walk(self._tree) if isinstance(each, ast.AugAssign)}
-        named = (node for node in ast.walk(self._tree) if isinstance(node, ast.Name))
-        return (node for node in named if isinstance(node.ctx, ast.Load) or node in changed)
+        changed = {each.target for each in self._nodes(ast.AugAssign)}
+        return (node for node in self._nodes(ast.Name) if isinstance(node.ctx, ast.Load) or node in changed)
 
     def parameters(self) -> set[str]:
         """The names of the parameters of lambdas in the line."""
-        return {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg)}
+        return {node.arg for node in self._nodes(ast.arg)}
 
     def default_of(self, parameter: str) -> ast.expr | None:
         """The default of a parameter of a lambda in the line; None if it has none."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.arguments) and parameter in (known := parameters_of(node)):
-                return known[parameter]
-        return None
+        every = map(parameters_of, self._nodes(ast.arguments))
+        return next((known[parameter] for known in every if parameter in known), None)
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
         """The numbers written in the line, with their values by :func:`number_written`."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.expr) and (known := number_written(node)) is not None:
-                yield node, known
+        return ((node, known) for node in self._nodes(ast.expr) if (known := number_written(node)) is not None)
 
     def is_item(self, node: ast.AST) -> bool:
         """Whether an expression is an item of a list or tuple, as literal data are."""
@@ -392,24 +397,24 @@ class Line:
 
     def keywords(self) -> Iterator[ast.keyword]:
         """The keyword arguments of its calls."""
-        yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))
+        return self._nodes(ast.keyword)
 
     def own_calls(self) -> Iterator[ast.Call]:
         """The calls of the object's own methods and layers: ``self.head(x)``."""
-        calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        calls = self._nodes(ast.Call)
         return (each for each in calls if isinstance(each.func, ast.Attribute) and dotted(each.func.value) in _OBJECT)
 
     def modules(self) -> Iterator[str]:
         """The modules that the line calls functions from."""
-        return (
-            name.id for name in self.names() if is_module(name.id) and isinstance(self._parents[name], ast.Attribute)
-        )
+        owners = (name for name in self.names() if isinstance(self._parents[name], ast.Attribute))
+        return (name.id for name in owners if is_module(name.id))
 
     @property
     def is_simple(self) -> bool:
         """Whether another statement may be put before it on the line: it is neither a block's header nor a fragment."""
-        return not (self._head or self._above) and all(
-            isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body
+        kinds = (ast.Assign, ast.Expr, ast.Return)
+        return (
+            bool(self) and not (self._head or self._above) and all(isinstance(each, kinds) for each in self._tree.body)
         )
 
     @property
@@ -434,14 +439,11 @@ class Line:
             if (single := _assignment(statement)) is not None:
                 yield single
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+                values = statement.value.elts
                 for target in statement.targets:
-                    names = target.elts if isinstance(target, ast.Tuple) else []
-                    if len(names) == len(statement.value.elts):
-                        yield from (
-                            (name.id, value)
-                            for name, value in zip(names, statement.value.elts, strict=True)
-                            if isinstance(name, ast.Name)
-                        )
+                    names = target.elts if isinstance(target, ast.Tuple) and len(target.elts) == len(values) else []
+                    pairs = zip(names, values, strict=False)
+                    yield from ((name.id, value) for name, value in pairs if isinstance(name, ast.Name))
 
     def _number_of(self, node: ast.AST) -> int:
         """The index of the statement that contains a node, in a line such as ``a = b; c = a``."""
@@ -501,34 +503,35 @@ class Line:
         return Written(self, node, op, (base, *arguments), keywords, "method")
 
 
+_UNREADABLE = Line("", ast.Module([], []))
+NOTHING = Written(_UNREADABLE, ast.Pass(), "", (), {}, "")
+"""Stands for an operation that is not written in a line."""
+NOWHERE = Site(_UNREADABLE, NOTHING.node, NOTHING, None)
+"""Stands for an operation's position where that is not known."""
+
+
 def _assignment(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
     """The name and the value, if a statement is an assignment to a name."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    if isinstance(statement, ast.AnnAssign):
-        target = statement.target
-    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or not isinstance(target, ast.Name):
-        return None
-    return None if statement.value is None else (target.id, statement.value)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return name, value
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            return name, value
+    return None
 
 
 def number_written(node: ast.AST | None) -> float | None:
-    """The number that an expression is, a minus sign included: ``-1``, ``float("-inf")``, ``-math.inf``."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        known = _number(node.operand)
-        return None if known is None else -known
-    return _number(node)
-
-
-def _number(node: ast.AST | None) -> float | None:
-    """The value of an expression that is an unsigned number, including infinity and NaN by any of their names."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, (int, float)) else None
-    if isinstance(node, ast.Attribute):
-        of_module = isinstance(node.value, ast.Name) and module_called(node.value.id) in _HAVE_INF
-        return _ODD.get(node.attr) if of_module else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
-        text = getattr(node.args[0], "value", None)
-        return _ODD.get(text.strip().lower()) if isinstance(text, str) else None
+    """The number that an expression is: ``-1``, or infinity or NaN by any of their names, ``-math.inf``."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            known = number_written(inner)
+            return None if known is None else -known
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if module_called(module) in _HAVE_INF:
+            return _ODD.get(name)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text), *_]):
+            return _ODD.get(text.strip().lower())
     return None
 
 
@@ -586,14 +589,11 @@ _COPYING = frozenset(("clone", "getitem", "to"))
 def bare(node: ast.AST) -> ast.AST:
     """The expression without operations that merely pass it on: indexing, reshaping, ``.T``."""
     while True:
-        if isinstance(node, (ast.Subscript, ast.Attribute)):
-            node = node.value
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and canonical(node.func.attr) in TRANSPARENT
-        ):
-            base = dotted(node.func.value)
-            node = node.args[0] if base is not None and is_module(base) and node.args else node.func.value
-        else:
-            return node
+        match node:
+            case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+                node = inner
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if canonical(name) in TRANSPARENT:
+                base = dotted(owner)
+                node = args[0] if base is not None and is_module(base) and args else owner
+            case _:
+                return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._imports import UNRESOLVED, imported, is_module, module_called, name_of
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")
@@ -26,17 +26,17 @@ class Spelling:
     complex: bool = False
 
     @staticmethod
-    def of(library: str, line: Line | None = None, site: Site | None = None) -> Spelling:
+    def of(library: str, line: Line, site: Site = NOWHERE) -> Spelling:
         """The spelling of a place in the user's program; without one, that of the library."""
         usual = _LIBRARIES.get(library, "torch")
         own = name_of(module_called(usual), usual)
-        modules = [] if line is None else list(line.modules())
+        modules = list(line.modules())
+        is_method = site.written.form == "method"
         module = next((name for name in modules if module_called(name) in _ROOTS), None)
         if module is None:  # NumPy's functions take retrograd's tensors, in files that import nothing else
-            is_method = site is not None and site.written.form == "method"
             for_arrays = library == "retrograd" and not is_method and not imported("retrograd")
             module = next(iter(imported("numpy")), own) if for_arrays else own
-        if site is not None and site.written.form == "function":
+        if site.written.form == "function":
             root = site.written.prefix.split(".")[0]
             if root and (not is_module(root) or module_called(root) in (*_ROOTS, UNRESOLVED)):
                 module = root
@@ -45,7 +45,7 @@ class Spelling:
             tensors = name_of("retrograd", "rg") if module_called(own) in _NUMPY else own
         functional = f"{module_called(tensors)}.nn.functional"
         called = "F" if "F" in modules else name_of(functional, f"{tensors}.nn.functional")
-        return Spelling(module, tensors, site is not None and site.written.form == "method", called)
+        return Spelling(module, tensors, is_method, called)
 
     @property
     def numpy(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrograd.anomaly.catalogue._expression import first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, atom
+from retrograd.anomaly.catalogue._source_line import Line, Written, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import least_of_root
 
@@ -32,9 +32,8 @@ def great_circle(scene: Scene) -> Finding | None:
     clamp = maker(first(acos), "clamp")
     total = maker(first(acos) if clamp is None else first(clamp), "add")
     outer = scene.site(acos)
-    inner = None if outer is None or total is None else scene.site(total, outer)
-    points = None if inner is None else _points(inner.written.line, inner.written.node)
-    if outer is None or points is None:
+    points = None if total is None else _points(scene.site(total, outer).written)
+    if points is None:
         return None
     return Finding(
         f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they coincide or lie "
@@ -56,10 +55,9 @@ def _angle(spelling: Spelling, points: _Points, low: str) -> str:
     return f"2 * {spelling.call('atan2', *(spelling.call('sqrt', each) for each in sides))}"
 
 
-def _points(line: Line, node: ast.AST) -> _Points | None:
+def _points(total: Written) -> _Points | None:
     """Of ``sin(a) * sin(b) + cos(a) * cos(b) * cos(c)``."""
-    total = next((each for each in line.operations if each.node is node), None)
-    terms = [] if total is None or total.op != "add" else [list(_factors(line, each)) for each in total.arguments]
+    terms = [list(_factors(total.line, each)) for each in total.arguments if total.op == "add"]
     sines = next((each for each in terms if [op for op, _ in each] == ["sin"] * 2), None)
     cosines = next((each for each in terms if [op for op, _ in each] == ["cos"] * 3), None)
     if sines is None or cosines is None:
@@ -78,11 +76,11 @@ def _points(line: Line, node: ast.AST) -> _Points | None:
 def _factors(line: Line, node: ast.expr) -> Iterator[tuple[str, str]]:
     """The functions that a product is of, and what they are taken of."""
     written = line.operation_at(node)
-    if written is not None and written.op == "mul" and written.form == "operator":
+    if written.op == "mul" and written.form == "operator":
         for each in written.arguments:
             yield from _factors(line, each)
     else:
-        yield ("", "") if written is None else (written.op, written.text(0, "input") or "")
+        yield written.op, written.text(0, "input") or ""
 
 
 CAUSES = (great_circle,)

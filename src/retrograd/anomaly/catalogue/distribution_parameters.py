@@ -31,9 +31,9 @@ def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, 
     """The line that constructs the distribution, with another argument for the parameter, and its place."""
     line = Line.parse(told.get("code_line"))
     text = told.get("text")
-    for written in line.operations if line is not None and text else ():
-        parts = [each for each in written.parts() if line is not None and line.text(each) == text]
-        if written.op == canonical(str(told["by"])) and line is not None and len(parts) == 1:
+    for written in line.operations if text else ():
+        parts = [each for each in written.parts() if line.text(each) == text]
+        if written.op == canonical(str(told["by"])) and len(parts) == 1:
             return line.replaced({parts[0]: new}), Place.told(told)
     return None, None
 
@@ -60,7 +60,7 @@ def underflowed(scene: Scene) -> Finding | None:
         )
     known = ", ".join(scene.at(each, each.name) for each in born.args) if scene.op == "mul" else scene.at(x, "x")
     what = f"{scene.op}({known}) is 0" if x.value is not None else f"{scene.op} gave 0"
-    rewritten = None if site is None else site.replaced(f"{atom(site.line.text(site.node))} + {floor}")
+    rewritten = site.replaced(f"{atom(site.line.text(site.node))} + {floor}") if site else None
     return Finding(
         f"{needs} {what}{' in ' + scene.dtype if scene.kind == 'underflow' else ''}. Add a floor.",
         rewritten,
@@ -89,9 +89,9 @@ def not_positive(scene: Scene) -> Finding | None:
             f"{text} = {new}",
             _in_call(scene, told, new)[1],
         )
-    site = scene.site(scene.birth) if scene.op == "relu" else None
-    given = None if site is None else site.written.text(0, "input")
-    if site is not None and given is not None:
+    site = scene.site(scene.birth)
+    given = site.written.text(0, "input")
+    if scene.op == "relu" and given is not None:
         return Finding(
             f"{needs}: relu gives 0 for every negative number. softplus is positive everywhere; the floor guards "
             "against rounding.",

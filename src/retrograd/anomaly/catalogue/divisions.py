@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom, dotted, number_written
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.parsing import expression_of
@@ -91,10 +91,10 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
 def _root_of_power(scene: Scene, below: Operand, low: str | None) -> tuple[str | None, Place | None] | None:
     """The line of the root whose power is divided by, with a number for the 0 under it, and its place."""
     made = maker(below, "pow")
-    power = value(second(made)) if made is not None else None
-    found = _root_made(scene, first(made)) if made is not None and power is not None and power > 1 else None
-    node = None if found is None else found.written.argument(0, "input")
-    if found is None or node is None or power is None:
+    power = value(second(made))
+    found = _root_made(scene, first(made)) if made is not None and power is not None and power > 1 else NOWHERE
+    node = found.written.argument(0, "input")
+    if node is None or power is None:
         return None
     decades = math.floor(2 / power * math.log10(float(low or scene.eps)))
     small = f"1e{decades}" if decades else "1.0"
@@ -102,19 +102,20 @@ def _root_of_power(scene: Scene, below: Operand, low: str | None) -> tuple[str |
     return found.line.replaced({node: spelling.where(f"{atom(text)} == 0", small, text)}), found.place
 
 
-def _root_made(scene: Scene, operand: Operand) -> Site | None:
+def _root_made(scene: Scene, operand: Operand) -> Site:
     """Where the square root stands that made an operand, also if only the program's text shows it."""
     outer = maker(operand, "sqrt")
     if outer is not None:
         return scene.site(outer)
     place, name = scene.birth.place, scene.called(operand, "")
     statements = assignments_to(name, place) if name else []
-    line = Line.parse(linecache.getline(place.filename or "", statements[0].lineno)) if place and statements else None
-    if place is None or line is None or len(statements) != 1 or line.assignment is None or line.assignment[0] != name:
-        return None
-    written = line.operation_at(line.assignment[1])
+    if place is None or len(statements) != 1:
+        return NOWHERE
+    line = Line.parse(linecache.getline(place.filename or "", statements[0].lineno))
+    assigned, root = line.assignment or (None, None)
+    written = line.operation_at(root if assigned == name else None)
     where = place._replace(lineno=statements[0].lineno)
-    return None if written is None or written.op != "sqrt" else Site(line, written.node, written, where)
+    return Site(line, written.node, written, where) if written.op == "sqrt" else NOWHERE
 
 
 def _what_happened(scene: Scene, below: Operand) -> str:
@@ -200,13 +201,12 @@ def _log_of_one(operand: Operand) -> Operation | None:
     return log if log is not None and value(first(log)) == 1 and not operand.requires_grad else None
 
 
-def _from_two(scene: Scene, log: Operation, site: Site | None) -> tuple[str | None, Place | None]:
+def _from_two(scene: Scene, log: Operation, site: Site) -> tuple[str | None, Place | None]:
     """A line with 2 for the 1 that is added under a logarithm, and its place."""
-    found = scene.site(log, site)
-    line = None if found is None else found.written.line
-    total = None if found is None or line is None else line.operation_at(found.written.argument(0, "input"))
-    ones = [] if total is None or total.op != "add" else [each for each in total.arguments if number_written(each) == 1]
-    if found is None or line is None or not ones:
+    written = scene.site(log, site or None).written
+    line, total = written.line, written.line.operation_at(written.argument(0, "input"))
+    ones = [each for each in total.arguments if total.op == "add" and number_written(each) == 1]
+    if not ones:
         return None, scene.birth.place
     return line.replaced({ones[0]: "2"}), log.place
 

@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom
 from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -79,7 +79,7 @@ def _bounds(scene: Scene, op: str) -> tuple[str, str | None]:
     return low, None if highest == math.inf else f"{highest:g} - {eps}"
 
 
-def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tuple[str, Place | None] | None:
+def kept_inside(scene: Scene, operand: Operand | None, site: Site) -> tuple[str, Place | None] | None:
     """A line with what an angle or a distance that is 0 was taken of kept inside its interval, and its place.
 
     None if the operand was not made so. It has no derivative there, whatever is computed of it.
@@ -88,9 +88,7 @@ def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tup
     if made is None or scene.complex or abs(value(first(made)) or 0.0) != 1:
         return None
     low, high = _bounds(scene, made.op)
-    found = (scene.site(made, site) if site is not None else None) or scene.site(made)
-    if found is None:
-        return None
+    found = scene.site(made, site) or scene.site(made)
     own = Site(found.written.line, found.written.node, found.written, made.place)
     rewritten = scene.replaced(own, 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
     return None if rewritten is None else (rewritten, made.place)
@@ -100,9 +98,8 @@ def kept_inside(scene: Scene, operand: Operand | None, site: Site | None) -> tup
 def angle_of_root(scene: Scene) -> Finding | None:
     asin = next((each for each in scene.chain[:2] if each.op == "asin"), None)
     root = scene.birth if scene.op == "sqrt" else maker(first(scene.birth), "sqrt")
-    outer = None if asin is None else scene.site(asin)
-    inner = None if outer is None or root is None else scene.site(root, outer)
-    x = None if inner is None else inner.text(0, "input")
+    outer = NOWHERE if asin is None else scene.site(asin)
+    x = None if root is None else scene.site(root, outer).text(0, "input")
     if asin is None or root is None or (scene.op == "sqrt" and not (scene.backward and scene.zero(first(root)))):
         return None
     if asin is scene.birth and (value(first(asin)) is None or not 1 <= (value(first(asin)) or 0.0) <= 1 + _EDGE):
@@ -119,7 +116,7 @@ def angle_of_root(scene: Scene) -> Finding | None:
         "and rounding can take x past 1. atan2(sqrt(x), sqrt(1 - x)) is the same angle, and bounds that no real value "
         "reaches keep its derivative finite. (A larger number under the root, or a bound below 1, would be an error of "
         "metres or kilometres on Earth.)",
-        None if outer is None or x is None else outer.replaced(angle(x)),
+        None if x is None else outer.replaced(angle(x)),
         f"y = {angle(scene.called(first(root), 'x'))}",
         asin.place,
     )
@@ -196,11 +193,10 @@ def interval_end(scene: Scene) -> Finding | None:
 
 def _given_to_log_prob(scene: Scene, low: str, high: str | None) -> str | None:
     """The line that calls ``log_prob``, which has called an atanh, with its argument kept between bounds."""
-    line = Line.parse(scene.birth.code_line)
-    if scene.op != "atanh" or line is None or scene.site(scene.birth) is not None:
+    if scene.op != "atanh" or scene.site(scene.birth):
         return None
-    call = line.only("log_prob")
-    node = call.argument(1, "value") if call is not None and call.form == "method" else None
+    line, call = scene.line, scene.line.only("log_prob")
+    node = call.argument(1, "value") if call.form == "method" else None
     return None if node is None else line.replaced({node: scene.spelling().clamp(line.text(node), low, high)})
 
 
@@ -218,7 +214,7 @@ def fractional_power(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    texts = (site.written.text(0, "input"), site.written.text(1, "exponent")) if site else (None, None)
+    x, p = site.written.text(0, "input"), site.written.text(1, "exponent")
     eps = f" + {scene.floor}" if power is not None and power < 1 else ""
 
     def formula(x: str, p: str) -> str:
@@ -228,7 +224,7 @@ def fractional_power(scene: Scene) -> Finding | None:
     return Finding(
         f"{shown(known)} to the power {scene.at(exponent, 'p')} is not a real number. For a signed power, apply it to "
         "abs(x) and restore the sign; otherwise find out why x is negative.",
-        site.replaced(formula(*texts)) if site and texts[0] and texts[1] else None,  # type: ignore[arg-type]
+        site.replaced(formula(x, p)) if x and p else None,
         f"y = {formula(scene.called(base, 'x'), scene.at(exponent, 'p'))}",
     )
 
@@ -328,17 +324,16 @@ def bessel_overflow(scene: Scene) -> Finding | None:
     name = scene.op.removeprefix("special_")
     if name not in ("i0", "i1") or scene.kind != "overflow" or scene.backward:
         return None
-    spelling, line = scene.spelling(), Line.parse(scene.birth.code_line)
-    quotient = None if line is None else line.only("div")
-    sides = [] if line is None or quotient is None else [line.operation_at(each) for each in quotient.arguments]
-    both = [each for each in sides if each is not None and each.op in ("i0", "i1")]
+    spelling, line = scene.spelling(), scene.line
+    sides = map(line.operation_at, line.only("div").arguments)
+    both = [each for each in sides if each.op in ("i0", "i1")]
     edits = {each.node: spelling.tensor_call(f"special.{each.op}e", each.text(0, "input") or "x") for each in both}
     equal = len(both) == 2 and both[0].text(0, "input") == both[1].text(0, "input")
     return Finding(
         f"{name}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}, because it grows like "
         f"exp(|x|). {name}e is the same function without that factor. In a quotient of two of them the factor cancels; "
         f"in a logarithm it becomes |x|: log({name}(x)) = log({name}e(x)) + |x| for x above 0.",
-        line.replaced(edits) if line is not None and equal else None,
+        line.replaced(edits) if equal else None,
         f"y = {spelling.tensor_call(f'special.{name}e', scene.called(first(scene.birth), 'x'))}",
     )
 

@@ -41,7 +41,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
-    if not exps and site is not None:
+    if not exps and site:
         return _of_unknown_infinities(scene, operation, site)
     limit = str(_LARGEST["exp"][scene.precision])
     spelling = scene.spelling(site)
@@ -51,7 +51,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         f"{left} {'+' if operation.op == 'add' else '-'} {right} is undefined. Both sides overflowed before they were "
         "combined. Keep the exponents in range, or factor out what they have in common: exp(x) - exp(y) = exp(y) * "
         "expm1(x - y).",
-        None if site is None else _bounded(scene, site, exps, limit),
+        _bounded(scene, site, exps, limit),
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
         operation.place,
@@ -108,8 +108,8 @@ def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) ->
     line, spelling, edits = site.line, scene.spelling(site), {}
     for exp in exps:
         place = scene.site(exp, site)
-        node = place.written.argument(0, "input") if place else None
-        if place is not None and node is not None and place.can_be_moved:
+        node = place.written.argument(0, "input")
+        if node is not None and place.can_be_moved:
             written = place.written.line
             exponent = spelling.clamp(written.text(node), None, limit)
             edits[place.node] = written.text(place.written.node, {node: exponent})
@@ -120,9 +120,9 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
     site = scene.site(operation)
     edits: dict[ast.AST, str] = {}
     for log in logs:
-        place = scene.site(log, site) if site else None
-        node = place.written.argument(0, "input") if place else None
-        if site and place and node and place.written.line is site.line:
+        place = scene.site(log, site)
+        node = place.written.argument(0, "input")
+        if node and place.written.line is site.line:
             edits[node] = scene.spelling(place).clamp(site.line.text(node), scene.floor)
     spelling = scene.spelling(site)
     a, b = (
@@ -132,7 +132,7 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
     return Finding(
         "-inf - (-inf) is NaN: both sides are logarithms of 0. Leave such elements out before taking the logarithm, or "
         "clamp its argument to a small positive number.",
-        site.line.replaced(edits) if site and len(edits) == 2 else None,
+        site.line.replaced(edits) if len(edits) == 2 else None,
         f"d = {a} - {b}",
         operation.place,
     )
@@ -183,8 +183,7 @@ def joined_exponentials(scene: Scene) -> Finding | None:
         return None
     outer = scene.site(joined)
     spelling = scene.spelling(outer)
-    places = [] if outer is None else [scene.site(each, outer) for each in exps]
-    texts = [text for place in places if place is not None and (text := place.text(0, "input")) is not None]
+    texts = [text for each in exps if (text := scene.site(each, outer).text(0, "input")) is not None]
 
     def exponential(one: str, other: str) -> str:
         return spelling.call("exp", f"{one} {sign} {atom(other)}")
@@ -196,7 +195,7 @@ def joined_exponentials(scene: Scene) -> Finding | None:
         f"{'multiplied' if joined.op == 'mul' else 'divided'}, although the result need not: exp(a) "
         f"{'*' if joined.op == 'mul' else '/'} exp(b) is exp(a {sign} b). Clamping the exponents would change the "
         "result and zero their gradient.",
-        outer.replaced(exponential(*texts)) if outer is not None and len(texts) == 2 else None,
+        outer.replaced(exponential(*texts)) if len(texts) == 2 else None,
         f"y = {exponential(a, b)}",
         joined.place,
     )
@@ -283,10 +282,9 @@ def _instead_of_loss(scene: Scene) -> tuple[str | None, str] | None:
     if len(scene.chain) > 1 or not scene.event.posinf_count:
         return None
     site = scene.site(scene.birth)
-    text = None if site is None else site.text(0, "input")
-    return None if site is None or text is None else site.replaced(
-        text
-    ), f"loss = {scene.called(first(scene.birth), 'x')}"
+    text = site.text(0, "input")
+    rewritten = None if text is None else site.replaced(text)
+    return rewritten, f"loss = {scene.called(first(scene.birth), 'x')}"
 
 
 @cause(None, "division by an exponential that underflowed")
@@ -335,7 +333,7 @@ def underflowed_sum(scene: Scene) -> Finding | None:
     if total is None or exp is None or scene.backward:
         return None
     place = scene.site(exp)
-    exponent = place.written.text(0, "input") if place is not None else None
+    exponent = place.written.text(0, "input")
     spelling = scene.spelling(place)
     happened = (
         f"exp({exponent or 'x'}) underflowed to 0 in {scene.dtype} for every term of this sum, and dividing by it "

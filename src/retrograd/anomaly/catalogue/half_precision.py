@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from retrograd.anomaly.catalogue._expression import LOGS, ancestors, denominator, first, is_number, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, NOWHERE, Line, Site, atom, number_written
 from retrograd.anomaly.catalogue.safeguards import added_eps, set_before
 from retrograd.anomaly.float16 import ROUNDS_TO_ZERO
 from retrograd.anomaly.parsing import module_of
@@ -65,8 +65,8 @@ def _with_constant(operation: Operation, low: float, high: float) -> tuple[Opera
 
 def _constant_replaced(operation: Operation, constant: float, new: str) -> str | None:
     line = Line.parse(operation.code_line)
-    nodes = [node for node, number in line.constants() if number == constant] if line else []
-    return line.replaced(dict.fromkeys(nodes, new)) if line and nodes else None
+    nodes = [node for node, number in line.constants() if number == constant]
+    return line.replaced(dict.fromkeys(nodes, new)) if nodes else None
 
 
 @cause(20, "mask value beyond float16")
@@ -104,11 +104,11 @@ def vanished_eps(scene: Scene) -> Finding | None:
     eps = scene.usual_eps if operation.op == "add" and scene.op in ("rsqrt", "sqrt") else scene.eps
     eps = scene.floor if scene.op in LOGS else eps
     rewritten, general = _constant_replaced(operation, constant, eps), f"y = x / (x.norm() + {eps})"
-    site = scene.site(operation) if rewritten is None else None
-    name = next(added_eps(None if site is None else site.written.node), None)
+    site = scene.site(operation) if rewritten is None else NOWHERE
+    name = next(added_eps(site.written.node), None)
     if name is not None:
         general = f"{name} = {eps}"
-        if operation.code_line is not None and site is not None and site.line.is_simple:
+        if operation.code_line is not None and site.line.is_simple:
             rewritten = set_before(scene, name, eps, operation.code_line)
     return Finding(
         f"The smallest float16 is 6e-8, so the eps of {constant:g} rounds to 0 and protects nothing: {scene.op} gets a "
@@ -137,7 +137,7 @@ def overflow(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     wider = f".astype({spelling.module}.float32)" if spelling.numpy else ".float()"
     rewritten = None
-    if site is not None:
+    if site:
         tensors = _tensors(scene, site)
         if site.written.op in ("einsum", "linear", "matmul"):
             tensors = _operands(site)
@@ -219,14 +219,14 @@ def _values(scene: Scene) -> Iterator[tuple[str, str]]:
             yield operand.name, f"{known:g}"
 
 
-def _conversion(scene: Scene) -> Site | None:
+def _conversion(scene: Scene) -> Site:
     """Where the line converts to float16; not where it converts the result of that to a wider type."""
     site = scene.site(scene.birth)
-    if site is None or not _is_wider(site.node):
+    if not _is_wider(site.node):
         return site
     inner = (each for each in site.line.operations if each.op == site.written.op and not _is_wider(each.node))
-    written = next((each for each in inner if site.line.inside(each.node, site.node)), None)
-    return None if written is None else replace(site, node=written.node, written=written)
+    written = next((each for each in inner if site.line.inside(each.node, site.node)), NOTHING)
+    return replace(site, node=written.node, written=written) if written else NOWHERE
 
 
 def _is_wider(node: ast.AST) -> bool:
@@ -246,7 +246,7 @@ def _cast(scene: Scene) -> Finding:
     spelling = scene.spelling()
     site = _conversion(scene)
     line = (scene.birth.code_line or "").strip()
-    if site is None and scene.context.get("autocast"):  # nobody has written it
+    if not site and scene.context.get("autocast"):  # nobody has written it
         layer = f", {scene.event.layer_name} ({scene.event.module_type})," if scene.event.layer_name else ""
         return Finding(
             f"Autocast converts the input of the layer or function called here{layer} to float16, and "

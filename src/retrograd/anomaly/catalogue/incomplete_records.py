@@ -53,7 +53,7 @@ def _before(scene: Scene) -> Operation | None:
 
 @cause(None, "an operation of a derivative that is differentiated again")
 def second_derivative(scene: Scene) -> Finding | None:
-    if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth) is not None:
+    if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth):
         return None
     op = f"{'the backward of ' if scene.backward else ''}{scene.op}"
     line = "this line" if scene.event.lineno is None else f"line {scene.event.lineno}"
@@ -78,25 +78,19 @@ def unkept_operand(scene: Scene) -> Finding | None:
     operands = scene.birth.args[:2]  # what follows are options
     unknown = [each for each in operands if is_unkept(each)]
     known = [each for each in operands if value(each) is not None]
-    harmless = scene.op in _HARMLESS and all(math.isfinite(value(each) or 0.0) for each in known)
-    if infinite:  # which finite numbers add up to as well, and multiply to, if they are large enough
-        most = 1.0 if scene.half or scene.op == "mul" else _ADDS_NOTHING
-        harmless = harmless and all(abs(value(each) or 0.0) <= most for each in known)
+    harmless = _passes_on(scene, known)
     if not unknown or ((len(unknown) > 1 or infinite) and not harmless):
         return None
     name = " or ".join(map(_called, unknown))
+    nothing = f"{name} was computed without a gradient, or its values were not needed for one, so they were not kept"
     if len(unknown) > 1:
         nothing = f"The values of {' and '.join(map(_called, unknown))} were not kept"
         blame = f"One of them was already non-finite: {scene.op} only passed it on."
+    elif harmless and known:
+        values = " and ".join(f"{_called(each)} is {scene.at(each, 0)}" for each in known)
+        blame = f"{values} here, so {name} was already non-finite: {scene.op} only passed it on."
     else:
-        nothing = (
-            f"{name} was computed without a gradient, or its values were not needed for one, so they were not kept"
-        )
-        if harmless and known:
-            values = " and ".join(f"{_called(each)} is {scene.at(each, 0)}" for each in known)
-            blame = f"{values} here, so {name} was already non-finite: {scene.op} only passed it on."
-        else:
-            blame = f"{name} was already non-finite, or lies outside the domain of {scene.op}."
+        blame = f"{name} was already non-finite, or lies outside the domain of {scene.op}."
     is_one = len(unknown) == 1 and scene.event.born != "NaN"
     log = logarithm_written(unknown[0].text, scene.birth) or logarithm_behind(unknown[0]) if is_one else None
     if log is not None:
@@ -106,6 +100,16 @@ def unkept_operand(scene: Scene) -> Finding | None:
         f"{nothing}. {blame} Look at how {name} is computed{_where(scene, unknown)}: {makers}, a division by 0, a "
         "missing value in the data.",
     )
+
+
+def _passes_on(scene: Scene, known: Sequence[Operand]) -> bool:
+    """Whether an operation makes nothing non-finite of the operands that are known, and of ordinary numbers."""
+    numbers = [value(each) or 0.0 for each in known]
+    if scene.op not in _HARMLESS or not all(map(math.isfinite, numbers)):
+        return False
+    # finite numbers add up to an infinity as well, and multiply to one, if they are large enough
+    most = 1.0 if scene.half or scene.op == "mul" else _ADDS_NOTHING
+    return scene.kind != "overflow" or all(abs(each) <= most for each in numbers)
 
 
 def is_unkept(operand: Operand) -> bool:

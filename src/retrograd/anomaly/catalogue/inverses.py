@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from retrograd.anomaly.catalogue._expression import first, maker, root, second, squared, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Site, Written, atom, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Site, Written, atom, number_written
 from retrograd.anomaly.surroundings import Operation
 
 _INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf", "ndtri": "ndtr"}
@@ -15,7 +15,7 @@ _INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf", "ndtri": "ndt
 @cause(None, "function and its inverse")
 def inverse(scene: Scene) -> Finding | None:
     made = maker(first(scene.birth), _INVERSES.get(scene.op, ""))
-    if made is None or scene.complex or scene.site(scene.birth) is None:
+    if made is None or scene.complex or not scene.site(scene.birth):
         return None  # or one that a distribution has called
     name = scene.taken(made, "x")
     return Finding(
@@ -32,7 +32,7 @@ def root_of_square(scene: Scene) -> Finding | None:
     if scene.complex:
         return None
     outer = scene.birth if scene.backward else scene.chain[1] if len(scene.chain) > 1 else None
-    inside = root(outer) if outer is not None else None
+    inside = root(outer)
     x, square = squared(inside), maker(inside, "pow", "square", "mul")
     if outer is None or inside is None or x is None or square is None or outer.op == "rsqrt":
         return None
@@ -57,10 +57,10 @@ def root_of_square(scene: Scene) -> Finding | None:
 def _rewritten(scene: Scene, outer: Operation, inner: Operation, new: Callable[[str], str]) -> str | None:
     """The line with an operation changed to something else of what another one, which is its argument, is of."""
     site = scene.site(outer)
-    place = scene.site(inner, site) if site is not None else None
-    text = place.text(0, "input") if place is not None else None
-    node = site.written.argument(0, "input") if site is not None else None
-    if site is None or place is None or text is None or node is None:
+    place = scene.site(inner, site)
+    text = place.text(0, "input")
+    node = site.written.argument(0, "input")
+    if text is None or node is None:
         return None
     return site.replaced(
         new(site.line.text(node, {place.node: atom(text)} if node is not place.node else {node: text}))
@@ -69,9 +69,11 @@ def _rewritten(scene: Scene, outer: Operation, inner: Operation, new: Callable[[
 
 @cause(None, "exponential of a logarithm")
 def power_by_logarithm(scene: Scene) -> Finding | None:
-    site = scene.site(scene.birth) if scene.op == "log" and not scene.complex else None
-    power = _power(site) if site is not None and value(first(scene.birth)) == 0 else None
-    if site is None or power is None:
+    if scene.op != "log" or scene.complex or value(first(scene.birth)) != 0:
+        return None
+    site = scene.site(scene.birth)
+    power = _power(site)
+    if power is None:
         return None
     exp, new = power
     return Finding(
@@ -88,8 +90,8 @@ def _power(log: Site) -> tuple[Written, str] | None:
         node = exp.argument(0, "input") if exp.op == "exp" else None
         if node is log.node and x is not None:
             return exp, x
-        product = log.line.operation_at(node) if node is not None else None
-        if x is None or product is None or product.op not in ("mul", "div") or log.node not in product.arguments[:2]:
+        product = log.line.operation_at(node) if node is not None else NOTHING
+        if x is None or product.op not in ("mul", "div") or log.node not in product.arguments[:2]:
             continue
         factor = product.arguments[1 - product.arguments.index(log.node)]
         text, known = atom(log.line.text(factor)), number_written(factor)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._layer_definitions import layer_with
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom, is_name
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, is_name
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.float16 import vanishes
@@ -95,19 +95,17 @@ def bare_normalisation(scene: Scene) -> Finding | None:
     return Finding(
         f"The input of {op} is {zero}, and with {given} it divides 0 by 0. Give it the usual eps; in float16 it must "
         "be 1e-4 or more.",
-        _with_eps(site, usual) if site is not None else _layer_with_eps(scene, usual),
+        _with_eps(site, usual) if site else _layer_with_eps(scene, usual),
         f"layer = {scene.spelling().library}.nn.LayerNorm(size, eps={usual})" if op == "layer_norm" else None,
     )
 
 
-def _normalisation_around(scene: Scene) -> tuple[Site | None, bool]:
+def _normalisation_around(scene: Scene) -> tuple[Site, bool]:
     """Where an rms_norm is written that ran the birth, if one did: the reciprocal root of a mean square that is 0."""
-    if scene.op != "rsqrt" or scene.kind != "divide" or scene.site(scene.birth) is not None:
-        return None, False
-    line = Line.parse(scene.birth.code_line)
-    call = line.only("rms_norm") if line is not None else None
-    site = None if call is None else Site(call.line, call.node, call, scene.birth.place)
-    return site, site is not None or scene.event.module_type == "RMSNorm"
+    if scene.op != "rsqrt" or scene.kind != "divide" or scene.site(scene.birth):
+        return NOWHERE, False
+    call = scene.line.only("rms_norm")
+    return Site(call.line, call.node, call, scene.birth.place), bool(call) or scene.event.module_type == "RMSNorm"
 
 
 _EPS_AT = {"layer_norm": 4, "group_norm": 4, "rms_norm": 3, "batch_norm": 7, "instance_norm": 7}
@@ -122,9 +120,9 @@ def _with_eps(site: Site, eps: str) -> str | None:
 
 def _layer_with_eps(scene: Scene, eps: str) -> str | None:
     """The line that calls a layer by its name, behind one that gives the layer an eps."""
-    line, name = Line.parse(scene.birth.code_line), scene.called_there
+    name = scene.called_there
     is_layer = name is not None and (scene.event.module_type or "").endswith("Norm")
-    if not is_layer or line is None or not line.is_simple:
+    if not is_layer or not scene.line.is_simple:
         return None
     return set_before(scene, f"{name}.eps", eps, scene.birth.code_line or "")
 
@@ -170,7 +168,7 @@ def all_ignored(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     rewritten = None
-    if site is not None and (labels := site.written.text(1, "target")):
+    if labels := site.written.text(1, "target"):
         text = site.written.text(9, "ignore_index") or str(ignore)
         count = f"({atom(labels)} != {text}).sum().clamp(min=1)"
         call = site.written.with_keyword("reduction", '"sum"')

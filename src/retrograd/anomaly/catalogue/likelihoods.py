@@ -22,7 +22,6 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_space, log_of_factors
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
-from retrograd.anomaly.catalogue._source_line import Line
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def times_log_of_zero(scene: Scene) -> Finding | None:
     if scene.op != "xlogy" or scene.backward or not factor or value(second(scene.birth)) != 0:
         return None
     site = scene.site(scene.birth)
-    if site is None and (found := _on_the_border(scene, factor)) is not None:
+    if not site and (found := _on_the_border(scene, factor)) is not None:
         return found
     name, spelling = scene.called(second(scene.birth), "y"), scene.spelling(site)
     return Finding(
@@ -253,10 +252,9 @@ def times_log_of_zero(scene: Scene) -> Finding | None:
 
 def _on_the_border(scene: Scene, factor: float) -> Finding | None:
     """The same within a ``log_prob``: a Beta distribution is given 0 or 1, a gamma or Dirichlet distribution 0."""
-    line = Line.parse(scene.birth.code_line)
-    call = None if line is None else line.only("log_prob")
-    node = call.argument(1, "value") if call is not None and call.form == "method" else None
-    if line is None or call is None or node is None:
+    line, call = scene.line, scene.line.only("log_prob")
+    node = call.argument(1, "value") if call.form == "method" else None
+    if node is None:
         return None
     low, high = ("1e-6", "1 - 1e-6") if _is_of_beta(line.text(call.arguments[0]), scene) else (scene.floor, None)
     text = line.text(node)

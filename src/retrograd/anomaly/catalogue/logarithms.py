@@ -28,7 +28,7 @@ from retrograd.anomaly.catalogue._log_space import asking_for_logits, in_log_spa
 from retrograd.anomaly.catalogue._repeated_calls import calls_of_own
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, summand
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind, softplus_instead
 from retrograd.anomaly.parsing import expression_of
@@ -47,7 +47,7 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             return _log_of_masked_softmax(scene, log)
         own, logits = scene.site(softmax), scene.taken(softmax, "logits")
         general = scene.spelling().tensor_call("log_softmax", logits, "dim=-1")
-        if own is not None and logits == scene.called(first(softmax), "logits"):
+        if own and logits == scene.called(first(softmax), "logits"):
             general = own.written.renamed("log_softmax")
         return Finding(
             f"softmax rounded this probability to {scene.at(first(log), 0.0)} because its logit is far below the "
@@ -197,14 +197,12 @@ def _of_sigmoid(scene: Scene, log: Operation, happened: str, logits: str) -> Fin
 def _called_for_sigmoid(scene: Scene, log: Operation) -> str:
     """What to say if the sigmoid is in what the line calls: how to get what it was given."""
     site = scene.site(log)
-    given = None if site is None else site.written.argument(0, "input")
-    calls = [] if site is None else [each for each in calls_of_own(site.line) if isinstance(each, ast.Call)]
-    own = next(
-        (each for each in calls if given is not None and site is not None and site.line.inside(each, given)), None
-    )
-    if own is None or site is None:
+    given = site.written.argument(0, "input")
+    own = (each for each in calls_of_own(site.line) if isinstance(each, ast.Call))
+    called = next((each.func for each in own if given is not None and site.line.inside(each, given)), None)
+    if called is None:
         return ""
-    return f"The sigmoid is in {site.line.text(own.func)}: let it return what goes into its sigmoid, the logits."
+    return f"The sigmoid is in {site.line.text(called)}: let it return what goes into its sigmoid, the logits."
 
 
 @cause(7, "log of a sigmoid")
@@ -311,16 +309,16 @@ def _differences_of_logs(
     """The line with the log of a quotient as a difference, and all others of its kind with it."""
     edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling, numbers)}
     for written in log.line.operations if log.node is log.written.node else ():
-        quotient = log.line.operation_at(written.argument(0, "input")) if written.op == "log" else None
-        both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.place))
+        quotient = log.line.operation_at(written.argument(0, "input")) if written.op == "log" else NOTHING
+        both = _both(Site(log.line, quotient.node, quotient, log.place))
         if both is not None:
             edits[written.node] = _difference_of_logs(both, scene, spelling, numbers)
     return log.line.replaced(edits)
 
 
-def _both(quotient: Site | None) -> tuple[str, str] | None:
+def _both(quotient: Site) -> tuple[str, str] | None:
     """The dividend and the divisor, as written."""
-    if quotient is None or quotient.written.op != "div":
+    if quotient.written.op != "div":
         return None
     above, below = quotient.text(0), quotient.text(1, "other")
     return (above, below) if above and below else None
@@ -343,8 +341,7 @@ def divergence(scene: Scene) -> Finding | None:
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
-        texts = _both(scene.site(ratio, outer) if outer is not None else None)
-
+        texts = _both(scene.site(ratio, outer))
         sides = zip(texts or (), ratio.args, strict=False)
         numbers = [text for text, operand in sides if is_number(operand)]
         p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
@@ -352,7 +349,7 @@ def divergence(scene: Scene) -> Finding | None:
             f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and so is the "
             "product with p, or NaN where p is 0. Keep both away from 0, as below, or stay in log space: kl_div takes "
             "log q and handles p = 0.",
-            _differences_of_logs(outer, texts, scene, spelling, numbers) if outer and texts else None,
+            _differences_of_logs(outer, texts, scene, spelling, numbers) if texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
             log.place,
         )
@@ -397,8 +394,8 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     def mended(text: str) -> str:
         return spelling.clamp(text, floor) if low is None else spelling.where(f"{atom(text)} == 0", low, text)
 
-    node = None if site is None else _unscaled(site.line, site.written.argument(0, "input"))
-    if site is not None and node is not None:
+    node = _unscaled(site.line, site.written.argument(0, "input"))
+    if node is not None:
         everywhere = site.line.same(node)
         if len(everywhere) > 1:
             rewritten = site.line.replaced({each: mended(site.line.text(node)) for each in everywhere})
@@ -437,7 +434,7 @@ def _usual_spread(scene: Scene, log: Operation) -> str | None:
 def _unscaled(line: Line, node: ast.expr | None) -> ast.expr | None:
     """An expression without plain factors: ``var`` for ``2 * var``."""
     product = line.operation_at(node)
-    if product is not None and product.op in ("mul", "div") and len(product.arguments) == 2:
+    if product.op in ("mul", "div") and len(product.arguments) == 2:
         tensors = [each for each in product.arguments if number_written(each) is None]
         if len(tensors) == 1 and (product.op == "mul" or tensors[0] is product.arguments[0]):
             return _unscaled(line, tensors[0])
@@ -459,10 +456,10 @@ def _mended_spread(
 ) -> tuple[str | None, Place | None] | None:
     """The line that makes the variance, with that mended."""
     made = variance.producer
-    earlier = Line.parse(made.code_line) if made else None
-    if made is None or earlier is None or earlier.assignment is None or earlier.assignment[0] != name:
+    earlier = Line.parse(made.code_line if made else None)
+    assigned, expression = earlier.assignment or (None, None)
+    if made is None or expression is None or assigned != name:
         return None
-    expression = earlier.assignment[1]
     return earlier.replaced({expression: mended(earlier.text(expression))}), made.place
 
 

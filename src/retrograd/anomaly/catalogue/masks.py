@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._line_inference import logarithm_behind, logari
 from retrograd.anomaly.catalogue._repeated_faults import alike, decisive
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom, is_name
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.operation_names import canonical
@@ -57,10 +57,8 @@ class Mask:
     operation: Operation
     position: int
 
-    def guard(self, site: Site | None, spelling: Spelling, x: str, safe: str) -> str | None:
+    def guard(self, site: Site, spelling: Spelling, x: str, safe: str) -> str | None:
         """Code for ``x`` where the mask keeps it and a safe value elsewhere, in the user's spelling."""
-        if site is None:
-            return None
         written = site.written
         if written.op == "masked_fill":
             condition = self._condition(site, written.argument(1, "mask"))
@@ -85,10 +83,9 @@ class Mask:
             return None
         text = site.line.text(node)
         operand = named(self.operation, "condition", "mask") or first(self.operation)
-        earlier = Line.parse(operand.producer.code_line) if operand.producer else None
-        if earlier is not None and earlier.assignment is not None and earlier.assignment[0] == text:
-            return earlier.text(earlier.assignment[1])
-        return text
+        earlier = Line.parse(operand.producer.code_line if operand.producer else None)
+        name, condition = earlier.assignment or (None, None)
+        return earlier.text(condition) if condition is not None and name == text else text
 
 
 def _mask(scene: Scene) -> Mask | None:
@@ -155,7 +152,7 @@ def _chooses_from(mask: Mask, scene: Scene) -> bool:
     """Whether a mask fits the birth's argument: it broadcasts, or has the same shape if that is changed in place."""
     condition = named(mask.operation, "condition", "mask") or first(mask.operation)
     site, argument = scene.site(scene.birth), first(scene.birth)
-    if site is not None and site.written.changed is not None and None not in (condition.shape, argument.shape):
+    if site.written.changed is not None and None not in (condition.shape, argument.shape):
         return condition.shape == argument.shape
     sizes = zip(reversed(condition.shape or ()), reversed(argument.shape or ()), strict=False)
     return all(one == other or 1 in (one, other) for one, other in sizes)
@@ -200,9 +197,9 @@ def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, c
 def _still_discarded(scene: Scene, mask: Mask) -> str | None:
     """The line with the argument made safe and the infinity or NaN written in, if the mask tests for just that."""
     around, site = scene.site(mask.operation), scene.site(scene.birth)
-    line = None if site is None else site.line
-    node = None if site is None or site.node is not site.written.node else decisive(site.written)
-    if around is None or line is None or site is None or node is None:
+    line = site.line
+    node = decisive(site.written) if site.node is site.written.node else None
+    if not around or node is None:
         return None
     if not any(name in (mask.condition(around) or "") for name in ("isfinite", "isnan", "isinf")):
         return None
@@ -230,16 +227,16 @@ def masked_branch(scene: Scene) -> Finding | None:
 
 @cause(None, "nan_to_num around a function outside its safe domain")
 def replaced_value(scene: Scene) -> Finding | None:
-    site = scene.site(scene.birth) if scene.op in _POLES else None
-    call = site.line.only("nan_to_num") if site is not None else None
-    around = call is not None and site is not None and call.argument(0, "input", "x") is site.node
+    site = scene.site(scene.birth) if scene.op in _POLES else NOWHERE
+    call = site.line.only("nan_to_num")
+    around = call.argument(0, "input", "x") is site.node
     if scene.op not in _POLES or not (around or "nan_to_num" in scene.later):
         return None
     below = denominator(scene.birth) or first(scene.birth)
     is_log, is_quotient = scene.op in LOGS, scene.op in ("div", "reciprocal")
     tested = "!= 0" if is_quotient else "> 0"
     rewritten = None
-    if around and call is not None and site is not None and below.shape == scene.event.output_shape:
+    if around and below.shape == scene.event.output_shape:
         divided = site.written.op == "div"
         node = site.written.argument(1, "other") if divided else site.written.argument(0, "input")
         of_zero = scene.op == "div" and value(first(scene.birth)) == 0
@@ -264,12 +261,12 @@ def replaced_value(scene: Scene) -> Finding | None:
     )
 
 
-def _may_stand_at(scene: Scene, site: Site | None, text: str, mask: Operand, pole: Operation) -> bool:
+def _may_stand_at(scene: Scene, site: Site, text: str, mask: Operand, pole: Operation) -> bool:
     """Whether a mask can be written into the line of a pole, and has the shape of the argument to choose from."""
     argument = denominator(pole) or first(pole)
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
         return False
-    assigned = None if site is None else site.line.assignment
+    assigned = site.line.assignment
     names = names_in(expression_of(f"({text})"))
     return (assigned is None or assigned[0] not in names) and scene.may_stand(text, pole.place)
 
@@ -300,7 +297,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None  # data that happen to be 0, such as counts: the relu gives 0 elsewhere, too
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
-    if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
+    if pole.op in LOGS and any(alike(site.line, site.written, complements=True)):
         floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
         rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
     elif text is not None and not has_gradient(mask) and _may_stand_at(scene, site, text, mask, pole):
@@ -356,16 +353,14 @@ def _still_it(scene: Scene) -> Iterator[Operation]:
         yield operation
 
 
-def _factor_as_written(pole: Site | None, product: Site | None, operation: Operation, mask: Operand) -> str | None:
+def _factor_as_written(pole: Site, product: Site, operation: Operation, mask: Operand) -> str | None:
     """The source of the mask in a product: the side that does not contain the pole."""
-    if product is None:
-        return None
     sides = list(product.written.arguments[:2])
-    if pole is not None and pole.line is not product.line:
+    if pole and pole.line is not product.line:
         called_so = [side for side in sides if product.line.text(side) == (mask.leaf_name or "")]
         in_place = [side for side, each in zip(sides, operation.args, strict=False) if each is mask]
         sides = called_so or (in_place if len(sides) == 2 else []) or sides[1:]
-    elif pole is not None:
+    elif pole:
         sides = [side for side in sides if not pole.line.inside(pole.node, side)]
     return product.line.text(sides[0]) if len(sides) == 1 else None
 
@@ -375,7 +370,6 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if scene.op != "mul" or scene.kind != "invalid" or len(scene.birth.args) < 2:
         return None
     factors = sorted(scene.birth.args[:2], key=lambda operand: abs(value(operand) or 0.0))
-    pole = None
     if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
@@ -385,45 +379,57 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
             f"number later, so its gradient is 0. Find where {infinite} became infinite, for example by an overflow. "
             "Another number in its place would change the loss."
         )
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
     is_zero = value(factors[0]) == 0
-    condition = f"{atom(finite)} != 0" if factors[0].text else "mask != 0"
-    if not is_zero:
-        condition = spelling.call("isfinite", factors[1].text or "x")
-    if factors[1].constant:
+    is_constant, is_entropy = factors[1].constant, _is_entropy(*factors)
+    pole = None if is_constant or is_entropy or scene.backward else _logarithm_of_zero(scene, *factors)
+    if is_constant:
         why = "Multiplying by 0 does not switch an infinity off; choose it with a condition instead."
-        chosen = spelling.where(condition, factors[1].text or f"float('{factors[1].value}')", "0.0")
-        general, place = f"y = {chosen}", site.node if site is not None else None
-    else:  # choosing among products would leave the other factor a gradient of 0 times infinity
+    elif is_entropy:
+        why = "p * log(p) is 0 in the limit where p is 0: take the log only where p is not 0."
+    elif pole is not None:
+        why = f"It is -inf where {first(pole).text} is 0: clamp that to a small positive number."
+    else:
         why = f"Find where {infinite} became infinite: a division by a count of 0, a log of 0, an overflow."
-        if _is_entropy(*factors):
-            why = "p * log(p) is 0 in the limit where p is 0: take the log only where p is not 0."
-        elif factors[0].shape == () and not scene.backward:  # a scalar is not a mask: it will differ in the next step
-            pole = logarithm_written(factors[1].text, scene.birth) or logarithm_behind(factors[1])
-            if pole is None and is_zero and factors[1].shape not in ((), None):
-                return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
-        elif not scene.backward:
-            pole = logarithm_behind(factors[1])
-        if pole is not None:
-            why = f"It is -inf where {first(pole).text} is 0: clamp that to a small positive number."
-        chosen = spelling.where(condition, factors[1].text or "x", "0.0")
-        general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
-        sides = site.written.arguments if site is not None else ()
-        place = next((side for side in sides if site and site.line.text(side) == factors[1].text), None)
+        if factors[0].shape == () and is_zero and not scene.backward and factors[1].shape not in ((), None):
+            return Finding(f"0 times an infinity is NaN: {finite} is 0 and {infinite} is {factors[1].value}. {why}")
     happened = f"{finite} is 0 at this element and {infinite} is {factors[1].value}"
-    if is_zero and has_gradient(factors[0]) and not _is_entropy(*factors):  # healthy numbers may be 0 as well
+    if is_zero and has_gradient(factors[0]) and not is_entropy:  # healthy numbers may be 0 as well
         return Finding(f"0 times an infinity is NaN: {happened}. {why}", birth=pole)
     if scene.backward:
         happened = (
             f"a later operation discards this element, so its gradient is 0, and {infinite} is {factors[1].value}"
         )
-    return Finding(
-        f"0 times an infinity is NaN: {happened}. {why}",
-        site.line.replaced({place: chosen}) if site and place and (factors[0].text or not is_zero) else None,
-        general,
-        birth=pole,
-    )
+    rewritten, general = _chosen_factor(scene, *factors)
+    return Finding(f"0 times an infinity is NaN: {happened}. {why}", rewritten, general, birth=pole)
+
+
+def _logarithm_of_zero(scene: Scene, finite: Operand, infinite: Operand) -> Operation | None:
+    """The logarithm that makes a factor infinite, if only its line shows it."""
+    # a scalar is not a mask: it will differ in the next step
+    written = logarithm_written(infinite.text, scene.birth) if finite.shape == () else None
+    return written or logarithm_behind(infinite)
+
+
+def _chosen_factor(scene: Scene, finite: Operand, infinite: Operand) -> tuple[str | None, str]:
+    """The line of a product with the infinite factor chosen by a condition, and the general form of that.
+
+    Choosing among products would leave the other factor a gradient of 0 times infinity.
+    """
+    site, is_zero = scene.site(scene.birth), value(finite) == 0
+    spelling = scene.spelling(site)
+    zero = finite.text or finite.leaf_name or f"the {finite.name}"
+    condition = f"{atom(zero)} != 0" if finite.text else "mask != 0"
+    if not is_zero:
+        condition = spelling.call("isfinite", infinite.text or "x")
+    place: ast.AST | None
+    if infinite.constant:
+        chosen = spelling.where(condition, infinite.text or f"float('{infinite.value}')", "0.0")
+        general, place = f"y = {chosen}", site.node
+    else:
+        chosen = spelling.where(condition, infinite.text or "x", "0.0")
+        general = f"y = {chosen} * {atom(zero) if finite.text else 'mask'}"
+        place = next((side for side in site.written.arguments if site.line.text(side) == infinite.text), None)
+    return site.line.replaced({place: chosen}) if place and (finite.text or not is_zero) else None, general
 
 
 def _is_entropy(probability: Operand, logarithm: Operand) -> bool:
@@ -474,15 +480,13 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
         f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as a later operation "
         "removes it again, as softmax, logsumexp or a maximum does in a row with other elements; here it came through "
         f"to {harmed}{'' if added else ', so a whole row, or everything, was masked'}. {instead}",
-        site.line.replaced({node: new}) if site is not None and node is not None else None,
+        site.line.replaced({node: new}) if node is not None else None,
         f"m = x.masked_fill(mask, {new})",
     )
 
 
-def _written_value(site: Site | None, infinity: float) -> ast.expr | None:
+def _written_value(site: Site, infinity: float) -> ast.expr | None:
     """The expression for the infinity in a call that chooses by a mask."""
-    if site is None:
-        return None
     given = {node for node, known in site.line.constants() if known == infinity}
     arguments = [each for each in site.written.parts() if each in given]
     filled = site.written.argument(2, "value") if site.written.op == "masked_fill" else None

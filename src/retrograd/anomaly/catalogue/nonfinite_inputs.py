@@ -86,13 +86,6 @@ def bad_batch(scene: Scene) -> Finding | None:
     if modules := context.get("computed_by"):
         return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
     assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
-    made = "no operation that was watched made them"
-    if buffers:
-        made = "they arrived like this, or were computed without a gradient, in this step or earlier"
-    elif context.get("untraced"):
-        made = "they arrived like this, or were computed without a gradient, of which nothing is recorded"
-        if scene.half and not scene.event.nan_count:
-            made += ", or autocast converted them to float16, which overflows above 65504"
     in_branch = context.get("in_branch", False)
     line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
     if buffers:
@@ -106,7 +99,8 @@ def bad_batch(scene: Scene) -> Finding | None:
     held_by = context.get("held_by")
     quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count and not in_branch else None
     return Finding(
-        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
+        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); "
+        f"{_how_made(scene, may_be_of_buffer=bool(buffers))}. Look{line} at how "
         f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a standard deviation of "
         "0, a log of 0, a missing value)."
         f"{f' The line below drops such samples{rest}.' if drops else ''}"
@@ -125,6 +119,17 @@ _OF_PART = (
     " {name} is written to a part of another tensor, which has a place for each of its elements: replace the bad ones "
     "by a number, or leave those places out of whatever is computed from that tensor."
 )
+
+
+def _how_made(scene: Scene, *, may_be_of_buffer: bool) -> str:
+    """What is known of how data came to be, in words."""
+    if may_be_of_buffer:
+        return "they arrived like this, or were computed without a gradient, in this step or earlier"
+    if not scene.context.get("untraced"):
+        return "no operation that was watched made them"
+    is_cast = scene.half and not scene.event.nan_count
+    cast = ", or autocast converted them to float16, which overflows above 65504" if is_cast else ""
+    return f"they arrived like this, or were computed without a gradient, of which nothing is recorded{cast}"
 
 
 def _bad_elements(scene: Scene) -> str:
@@ -195,10 +200,9 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
 def _spread_of_one(scene: Scene, name: str) -> Operation | None:
     """The standard deviation of a single number in the line that assigned the data from an earlier value of it."""
     text, lineno = scene.context.get("assigned") or (None, None)
-    line = Line.parse(text)
-    if line is None or scene.event.size != 1 or not scene.event.nan_count:
+    if scene.event.size != 1 or not scene.event.nan_count:
         return None
-    for written in line.operations:
+    for written in Line.parse(text).operations:
         is_biased = any(each in (*written.rest(),) for each in ("False", "unbiased=False", "correction=0"))
         if written.op in ("std", "var") and written.text(0, "input") == name and not is_biased:
             taken = Operand(name="input", shape=(1,))
@@ -214,11 +218,10 @@ _MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
 def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
     """The division in a line that assigns a quotient, taken as 0 / 0, which is how it becomes NaN."""
     line = Line.parse(text)
-    made = line.assignment[1] if line is not None and line.assignment is not None else None
-    if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
+    _, made = line.assignment or (None, None)
+    if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
         return None
-    divisor = line.operation_at(made.right)
-    if divisor is None or divisor.op not in _MAY_BE_ZERO:
+    if line.operation_at(made.right).op not in _MAY_BE_ZERO:
         return None
     zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
     return replace(scene.birth, op="div", args=zeros, col=None, code_line=text, lineno=lineno)
@@ -227,9 +230,7 @@ def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
 def _is_table(scene: Scene) -> bool:
     """Whether the line indexes the data, as a schedule by the step number: then it holds no samples."""
     line = Line.parse(scene.event.code_line)
-    return line is not None and any(
-        each.id == scene.context.get("name") and line.is_picked(each) for each in line.names()
-    )
+    return any(each.id == scene.context.get("name") and line.is_picked(each) for each in line.names())
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -251,9 +252,8 @@ def _entry(name: str) -> str | None:
 
 def _is_computed(assignment: str) -> bool:
     """Whether a line assigns a formula: then its operands are to be mended, rather than samples dropped."""
-    line = Line.parse(assignment)
-    made = line.assignment if line is not None else None
-    return made is not None and isinstance(made[1], (ast.BinOp, ast.UnaryOp))
+    _, made = Line.parse(assignment).assignment or (None, None)
+    return isinstance(made, (ast.BinOp, ast.UnaryOp))
 
 
 @cause(None, "learning rate that is not finite")

@@ -88,9 +88,9 @@ def nan_in_data(scene: Scene) -> Finding | None:
 def _made_nan(scene: Scene) -> Finding | None:
     """The finding if the line that assigned a variable writes NaN itself."""
     assigned = scene.context.get("assigned")
-    line = Line.parse(assigned[0]) if assigned else None
-    numbers = [] if line is None else [node for node, known in line.constants() if known != known]
-    text = next((line.text(node) for node in numbers if line and not line.is_item(node)), None)
+    line = Line.parse(assigned[0] if assigned else None)
+    numbers = [node for node, known in line.constants() if known != known]
+    text = next((line.text(node) for node in numbers if not line.is_item(node)), None)
     if assigned is None or text is None:
         return None
     made = replace(scene.birth, op="full", args=(), col=None, code_line=assigned[0], lineno=assigned[1])
@@ -127,12 +127,11 @@ def _given(scene: Scene, is_such: Callable[[float], bool]) -> tuple[Operation, O
 
 def _written(scene: Scene, op: Operation, given: Operand) -> tuple[str, bool]:
     """The source of a number, and whether it is a literal; the name of the parameter, if the line cannot be read."""
-    line = Line.parse(op.code_line)
-    text = given.text or (None if line is None else line.text_given(given.name))
+    text = given.text or Line.parse(op.code_line).text_given(given.name)
     if text is None:
         return scene.called(given, given.name), False
     written = Line.parse(text)
-    return text, written is not None and any(written.text(node) == text for node, _ in written.constants())
+    return text, any(written.text(node) == text for node, _ in written.constants())
 
 
 def _does(op: str, number: str) -> str:
@@ -147,10 +146,8 @@ def _was_given(op: str) -> str:
 def _with(op: Operation, old: str, new: str) -> str | None:
     """The line with one expression replaced wherever it is written."""
     line = Line.parse(op.code_line)
-    edits: dict[ast.AST, str] = (
-        {} if line is None else {node: new for node, _ in line.constants() if line.text(node) == old}
-    )
-    return line.replaced(edits) if line is not None and edits else None
+    edits: dict[ast.AST, str] = {node: new for node, _ in line.constants() if line.text(node) == old}
+    return line.replaced(edits) if edits else None
 
 
 def _origin(scene: Scene) -> str:

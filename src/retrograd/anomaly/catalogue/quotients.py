@@ -25,7 +25,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims, without_keepdim
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom
+from retrograd.anomaly.catalogue._source_line import Site, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.masks import is_chosen
 from retrograd.anomaly.catalogue.roots import DISTANCES, in_wider_type, underflowed_squares
@@ -110,13 +110,13 @@ def cosine(scene: Scene) -> Finding | None:
     vectors = [each for each in norms if each is not None]
     new, underflow = None, [found for each in vectors if (found := underflowed_squares(scene, each))]
     wide = bool(underflow) and not spelling.numpy
-    if site and len(norms) == 2 and (place := scene.site(dot, site)) and place.can_be_moved:
+    if len(norms) == 2 and (place := scene.site(dot, site)) and place.can_be_moved:
         pair = place.written
         where = "dim=0"
         if pair.op == "sum":
             where = dims(place, None) or where
             inner = pair.line.operation_at(pair.argument(0, "input"))
-            texts = (inner.text(0), inner.text(1)) if inner is not None and inner.op == "mul" else (None, None)
+            texts = (inner.text(0), inner.text(1)) if inner.op == "mul" else (None, None)
         elif all(len(each.shape or ()) < 2 for each in dot.args[:2]):  # not a product of several rows
             texts = (pair.text(0), pair.text(1, "other"))
         else:
@@ -143,8 +143,7 @@ def cosine(scene: Scene) -> Finding | None:
 
 def _norms_under_root(zero: Operand) -> list[Operand | None]:
     """The vector of which an operand is the norm, or two if it is the product of two norms under one root."""
-    outer = maker(zero, "sqrt", "pow")
-    product = maker(root(outer), "mul") if outer is not None else None
+    product = maker(root(maker(zero, "sqrt", "pow")), "mul")
     if product is None:
         return [euclidean(zero)]
     return [None if (found := summed_square(each)) is None else found[1] for each in product.args[:2]]
@@ -159,9 +158,9 @@ def _similarity(a: str, b: str, where: str, scene: Scene, spelling: Spelling, *,
 
 @cause(None, "correlation with constant values")
 def constant_row(scene: Scene) -> Finding | None:
-    line = Line.parse(scene.birth.code_line)
-    call = line.only("corrcoef") if line is not None and _divided_by_zero(scene) is not None else None
-    if call is None or line is None or (scene.called_there or "").rpartition(".")[2] != "corrcoef":
+    line, call = scene.line, scene.line.only("corrcoef")
+    is_called = bool(call) and (scene.called_there or "").rpartition(".")[2] == "corrcoef"
+    if not is_called or _divided_by_zero(scene) is None:
         return None
     spelling = replace(scene.spelling(), methods=False)
     text = call.text(0, "input", "x") if len(call.parts()) == 1 and not spelling.numpy else None
@@ -190,11 +189,11 @@ def _dot(operand: Operand | None) -> Operation | None:
     if product := maker(operand, "dot", "matmul"):
         return product
     total = maker(operand, "sum")
-    product = maker(first(total), "mul") if total else None
+    product = maker(first(total), "mul")
     return total if product is not None and not same(first(product), second(product)) else None
 
 
-def _clamped(scene: Scene, site: Site | None, low: str | None = None) -> str | None:
+def _clamped(scene: Scene, site: Site, low: str | None = None) -> str | None:
     """The line with the denominator kept above zero."""
     return scene.guarded(site, lambda text, spelling: spelling.clamp(text, low or scene.eps))
 
@@ -209,9 +208,9 @@ def zero_norm(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     norm = maker(zero, "norm", "sqrt", "pow")
     if norm is not None and (underflow := underflowed_squares(scene, x, first(scene.birth))) is not None:
-        own = scene.site(norm, site) if site is not None else None
+        own = scene.site(norm, site)
         rewritten, general = in_wider_type(scene, norm, x, own)
-        place = norm.place if own is not None and own.node is not own.written.node else scene.birth.place
+        place = norm.place if own.node is not own.written.node else scene.birth.place
         return Finding(f"{underflow}. Compute the norm in a wider type.", rewritten, general, place)
     built_in = maker(zero, "norm") is not None
     of_itself = same(first(scene.birth), x)
@@ -265,12 +264,10 @@ def angle_of_quotient(scene: Scene) -> Finding | None:
     if zero is None or atan is None or scene.op != "div" or (least(zero) or 0.0) < 0 or is_number(first(scene.birth)):
         return None
     outer = scene.site(atan)
-    inner = scene.site(scene.birth, outer) if outer is not None else None
-    texts = None if inner is None else (inner.written.text(0), inner.written.text(1, "other"))
+    inner = scene.site(scene.birth, outer)
+    above, below = inner.text(0), inner.text(1, "other")
     spelling = scene.spelling(outer)
-    rewritten = None
-    if outer is not None and inner is not None and texts and texts[0] and texts[1] and inner.can_be_moved:
-        rewritten = outer.replaced(spelling.call("atan2", texts[0], texts[1]))
+    rewritten = outer.replaced(spelling.call("atan2", above, below)) if above and below else None
     names = [scene.called(each, name) for each, name in zip(scene.birth.args, "ab", strict=False)]
     return Finding(
         f"{scene.at(first(scene.birth), 'a')} / 0 is {scene.quotient}, although the angle is well defined: where b is "
@@ -297,18 +294,17 @@ def zero_spread(scene: Scene) -> Finding | None:
         if scene.op == "div" and not _is_deviation(first(scene.birth), spread):
             eps = scene.eps
     site = scene.site(scene.birth)
-    found = site if zero is None else scene.site(spread, site) if site else None
-    if found is None and spread.code_line:
-        found = scene.site(spread)
+    found = site if zero is None else scene.site(spread, site)
+    found = found or scene.site(spread)
     spelling = scene.spelling(found or site)
     rewritten, place = None, scene.birth.place
-    if found is not None:
+    if found:
         line, node = found.written.line, found.written.node
         new = f"{line.text(node)} + {eps}"
         if spread.op == "std":
             new = spelling.call("sqrt", f"{found.written.renamed('var')} + {eps}")
         rewritten = line.replaced({node: new})
-        place = spread.place if line is not (site.line if site else None) else place
+        place = spread.place if line is not site.line else place
     name = scene.called(first(spread), "x")
     above = "0" if zero is None or scene.kind == "invalid" else scene.at(first(scene.birth), "x")
     return Finding(
@@ -334,8 +330,7 @@ def _spread(operand: Operand | None) -> Operation | None:
     product = maker(operand, "mul")
     if product is not None:
         return next((found for each in product.args[:2] if value(each) == 0 and (found := _spread(each))), None)
-    outer = maker(operand, "sqrt", "pow")
-    return maker(operand, "std") or (maker(root(outer), "var") if outer is not None else None)
+    return maker(operand, "std") or maker(root(maker(operand, "sqrt", "pow")), "var")
 
 
 def _single(scene: Scene) -> bool:
@@ -363,7 +358,7 @@ def spread_of_one(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     eps = "1e-3" if scene.half else "1e-5"
     rewritten = None
-    if site is not None:
+    if site:
         written = site.written
         rest = [
             part
@@ -454,9 +449,9 @@ _MEAN_LOSSES = (
 
 def _loss_of_nothing(scene: Scene) -> Finding:
     site = scene.site(scene.birth)
-    text = None if site is None else site.written.text(0, "input")
+    text = site.written.text(0, "input")
     rewritten = None
-    if site is not None and text is not None and "reduction" not in site.written.keywords:
+    if text is not None and "reduction" not in site.written.keywords:
         summed = site.written.with_keyword("reduction", '"sum"')
         rewritten = site.replaced(f"{summed} / max({_count(text, scene.spelling(site))}, 1)")
     call = scene.spelling().functional(scene.op, "input", "target", 'reduction="sum"')
@@ -481,7 +476,7 @@ def _mean_of_nothing(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     rewritten = None
-    if site is not None and (x := site.written.text(0, "input")):
+    if x := site.written.text(0, "input"):
         dim, spelling = site.written.text(1, "dim", "axis"), scene.spelling(site)
         count = f"{atom(x)}.shape[{dim}]" if dim else _count(x, spelling)
         rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
@@ -501,7 +496,7 @@ def _is_empty(operand: Operand) -> bool:
 def _spread_of_nothing(scene: Scene) -> Finding:
     site = scene.site(scene.birth)
     rewritten = None
-    if site is not None and (x := site.written.text(0, "input")) and not site.written.rest():
+    if (x := site.written.text(0, "input")) and not site.written.rest():
         count = _count(x, scene.spelling(site))
         nothing = site.written.renamed("sum")  # keeps a gradient, which is empty as well
         rewritten = site.replaced(f"{site.line.text(site.node)} if {count} else {nothing}")

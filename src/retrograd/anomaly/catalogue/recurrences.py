@@ -63,9 +63,8 @@ def _beginning_there(operation: Operation) -> int:
     None does where it is one of a function that is called there.
     """
     text = operation.code_line or ""
-    line = Line.parse(text)
     column = (operation.col or 0) - indentation_of(text)
-    written = [] if line is None else [each for each in line.operations if each.op == operation.op]
+    written = [each for each in Line.parse(text).operations if each.op == operation.op]
     return sum(getattr(each.node, "col_offset", None) == column for each in written)
 
 
@@ -83,8 +82,7 @@ def _inside(operation: Operation) -> int:
 
 def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
     """Whether there are more runs than the line has such operations; for other lines, whether they share a weight."""
-    line = Line.parse(last.code_line)
-    written = sum(each.op == last.op for each in line.operations) if line else 0
+    written = sum(each.op == last.op for each in Line.parse(last.code_line).operations)
     if written and before is not None and None not in (last.col, before.col):
         written = 1
     if written:
@@ -126,17 +124,22 @@ def recurrence(scene: Scene) -> Finding | None:
         f"This line takes its own result as input, step after step, and the numbers grew{grown} until {scene.op} "
         f"overflowed {scene.dtype}."
     )
+    if scene.op in _PRODUCTS:
+        return _repeated_product(scene, happened, runs)
     site = scene.site(scene.birth)
+    return Finding(
+        f"{happened} Take smaller steps, or clamp the state at every step.",
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
+        f"state = {scene.spelling(site).clamp('state', '-1e3', '1e3')}",
+    )
+
+
+def _repeated_product(scene: Scene, happened: str, runs: Sequence[tuple[Operation, Operand]]) -> Finding:
+    """The finding for a line that multiplies its own result, run after run."""
+    site, line = scene.site(scene.birth), scene.line
     spelling = scene.spelling(site)
-    line = Line.parse(scene.birth.code_line)
-    if scene.op in _PRODUCTS and line is not None and (line.is_increment or not _is_own_factor(scene.op, line)):
+    if line and (line.is_increment or not _is_own_factor(scene.op, line)):
         return Finding(f"{happened} {_STEP}")
-    if scene.op not in _PRODUCTS:
-        return Finding(
-            f"{happened} Take smaller steps, or clamp the state at every step.",
-            scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
-            f"state = {spelling.clamp('state', '-1e3', '1e3')}",
-        )
     if _have_weights_of_their_own(runs):
         init = f"{spelling.library}.nn.init.kaiming_normal_"
         return Finding(
@@ -148,13 +151,13 @@ def recurrence(scene: Scene) -> Finding | None:
             if scene.op == "matmul"
             else f'{init}(w, nonlinearity="relu")',
         )
-    name, whole = (None, None) if line is None or line.assignment is None else line.assignment
-    if scene.op == "matmul" and site is not None and name is not None and whole is site.node:
+    name, whole = line.assignment or (None, None)
+    if scene.op == "matmul" and name is not None and whole is site.node:
         return Finding(f"{happened} {_LINEAR}", site.replaced(_normalised(scene, runs[0][1], name, site, spelling)))
     step = step_in_log_space(scene, scene.birth)
     is_product = step is not None and not re.search(r"\b(?:softplus|logaddexp)\(", step)  # to which nothing is added
-    if is_product or (scene.op == "mul" and site is not None and whole is site.node):
-        are_sums = line is not None and any(each.op in _ADDING for each in line.operations)
+    if is_product or (scene.op == "mul" and whole is site.node):
+        are_sums = any(each.op in _ADDING for each in line.operations)
         sums = f" (log_{name}, from the first step on; a sum becomes a logsumexp)" if are_sums else ""
         return Finding(
             f"{happened} It is a product of all the factors: if you need only its logarithm in the end, keep that "
@@ -163,7 +166,7 @@ def recurrence(scene: Scene) -> Finding | None:
             step or _with_logarithm(str(name), f"log_{name}", "log", spelling, are_sums=are_sums),
         )
     rewritten = None
-    if site is not None and site.node is site.written.node:
+    if site and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
     return Finding(
         f"{happened} {_RADIUS}, or squash (as below) or normalise the state at every step.",
@@ -247,8 +250,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
         elif product is None or not scene.zero(first(log)) or not _has_underflowed(product):
             continue
         spelling = scene.spelling(scene.site(log))
-        line = Line.parse(product.code_line)
-        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
+        name, _ = Line.parse(product.code_line).assignment or ("state", None)
         place = "" if product.place is None else f" in {scene.line_of(product)}"
         summed = total is not None or any(each.shape for each in product.args[:2])
         happened = (

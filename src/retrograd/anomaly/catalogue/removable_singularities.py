@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._repeated_faults import alike
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_before, assignments_to, is_given_to, targets_of
 from retrograd.anomaly.catalogue._series import SLOPES, leading, limit
-from retrograd.anomaly.catalogue._source_line import Line, Site, Written, atom, number_written
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, Site, Written, atom, number_written
 from retrograd.anomaly.catalogue.domain import kept_inside
 from retrograd.anomaly.catalogue.roots import smoothed
 from retrograd.anomaly.parsing import expression_of, names_in
@@ -57,7 +57,7 @@ def direction_with_limit(scene: Scene) -> Finding | None:
 def _is_undone(scene: Scene, norm: Operation, x: Operand) -> bool:
     """Whether a vector over its norm is multiplied by a number that is 0 with the norm, as in axis times sin(angle)."""
     site = scene.site(scene.birth)
-    name = None if site is None else site.written.argument(1, "other")
+    name = site.written.argument(1, "other")
     is_direction = same(unscaled(first(scene.birth)), unscaled(x))
     if is_direction and isinstance(name, ast.Name) and is_given_to(_ODD, name.id, scene.birth.place):
         return True  # as far as the line's function tells, which may do more than is recorded
@@ -79,7 +79,7 @@ def removable_zero(scene: Scene) -> Finding | None:
     if scene.op != "div" or scene.kind != "invalid" or scene.backward or below is None or value(below) != 0:
         return None
     site = scene.site(scene.birth)
-    tends_to = None if site is None else limit(site, Definitions(site, scene.operations()))
+    tends_to = limit(site, Definitions(site, scene.operations()))
     of_itself = maker(first(scene.birth), *SLOPES)
     if tends_to is None and (of_itself is None or not same(unscaled(first(of_itself)), unscaled(below))):
         return None
@@ -93,7 +93,7 @@ def removable_zero(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     name = scene.called(below, "x")
     rewritten = None
-    if site is not None and tends_to is not None and (node := site.written.argument(1, "other")) is not None:
+    if tends_to is not None and (node := site.written.argument(1, "other")) is not None:
         text = site.line.text(node)
         test = f"{atom(text)} == 0"
         quotient = site.line.text(site.node, {node: spelling.where(test, "1.0", text)})
@@ -112,7 +112,7 @@ def removable_zero(scene: Scene) -> Finding | None:
 @cause(None, "derivative divided by its coordinate, where that is zero")
 def derivative_over_coordinate(scene: Scene) -> Finding | None:
     below, site = denominator(scene.birth), scene.site(scene.birth)
-    if below is None or value(below) != 0 or site is None or site.written.op != "div":
+    if below is None or value(below) != 0 or site.written.op != "div":
         return None
     line, (above, node) = site.line, site.written.arguments[:2]
     product = next((each for each in line.operations if each.op == "mul" and site.node in each.arguments), None)
@@ -176,8 +176,8 @@ def limit_nearby(scene: Scene) -> Finding | None:
     if any(each in _CHOOSING for each in scene.later):
         return None
     site = scene.site(scene.birth)
-    node = site.written.argument(1, "other") if site is not None and site.written.op == "div" else None
-    if site is None or node is None or site.node is not site.written.node or not _has_limit(scene):
+    node = site.written.argument(1, "other") if site.written.op == "div" else None
+    if node is None or site.node is not site.written.node or not _has_limit(scene):
         return None
     pole = _pole(scene, site, node, below)
     is_whole = scene.op == "div" and value(first(scene.birth)) == 0
@@ -209,7 +209,7 @@ def limit_nearby(scene: Scene) -> Finding | None:
 def _is_zero_with_it(line: Line, above: ast.expr | None, pole: _Pole) -> bool:
     """Whether what is divided may be 0 because of the pole: no term of it is another variable that is 0 by itself."""
     written = line.operation_at(above)
-    if above is None or written is None or written.op not in ("add", "sub", "neg", "mul", "div"):
+    if written.op not in ("add", "sub", "neg", "mul", "div"):
         return True
     if written.op in ("add", "sub"):
         names = names_in(expression_of(pole.test))
@@ -245,7 +245,7 @@ def _user(scene: Scene) -> Operation | None:
 def _cancel(line: Line, difference: Written) -> bool:
     """Whether a difference is one of two quotients that grow alike where they divide by 0."""
     quotients = [line.operation_at(each) for each in difference.arguments]
-    sides = [each.arguments for each in quotients if each is not None and each.op == "div"]
+    sides = [each.arguments for each in quotients if each.op == "div"]
     above, below = [number_written(one) for one, _ in sides], [leading(line, other) for _, other in sides]
     if len(sides) < 2 or not all(above) or below[0].x != below[1].x or below[0].order != below[1].order:
         return False
@@ -273,8 +273,7 @@ def _pole(scene: Scene, site: Site, below: ast.expr, operand: Operand) -> _Pole 
     pair = None if node is None else _pair(line, node)
     if pair is not None:
         moved, fixed = pair if number_written(pair[0]) is None else pair[::-1]
-        made = maker(operand, "sub")
-        at = None if made is None else value(first(made))
+        at = value(first(maker(operand, "sub")))
         if not _is_variable(moved):
             return None
         text = line.text(moved)
@@ -290,7 +289,7 @@ def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
     """The variable, or difference of two, with which an expression is 0; None if unknown."""
     while not _is_variable(node):
         written = line.operation_at(node)
-        if written is None or not written.arguments:
+        if not written.arguments:
             return None
         sides = written.arguments
         rest = [each for each in sides if number_written(each) is None]
@@ -308,12 +307,12 @@ def _zero_with(line: Line, node: ast.expr) -> ast.expr | None:
 def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
     """The ``x`` at whose zero an expression is 1: that of ``exp(x)``, ``cos(x)`` and ``(1 + x) ** n``."""
     written = line.operation_at(node)
-    if written is None or not written.arguments:
+    if not written.arguments:
         return None
     if written.op in ("exp", "cos", "cosh"):
         return written.arguments[0]
-    base = line.operation_at(written.arguments[0]) if written.op == "pow" else None
-    terms = () if base is None or base.op != "add" else base.arguments
+    base = line.operation_at(written.arguments[0]) if written.op == "pow" else NOTHING
+    terms = base.arguments if base.op == "add" else ()
     rest = [each for each in terms if number_written(each) != 1]
     return rest[0] if len(terms) == 2 and len(rest) == 1 else None
 
@@ -321,12 +320,12 @@ def _one_at_zero(line: Line, node: ast.expr) -> ast.expr | None:
 def _pair(line: Line, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The two expressions that are equal where this one is 0: ``a`` and ``b`` for ``a - b`` and ``log(a / b)``."""
     written = line.operation_at(node)
-    if written is not None and written.op == "log" and written.arguments:
+    if written.op == "log" and written.arguments:
         written = line.operation_at(written.arguments[0])
         wanted = "div"
     else:
         wanted = "sub"
-    if written is None or written.op != wanted or written.form != "operator" or len(written.arguments) != 2:
+    if written.op != wanted or written.form != "operator" or len(written.arguments) != 2:
         return None
     return written.arguments[0], written.arguments[1]
 
@@ -368,7 +367,7 @@ def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
     """Whether a variable stands in what is no function of its single elements: a sum, a part of it, a shift."""
     around = (each for each in ast.walk(outer) if isinstance(each, (ast.Call, ast.Subscript)) and each is not node)
     written = [line.operation_at(each) for each in around if line.inside(node, each)]
-    return any(each is None or each.op not in _ELEMENTWISE for each in written)
+    return any(each.op not in _ELEMENTWISE for each in written)
 
 
 CAUSES = (direction_with_limit, derivative_over_coordinate, removable_zero, limit_nearby)

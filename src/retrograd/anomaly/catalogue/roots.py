@@ -22,7 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -33,15 +33,13 @@ _ROOTS = ("sqrt", "rsqrt", "pow")
 _SQUARES = ("pow", "square", "mul")
 
 
-def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] | None:
+def _norm(scene: Scene, site: Site, total: Operation) -> tuple[str, str] | None:
     """What is squared and summed, as the user wrote it, and the dimensions."""
-    summed = scene.site(total, site) if site else None
-    if summed is None or summed.written.op != "sum":
-        return None
-    if not summed.can_be_moved:
+    summed = scene.site(total, site)
+    if summed.written.op != "sum" or not summed.can_be_moved:
         return None
     square = summed.written.line.operation_at(summed.written.argument(0, "input"))
-    text = square.text(0) if square is not None and square.op in _SQUARES else None
+    text = square.text(0) if square.op in _SQUARES else None
     return None if text is None else (text, dims(summed, None, numpy=scene.spelling(site).numpy))
 
 
@@ -49,18 +47,16 @@ def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] 
 def cancelled_variance(scene: Scene) -> Finding | None:
     inside = root(scene.birth) if scene.op in _ROOTS else first(scene.birth) if scene.op == "log" else None
     difference = maker(inside, "sub")
-    mean_of_square = maker(first(difference), "mean") if difference else None
-    x = squared(first(mean_of_square)) if mean_of_square else None
-    mean = maker(squared(second(difference)), "mean") if difference else None
+    x = squared(first(maker(first(difference), "mean")))
+    mean = maker(squared(second(difference)), "mean")
     if difference is None or x is None or mean is None or not same(x, first(mean)):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    place = scene.site(difference, site) if site else None
-    written = scene.site(mean, place) if place else None
-    text = written.text(0, "input") if written else None
+    written = scene.site(mean, scene.site(difference, site))
+    text = written.text(0, "input")
     new = None
-    if site and written and text:
+    if text:
         where = dims(written, None, numpy=spelling.numpy)
         variance = spelling.call("var", text, where, "" if spelling.numpy else "correction=0")
         node = site.written.argument(0, "input")
@@ -103,7 +99,7 @@ def overflowing_norm(scene: Scene) -> Finding | None:
         return Finding(
             f"The square of {scene.at(a, 'a')} or {scene.at(b, 'b')} overflows {scene.dtype}, although the root of the "
             "sum would be in range. hypot rescales before it squares.",
-            site.replaced(spelling.call("hypot", *texts)) if site and texts else None,
+            site.replaced(spelling.call("hypot", *texts)) if texts else None,
             f"y = {spelling.call('hypot', scene.called(a, 'a'), scene.called(b, 'b'))}",
             outer.place,
         )
@@ -121,16 +117,14 @@ def _beside_a_number(scene: Scene, outer: Operation, pair: tuple[Operand, Operan
         side = shown(math.sqrt(known) + 0.0) if math.sqrt(known).is_integer() else f"{shown(known)} ** 0.5"
         side = side if spelling.numpy else spelling.tensor_call("tensor", side if "*" in side else f"{float(side)}")
         total = maker(root(outer), "add")
-        inner = scene.site(total, site) if site is not None and total is not None else None
-        text = None
-        if inner is not None and inner.can_be_moved:
-            squares = map(inner.written.line.operation_at, inner.written.arguments[:2])
-            found = [each for each in squares if each is not None and each.op in _SQUARES]
-            text = found[0].text(0) if len(found) == 1 else None
+        inner = scene.site(total, site) if total is not None else NOWHERE
+        squares = map(inner.written.line.operation_at, inner.written.arguments[:2])
+        found = [each for each in squares if each.op in _SQUARES]
+        text = found[0].text(0) if len(found) == 1 and inner.can_be_moved else None
         return Finding(
             f"The square of {scene.at(x, 'x')} overflows {scene.dtype}, although the root of the sum would be in "
             "range. hypot rescales before it squares.",
-            site.replaced(spelling.call("hypot", text, side)) if site is not None and text else None,
+            site.replaced(spelling.call("hypot", text, side)) if text else None,
             f"y = {spelling.call('hypot', scene.called(x, 'x'), side)}",
             outer.place,
         )
@@ -140,18 +134,17 @@ def _beside_a_number(scene: Scene, outer: Operation, pair: tuple[Operand, Operan
 def _without_the_largest(scene: Scene, outer: Operation, inside: Operand) -> Finding | None:
     """The finding for a norm of any order that is written out: ``(x ** p).sum() ** (1 / p)``."""
     total = maker(inside, "sum")
-    power = maker(first(total), "pow") if total is not None else None
-    order, inverse = (value(second(each)) if each is not None else None for each in (power, outer))
+    power = maker(first(total), "pow")
+    order, inverse = value(second(power)), value(second(outer))
     if power is None or order is None or inverse is None or abs(order * inverse - 1) > 1e-3:
         return None
     site = scene.site(outer)
     spelling = scene.spelling(site)
-    inner = scene.site(power, site) if site is not None else None
-    node = None if inner is None else inner.written.argument(0, "input")
-    summed = scene.site(total, site) if site is not None and total is not None else None
-    whole = summed is not None and len(summed.written.parts()) == 1
+    inner = scene.site(power, site)
+    node = inner.written.argument(0, "input")
+    whole = total is not None and len(scene.site(total, site).written.parts()) == 1
     rewritten = None
-    if site is not None and node is not None and inner is not None and inner.line is site.line and whole:
+    if node is not None and inner.line is site.line and whole:
         text = site.line.text(node)
         low = "1e-4" if scene.half else "1e-30"
         largest = f"(largest := {atom(text)}.detach().abs().max().clamp(min={low}))"
@@ -193,15 +186,12 @@ def _is_euclidean(norm: Operation) -> bool:
     return order is None or value(order) in (None, 2)
 
 
-def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[str, str] | None:
+def _squared_texts(scene: Scene, site: Site, inside: Operand) -> tuple[str, str] | None:
     total = maker(inside, "add")
-    place = scene.site(total, site) if site and total else None
-    if place is None or not place.can_be_moved:
-        return None
-    line = place.written.line
-    squares = map(line.operation_at, place.written.arguments[:2])
-    texts = [square.text(0) for square in squares if square is not None and square.op in _SQUARES]
-    return (texts[0], texts[1]) if len(texts) == 2 and texts[0] and texts[1] else None
+    place = scene.site(total, site) if total else NOWHERE
+    squares = map(place.written.line.operation_at, place.written.arguments[:2])
+    texts = [square.text(0) for square in squares if square.op in _SQUARES]
+    return (texts[0], texts[1]) if place.can_be_moved and len(texts) == 2 and texts[0] and texts[1] else None
 
 
 def _long_vector(scene: Scene, outer: Operation, x: Operand) -> Finding:
@@ -222,7 +212,7 @@ DISTANCES = {"cdist": ("x1", "x2"), "pdist": ("input",)}
 
 def _long_distances(scene: Scene, distances: Operation) -> Finding:
     site, rewritten = scene.site(distances), None
-    if site is not None:
+    if site:
         line, call = site.written.line, site.written.node
         points = [site.written.argument(position, name) for position, name in enumerate(DISTANCES[distances.op])]
         texts = {node: line.text(node) for node in points if node is not None}
@@ -240,7 +230,7 @@ def _long_distances(scene: Scene, distances: Operation) -> Finding:
     )
 
 
-def in_wider_type(scene: Scene, norm: Operation, x: Operand, site: Site | None) -> tuple[str | None, str]:
+def in_wider_type(scene: Scene, norm: Operation, x: Operand, site: Site) -> tuple[str | None, str]:
     """The line with a Euclidean norm that stands at ``site`` computed in a wider type, and the general form of that."""
     spelling, wider = scene.spelling(site), "float" if scene.half else "double"
 
@@ -249,14 +239,14 @@ def in_wider_type(scene: Scene, norm: Operation, x: Operand, site: Site | None) 
             return spelling.call("linalg.norm", f"{atom(x)}.astype({spelling.module}.float64)", where)
         return spelling.tensor_call("linalg.vector_norm", f"{atom(x)}.{wider}()", where) + f".to({atom(x)}.dtype)"
 
-    new, text = None, site.written.text(0, "input") if site is not None else None
-    if norm.op == "norm" and site is not None and text is not None:
+    new, text = None, site.written.text(0, "input")
+    if norm.op == "norm" and text is not None:
         new = formula(text, ", ".join(site.written.rest()))
         if site.written.form == "method":
             new = f"{atom(text)}.{wider}().norm({', '.join(site.written.rest())}).to({atom(text)}.dtype)"
     elif (found := summed_square(root(norm))) is not None and (written := _norm(scene, site, found[0])) is not None:
         new = formula(*written)
-    rewritten = site.written.line.replaced({site.written.node: new}) if site is not None and new is not None else None
+    rewritten = site.written.line.replaced({site.written.node: new}) if new is not None else None
     return rewritten, f"y = {formula(scene.called(x, 'x'), '')}"
 
 
@@ -342,7 +332,7 @@ def written_out_norm(scene: Scene) -> Finding | None:
             return spelling.call("linalg.norm", *arguments)
         return spelling.tensor_call("linalg.vector_norm", *arguments)
 
-    new = site.replaced(norm(*written)) if site and written else None
+    new = site.replaced(norm(*written)) if written else None
     return Finding(
         f"{zero}, so the norm is sqrt(0): its derivative 1/(2*0) is inf, and times the derivative of the square, 2*0, "
         "it is NaN. The built-in norm defines its derivative at 0 as 0.",
@@ -362,11 +352,11 @@ def hypot_at_zero(scene: Scene) -> Finding | None:
     def root_of_squares(*sides: str) -> str:
         return spelling.call("sqrt", " + ".join([*(f"{atom(side)} ** 2" for side in sides), scene.eps]))
 
-    x, y = (None, None) if site is None else (site.written.text(0, "input"), site.written.text(1, "other"))
+    x, y = site.written.text(0, "input"), site.written.text(1, "other")
     return Finding(
         "Both arguments are 0, so the derivative of hypot, x / hypot(x, y), is 0 / 0. A small number under the root "
         "makes the derivative 0 there.",
-        site.replaced(root_of_squares(x, y)) if site is not None and x and y else None,
+        site.replaced(root_of_squares(x, y)) if x and y else None,
         f"y = {root_of_squares(scene.called(a, 'a'), scene.called(b, 'b'))}",
     )
 
@@ -379,9 +369,9 @@ def _smooth(x: str, where: str, spelling: Spelling, eps: str) -> str:
 def smoothed(code_line: str | None, scene: Scene, eps: str | None = None) -> str | None:
     """A line with the Euclidean norm in it as a root with a small number under it; None if there is not one such."""
     line = Line.parse(code_line)
-    norm = line.only("norm") if line is not None else None
-    text = norm.text(0, "input", "x", "A") if norm is not None else None
-    if line is None or norm is None or text is None:
+    norm = line.only("norm")
+    text = norm.text(0, "input", "x", "A")
+    if text is None:
         return None
     order = norm.text(1, "p", "ord")
     if order not in (None, "None", "2", "2.0", '"fro"', "'fro'"):
@@ -397,7 +387,7 @@ def norm_differentiated_twice(scene: Scene) -> Finding | None:
     zeros = [value(each) for each in scene.birth.args[:2]]
     if canonical(scene.event.op) != "div" or not scene.backward or zeros != [0.0, 0.0]:
         return None
-    if scene.op == "div" and scene.site(scene.birth) is not None:
+    if scene.op == "div" and scene.site(scene.birth):
         return None  # a quotient of the program's own
     rewritten = smoothed(scene.birth.code_line, scene)
     if rewritten is None:

@@ -57,10 +57,10 @@ def zero_eps(scene: Scene) -> Finding | None:
     name, operation = found
     line = Line.parse(operation.code_line)
     rewritten = None
-    if line is not None and name in line.parameters():  # of a lambda, in which no statement can stand
+    if name in line.parameters():  # of a lambda, in which no statement can stand
         default = line.default_of(name)
         rewritten = None if default is None else line.replaced({default: usual_eps(scene)})
-    elif line is not None and line.is_simple and operation.code_line is not None:
+    elif line.is_simple and operation.code_line is not None:
         rewritten = set_before(scene, name, usual_eps(scene), operation.code_line)
     return Finding(
         f"{name} is there to keep {scene.op} away from 0, but it is 0 itself, or so small that it rounds to 0, and "
@@ -77,17 +77,12 @@ def _named_eps(scene: Scene, operand: Operand) -> Iterator[tuple[str, Operation]
     sums = list(_sums_behind(operand))
     if any(value(each) for made in sums for each in made.args if is_number(each)):
         return  # it is not what was added that is zero
-    site = scene.site(scene.birth)
-    written = None if site is None else site.written
-    if written is not None:
-        node = written.argument(0, "input") if scene.op in _FROM_ZERO else written.argument(1, "other")
-        for name in added_eps(node):
-            yield name, scene.birth
+    written = scene.site(scene.birth).written
+    node = written.argument(0, "input") if scene.op in _FROM_ZERO else written.argument(1, "other")
+    yield from ((name, scene.birth) for name in added_eps(node))
     for made in sums:
         if made.place != scene.birth.place:
-            place = scene.site(made)
-            for name in added_eps(None if place is None else place.written.node):
-                yield name, made
+            yield from ((name, made) for name in added_eps(scene.site(made).written.node))
 
 
 def _sums_behind(operand: Operand) -> Iterator[Operation]:
@@ -139,8 +134,8 @@ _GAMMAS = ("lgamma", "digamma")
 def softplus_instead(scene: Scene, relu: Operation) -> tuple[str | None, Place | None]:
     """The line with a softplus in the place of a relu, or the one that makes its layer, and where that stands."""
     site = scene.site(relu, scene.site(scene.birth)) or scene.site(relu)
-    text = site.written.text(0, "input") if site is not None else None
-    if site is not None and text is not None:
+    text = site.written.text(0, "input")
+    if text is not None:
         rewritten = site.written.line.replaced({site.written.node: _softplus(scene, text, scene.spelling(site))})
         return rewritten, site.place if site.made is None else site.made
     return last_layer(relu, "ReLU", "Softplus") or (None, relu.place)
@@ -194,12 +189,12 @@ def rounded_bound(scene: Scene) -> Finding | None:
     narrow, sign, eps = bits < 24, "-" if end > 0 else "+", "1e-12" if bits > 24 else "1e-6"
     site = scene.site(clamp)
     rewritten = None
-    if site is not None:
-        given, limit = site.written.argument(0, "input"), site.written.argument(place, name)
-        edits: dict[ast.AST, str] = {} if limit is None else {limit: f"{end:g} {sign} {eps}"}
+    given, limit = site.written.argument(0, "input"), site.written.argument(place, name)
+    if limit is not None:
+        edits: dict[ast.AST, str] = {limit: f"{end:g} {sign} {eps}"}
         if narrow and given is not None:
             edits[given] = f"{atom(site.line.text(given))}.float()"
-        rewritten = None if limit is None else site.written.line.replaced(edits)
+        rewritten = site.written.line.replaced(edits)
     clamped = scene.called(first(clamp), "x") + (".float()" if narrow else "")
     do = "Compute this in float32, and stay" if narrow else "Stay"
     return Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from typing import Any
 
 from retrograd.anomaly.catalogue._expression import (
     first,
@@ -58,11 +59,11 @@ def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place 
     """The line with a softmax for the quotient, or else with the largest value taken out; and where it stands."""
     quotient, exp, total = written_out.quotient, written_out.above, written_out.total
     site = scene.site(quotient)
-    above = scene.site(exp, site) or scene.site(exp) if site else None
-    summed = scene.site(total, site) or scene.site(total) if site else None
-    below = scene.site(written_out.below, summed) or scene.site(written_out.below) if summed else None
-    text = above.written.text(0, "input") if above else None
-    if site is None or above is None or text is None or summed is None or below is None:
+    above = scene.site(exp, site) or scene.site(exp)
+    summed = scene.site(total, site) or scene.site(total)
+    below = scene.site(written_out.below, summed) or scene.site(written_out.below)
+    text = above.written.text(0, "input")
+    if text is None or not (site and summed and below):
         return None, quotient.place
     x = first(written_out.below)
     many = x.shape is not None and len(x.shape) > 1
@@ -98,12 +99,11 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
             continue
         site = scene.site(quotient)
         spelling = scene.spelling(site)
-        place = scene.site(exp, site) if site else None
-        text = place.text(0, "input") if place else None
+        text = scene.site(exp, site).text(0, "input")
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
             "same function, 1 / (1 + exp(-x)), computed so that nothing overflows; its logarithm is logsigmoid.",
-            site.replaced(spelling.tensor_call("sigmoid", text)) if site and text else None,
+            site.replaced(spelling.tensor_call("sigmoid", text)) if text else None,
             f"p = {spelling.tensor_call('sigmoid', scene.called(first(exp), 'x'))}",
             quotient.place,
         )
@@ -123,13 +123,16 @@ def masked_row(scene: Scene) -> Finding | None:
         return None if difference is None else _masked_row_by_hand(scene, difference)
     if scene.op == "scaled_dot_product_attention":
         return _masked_row_of_attention(scene)
-    is_derivative = scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN"  # of an ignored row
-    if scene.op not in ("softmax", "log_softmax") and not is_derivative:
-        return None
     operand = first(scene.birth)
-    largest = operand.max if operand.max is not None else operand.value
-    if is_derivative:  # the operand's extremes are those of all rows
-        largest = scene.event.operands.get("input")
+    if scene.op in ("softmax", "log_softmax"):
+        return _masked_row_of_softmax(scene, operand.max if operand.max is not None else operand.value)
+    if scene.op == "cross_entropy" and scene.backward and scene.event.born == "NaN":  # of an ignored row
+        return _masked_row_of_softmax(scene, scene.event.operands.get("input"))  # its extremes are those of all rows
+    return None
+
+
+def _masked_row_of_softmax(scene: Scene, largest: Any) -> Finding | None:
+    """The finding for a softmax, or the one in a cross entropy, by the largest score of the row if that is known."""
     unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
     if largest != -math.inf and not (largest is None and unsure):
         return None
@@ -138,21 +141,21 @@ def masked_row(scene: Scene) -> Finding | None:
     else:
         explanation = _ALL_NAN if 1 < scene.event.size == scene.event.nan_count else _PERHAPS_MASKED
     site = scene.site(scene.birth)
-    if site is None and (padding := _padding_unmasked(scene)):
+    if not site and (padding := _padding_unmasked(scene)):
         return Finding(f"{explanation} {_PADDING}", padding)
     dim = _along(scene, site)
     rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
     if largest is None and not any(_OF_MASKS.search(each.code_line or "") for each in scene.operations()):
         return Finding(explanation)  # no mask is in sight: the line would only guess at one
-    name = scene.called(operand, "scores")
+    name = scene.called(first(scene.birth), "scores")
     return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
 
 
-def _along(scene: Scene, site: Site | None) -> str:
+def _along(scene: Scene, site: Site) -> str:
     """The dimension of a softmax as the line has it; that of a cross entropy is the one of the classes."""
-    if site is not None and site.written.op == "cross_entropy":
+    if site.written.op == "cross_entropy":
         return "1" if len(scene.event.output_shape or ()) > 2 else "-1"
-    return (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
+    return site.written.text(1, "dim", "axis") or "-1"
 
 
 def _unmasked(scores: str, where: str, spelling: Spelling) -> str:
@@ -167,7 +170,7 @@ def _masked_row_of_attention(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     rewritten = None
-    if site is not None and (node := site.written.keywords.get("attn_mask")) is not None:
+    if (node := site.written.keywords.get("attn_mask")) is not None:
         mask = atom(site.line.text(node))
         rewritten = site.line.replaced({node: f"{mask} | ~{mask}.any(-1, keepdim=True)"})
     return Finding(_MASKED, rewritten, "mask = mask | ~mask.any(-1, keepdim=True)")
@@ -234,12 +237,11 @@ _PADDING = "The line below unmasks every key of a sample that is nothing but pad
 
 def _padding_unmasked(scene: Scene) -> str | None:
     """The line with the padding mask of a layer changed, so that no sample is masked as a whole."""
-    line = Line.parse(scene.birth.code_line)
-    given = [] if line is None else [each for each in line.keywords() if (each.arg or "").endswith("key_padding_mask")]
-    if line is None or len(given) != 1:
+    given = [each for each in scene.line.keywords() if (each.arg or "").endswith("key_padding_mask")]
+    if len(given) != 1:
         return None
-    mask = atom(line.text(given[0].value))
-    return line.replaced({given[0].value: f"{mask} & ~{mask}.all(-1, keepdim=True)"})
+    mask = atom(scene.line.text(given[0].value))
+    return scene.line.replaced({given[0].value: f"{mask} & ~{mask}.all(-1, keepdim=True)"})
 
 
 def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
@@ -251,12 +253,12 @@ def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
     if not is_masked(first(exp)):
         return None
     site = scene.site(quotient)
-    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    above, summed = scene.site(exp, site), scene.site(total, site)
     spelling = scene.spelling(site)
-    text = above.written.text(0, "input") if above else None
+    text = above.written.text(0, "input")
     where = (without_keepdim(dims(summed, first(exp))) if summed else "") or "dim=-1"
     rewritten, place = None, exp.place
-    if above and text and is_name(text) and not spelling.numpy:
+    if text and is_name(text) and not spelling.numpy:
         line = above.written.line
         rewritten = line.replaced(dict.fromkeys(_exponents(line, text), _unmasked(text, where, spelling)))
         place = above.place if above.node is above.written.node else exp.place
@@ -280,9 +282,9 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
     site = scene.site(difference)
     spelling = scene.spelling(site)
     rewritten = None
-    if site and (texts := (site.written.text(0), site.written.text(1, "other"))) and texts[0] and texts[1]:
+    if site.written.text(0) and (largest_one := site.written.text(1, "other")):
         written = site.line.text(site.node)
-        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", written))
+        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({largest_one})", "0.0", written))
     return Finding(
         _NOTHING_SUMMED if "log" in scene.later else _MASKED,
         rewritten,
@@ -295,18 +297,16 @@ def _masked_logits(scene: Scene) -> Finding | None:
     """The same for logits less their logsumexp, as distributions of classes compute it of what they are given."""
     if value(first(scene.birth)) not in (-math.inf, None):
         return None
-    if scene.site(scene.birth) is not None:
+    if scene.site(scene.birth):
         return _masked_row_by_hand(scene, scene.birth)
-    line, spelling = Line.parse(scene.birth.code_line), scene.spelling()
-    given = [] if line is None else [each.value for each in line.keywords() if each.arg == "logits"]
-    edits: dict[ast.AST, str] = {}
-    if line is not None:
-        edits = {each: _unmasked(line.text(each), "-1", spelling) for each in given}
+    line, spelling = scene.line, scene.spelling()
+    given: list[ast.AST] = [each.value for each in line.keywords() if each.arg == "logits"]
+    edits = {each: _unmasked(line.text(each), "-1", spelling) for each in given}
     return Finding(
         "All logits of this row are -inf: a mask has left nothing to choose from, and subtracting their logsumexp "
         "gives -inf - (-inf), which is NaN. Leave such rows out, or unmask one class in them; with logits of 0, all "
         "classes are equally likely.",
-        None if line is None or len(edits) != 1 else line.replaced(edits),
+        line.replaced(edits) if len(edits) == 1 else None,
         f"logits = {_unmasked('logits', '-1', spelling)}",
     )
 

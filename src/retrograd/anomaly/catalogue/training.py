@@ -11,7 +11,7 @@ from typing import Any
 from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
 from retrograd.anomaly.catalogue._learning_rates import smaller_rate, with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import Line, is_name
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, is_name
 from retrograd.anomaly.float16 import vanishes
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Place
@@ -23,10 +23,8 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
     if canonical(scene.event.op) not in ("clip_grad_norm", "unknown") or not isinstance(clip, dict):
         return None
     line = Line.parse(clip.get("code_line") or scene.event.code_line)
-    written = next((w for w in line.operations if w.op == "clip_grad_norm"), None) if line else None
-    rewritten = (
-        line.replaced({written.node: written.with_keyword("error_if_nonfinite", "True")}) if line and written else None
-    )
+    written = next((w for w in line.operations if w.op == "clip_grad_norm"), None)
+    rewritten = line.replaced({written.node: written.with_keyword("error_if_nonfinite", "True")}) if written else None
     bound = shown(clip.get("max_norm", 1.0))
     return Finding(
         f"One gradient was not finite, so the total norm is {shown(clip.get('total_norm', math.inf))}; clipping "
@@ -41,10 +39,9 @@ def _parameters(scene: Scene) -> str:
     """What the optimizer has been given: the parameters of the model, or the list in the line that has made it."""
     line = Line.parse(scene.optimizer.get("code_line"))
     kind = canonical(str(scene.optimizer.get("name")))
-    made = next((each for each in line.operations if each.op == kind), None) if line is not None else None
-    given = made.argument(0, "params") if made is not None else None
+    given = next((each for each in line.operations if each.op == kind), NOTHING).argument(0, "params")
     is_list = isinstance(given, ast.List) and not any(isinstance(each, ast.Dict) for each in given.elts)
-    if line is not None and given is not None and is_list and not scene.context.get("model"):
+    if given is not None and is_list and not scene.context.get("model"):
         return line.text(given)
     return f"{scene.model}.parameters()"
 
@@ -61,8 +58,8 @@ def zero_eps(scene: Scene) -> Finding | None:
     name = optimizer.get("name", "Adam")
     new = "1e-4" if scene.half else "1e-8"
     line = Line.parse(optimizer.get("code_line"))
-    written = next((w for w in line.operations if w.op == canonical(str(name))), None) if line else None
-    rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if line and written else None
+    written = next((w for w in line.operations if w.op == canonical(str(name))), None)
+    rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if written else None
     why = "eps is 0" if eps == 0 else f"an eps of {eps:g} rounds to 0 in float16"
     if grad:
         so_far = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}"

@@ -67,8 +67,8 @@ def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
         if 0 <= span[0] < span[1]:
             return span
     line = Line.parse(text)
-    written = line.only(canonical(event.op)) if line else None
-    if line is None or written is None:
+    written = line.only(canonical(event.op))
+    if not written:
         return None
     start = indentation_of(text) + line.column(written.node)
     return start, start + len(line.text(written.node))

@@ -39,7 +39,7 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
     """
     place = place_fields(code, at)
     line = Line.parse(place.get("code_line"))
-    if line is None or "col" not in place:
+    if "col" not in place:
         return None
     node, is_own = line.given_at((place["col"], place["end_col"]), op, params, param)
     if node is None:
@@ -50,8 +50,9 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
 def written_in_place(code: CodeType | None, at: int) -> tuple[str, ast.expr] | None:
     """The in-place operation that an instruction performs, by its method's name, and its target."""
     place = place_fields(code, at)
-    line = Line.parse(place.get("code_line"))
-    return None if line is None or "col" not in place else line.written_in_place((place["col"], place["end_col"]))
+    if "col" not in place:
+        return None
+    return Line.parse(place.get("code_line")).written_in_place((place["col"], place["end_col"]))
 
 
 def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
-from retrograd.anomaly.adapters.program.syntax import body, lines_of, tree_of
+from retrograd.anomaly.adapters.program.syntax import body, lines_of
 from retrograd.anomaly.adapters.program.variables import local_variables, named_variables
 from retrograd.anomaly.catalogue._source_line import dotted, number_written
-from retrograd.anomaly.parsing import indentation_of, parameters_of
+from retrograd.anomaly.parsing import indentation_of, parameters_of, tree_of
 from retrograd.anomaly.stack_frames import is_own, is_own_file, outwards
 from retrograd.core.notebooks import cells, shown_name
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
-from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.parsing import tree_of
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def body(code: CodeType) -> Iterator[ast.AST]:
     """The nodes of a function, except those in nested functions and classes."""
-    tree, scopes = _file_of(code)
-    for node in [tree] if code.co_name == "<module>" else scopes.get(code.co_firstlineno, ()):
+    tree = file_of(code)
+    for node in [tree] if code.co_name == "<module>" else _scopes(tree).get(code.co_firstlineno, ()):
         yield from inside(node)
 
 
 def file_of(code: CodeType) -> ast.Module:
     """The tree of a function's file; empty if that is not Python, such as a notebook cell with commands."""
     return tree_of(code.co_filename)
-
-
-def tree_of(filename: str) -> ast.Module:
-    """The tree of a file; empty if that is not Python."""
-    return _parsed("".join(linecache.getlines(filename)))[0]
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -51,22 +45,14 @@ def variables_in(written: ast.AST) -> Iterator[str]:
     return (ast.unparse(each) for each in ast.walk(written) if isinstance(each, (ast.Name, ast.Attribute)))
 
 
-def _file_of(code: CodeType) -> tuple[ast.Module, dict[int, list[ast.AST]]]:
-    return _parsed("".join(linecache.getlines(code.co_filename)))
-
-
 @lru_cache(maxsize=8)
-def _parsed(source: str) -> tuple[ast.Module, dict[int, list[ast.AST]]]:
-    """The tree of a file, and its functions and classes by their first line."""
-    scopes: dict[int, list[ast.AST]] = {}
-    try:
-        tree = module_of(source)
-    except SyntaxError:  # a notebook's commands
-        return ast.Module([], []), scopes
+def _scopes(tree: ast.Module) -> dict[int, list[ast.AST]]:
+    """The functions and classes of a file by their first line."""
+    found: dict[int, list[ast.AST]] = {}
     for node in ast.walk(tree):
         if isinstance(node, _SCOPES):
-            scopes.setdefault(_begin(node), []).append(node)
-    return tree, scopes
+            found.setdefault(_begin(node), []).append(node)
+    return found
 
 
 def _begin(scope: ast.AST) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from retrograd.anomaly.adapters.program.literals import argument_written, assigned_to, odd_number
 from retrograd.anomaly.adapters.program.source_location import written_at, written_where
 from retrograd.anomaly.adapters.retrograd.elements import value_at
-from retrograd.anomaly.catalogue._source_line import Line
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites
@@ -100,12 +100,10 @@ def operation_written_at(
     """The operation that an instruction belongs to, as written: NumPy's own, on the user's variables."""
     where = written_where(code, at)
     line = Line.parse(where["code_line"])
-    written = [each for each in line.operations if line.column(each.node) == where["col"]] if line else []
-    if line is None or not written:
-        return Operation(op="", **where)
+    written = next((each for each in line.operations if line.column(each.node) == where["col"]), NOTHING)
     args = []
-    for name, node in zip(("input", "other"), written[0].arguments, strict=False):
+    for name, node in zip(("input", "other"), written.arguments, strict=False):
         text = line.text(node)
         value = _number(node) if text not in variables else value_at(variables[text], index, shape)
         args.append(Operand(name=name, value=value, text=text, constant=text not in variables))
-    return Operation(op=written[0].op, args=tuple(args), **where)
+    return Operation(op=written.op, args=tuple(args), **where)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
@@ -23,6 +24,15 @@ def _unrecorded(hook: Callable[..., None]) -> Callable[..., None]:
             hook(*args)
 
     return quiet
+
+
+def harmed_by_backward(
+    recorder: Recorder, roots: Sequence[Tensor], gradients: Any = None, inputs: Any = None
+) -> list[tuple[Call, int]]:
+    """Run backward with everything recorded, and return what made the bad gradients of leaves."""
+    with recorder, Backward(recorder, roots):
+        torch.autograd.backward(roots, gradients, inputs=inputs)
+    return recorder.harmed_leaves()
 
 
 class Backward:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import set_device_states
 
-from retrograd.anomaly.adapters.torch.records.backward import Backward
-from retrograd.anomaly.adapters.torch.records.calls import Call, is_bad
+from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
+from retrograd.anomaly.adapters.torch.records.calls import Call
 from retrograd.anomaly.adapters.torch.records.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
@@ -41,18 +41,15 @@ def run_again(call: Call, models: Iterable[torch.nn.Module]) -> list[tuple[Call,
                 made = node.run_function(*_inputs(call))
             outputs = [each for each in (made if isinstance(made, tuple) else (made,)) if isinstance(each, Tensor)]
             if not call.is_backward:
-                known = [recorder.made_by(each) for each in outputs if is_bad(each)]
-                return [each for each in known if each is not None]
+                return recorder.makers_of_bad(outputs)
             grads = [each.value for each in call.args if each.name == "grad"]
             pairs = [(each, grad) for each, grad in zip(outputs, grads, strict=True) if each.requires_grad]
             roots, arrived = zip(*pairs, strict=True)
             gradients = Gradients(leaves_behind(roots))
             try:
-                with recorder, Backward(recorder, roots):
-                    torch.autograd.backward(roots, arrived)
+                return harmed_by_backward(recorder, roots, arrived)
             finally:
                 gradients.restore()
-            return recorder.harmed_leaves()
     except Exception:  # it cannot be run again
         return []
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from retrograd.anomaly.adapters.program.source_location import written_at
-from retrograd.anomaly.adapters.torch.records.backward import Backward
+from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
 from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
@@ -239,7 +239,7 @@ class ModelCalls:
         if not backward:
             wrong = [each for each in tensors if is_bad(each)]
             led_on = [each for each in wrong if each.requires_grad]  # others may be unused statistics
-            return [made for each in led_on or wrong if (made := recorder.made_by(each)) is not None]
+            return recorder.makers_of_bad(led_on or wrong)
         known = [
             (tensors[number], gradient)
             for number, gradient in call.gradients.items()
@@ -248,9 +248,7 @@ class ModelCalls:
         if not known:
             return []
         outputs, gradients = zip(*known, strict=True)
-        with recorder, Backward(recorder, outputs):
-            torch.autograd.backward(outputs, gradients)
-        return recorder.harmed_leaves()
+        return harmed_by_backward(recorder, outputs, gradients)
 
 
 def remove_all(handles: Iterable[Any]) -> None:

@@ -362,6 +362,10 @@ class Recorder(TorchDispatchMode):
         argument = self._argument("", tensor)
         return None if argument.made_by is None else (argument.made_by, argument.output)
 
+    def makers_of_bad(self, tensors: Sequence[Tensor]) -> list[tuple[Call, int]]:
+        """The calls that made those tensors that are not finite."""
+        return [made for each in tensors if is_bad(each) and (made := self.made_by(each)) is not None]
+
     def harmed_leaves(self) -> list[tuple[Call, int]]:
         """The calls that made the non-finite gradients that arrived at leaves."""
         return [

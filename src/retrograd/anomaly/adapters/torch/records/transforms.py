@@ -14,8 +14,8 @@ from torch._C._functorch import get_unwrapped, is_batchedtensor, maybe_get_bdim,
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._pytree import tree_flatten, tree_map
 
-from retrograd.anomaly.adapters.torch.records.backward import Backward
-from retrograd.anomaly.adapters.torch.records.calls import Call, bad, is_bad
+from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
+from retrograd.anomaly.adapters.torch.records.calls import Call, bad
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocasts
@@ -120,13 +120,11 @@ class Transformed:
                 with recorder:
                     output = self._func(*args, **kwargs)
                 results = tree_flatten(output[0] if self._has_aux else output)[0]
-                if lost := [made for each in results if is_bad(each) and (made := recorder.made_by(each)) is not None]:
+                if lost := recorder.makers_of_bad(results):
                     return lost
-                with recorder, Backward(recorder, results):
-                    given = None if cotangents is None else tree_flatten(cotangents)[0]
-                    leaves = [each for each in inputs if isinstance(each, Tensor)]
-                    torch.autograd.backward(results, given, inputs=leaves)
-                return recorder.harmed_leaves()
+                given = None if cotangents is None else tree_flatten(cotangents)[0]
+                leaves = [each for each in inputs if isinstance(each, Tensor)]
+                return harmed_by_backward(recorder, results, given, leaves)
         except Exception:  # it cannot be run again
             return []
 
