@@ -108,6 +108,18 @@ def assignments_before(place: Place | None) -> Iterator[ast.Assign]:
     yield from sorted(found, key=lambda each: -each.lineno)
 
 
+def reads_of(name: str, place: Place | None) -> list[ast.Name]:
+    """Where the function that a line stands in reads a variable that it makes in one place; empty if in several."""
+    tree = None if place is None else _tree(place.filename)
+    if place is None or tree is None:
+        return []
+    *_, scope = _around(tree, place.lineno)
+    found = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name]
+    made = [each for each in found if isinstance(each.ctx, ast.Store)]
+    is_own = len(made) == 1 and name not in _names_bound(scope, scope)
+    return [each for each in found if isinstance(each.ctx, ast.Load)] if is_own else []
+
+
 def targets_of(statement: ast.Assign) -> set[str]:
     """What a statement gives a value by itself: ``x = y``, and ``(x,) = y``."""
     targets = (
