@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import cmath
+import linecache
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from retrograd.anomaly.adapters.program.source_location import (
 )
 from retrograd.anomaly.adapters.program.variables import taken_of
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin
-from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, variables_of
+from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_by_write, variables_of
 from retrograd.anomaly.adapters.torch.records.calls import (
     Argument,
     Call,
@@ -388,6 +389,8 @@ class Describer:
             call = replace(call, code=code, at=at, callers=tuple(others))
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
+        if role == "buffer" and member is not None:
+            context |= self._of_buffer(member)
         if is_data:
             context |= self._of_data(call, tensor, name)
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
@@ -423,6 +426,24 @@ class Describer:
         if assigned is None:
             return {"name": name}
         return {"name": name, "assigned": assigned, "in_branch": is_in_branch(call.code, call.at, assigned[1])}
+
+    def _of_buffer(self, name: str) -> dict[str, Any]:
+        """The line in the program's own module that writes to a buffer, and the birth in it, if it gives one again."""
+        owner, _, attribute = name.rpartition(".")
+        module = None if self.names.model is None else dict(self.names.model.named_modules()).get(owner)
+        write, made = (None, None) if module is None else made_by_write(module, attribute)
+        if write is None:
+            return {}
+        place = {"filename": write.code.co_filename, "function": write.code.co_qualname}
+        text = linecache.getline(write.code.co_filename, write.statement.lineno).strip()
+        context: dict[str, Any] = {"written": (text, write.statement.lineno)}
+        if made is not None and made.code is None:
+            output = made.call.outputs[0]
+            index, shape = first_of(output), () if output is None else tuple(output.shape)
+            col = len(made.line.encode()[: made.start].decode())
+            born = replace(self.operation(made.call, index, shape), code_line=made.line, lineno=made.lineno, col=col)
+            context["born_in_write"] = replace(born, **place)
+        return context
 
     def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
         """Where the bad elements lie in data, what it was passed together with, and what may have made it."""

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.program.assignments import exclude_each_other, is_sure_before
+from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
@@ -539,6 +540,26 @@ def _operands(written: ast.expr) -> list[ast.expr]:
 def _gives(statement: ast.Assign, name: str) -> bool:
     target = statement.targets[0]
     return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
+
+
+def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None, Made | None]:
+    """The line that writes to a buffer of a module, if there is just one, and the birth in it as it stands now.
+
+    The buffers that the line reads may have changed since it wrote. But it would give the same numbers again.
+    """
+    writes = list(writes_to(type(module), attribute))
+    if len(writes) != 1 or not isinstance(writes[0].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
+        return None, None
+    write, line = writes[0], _Line({writes[0].owner: module, "torch": torch})
+    text = linecache.getline(write.code.co_filename, write.statement.lineno)
+    if write.value is None or write.statement.lineno != write.statement.end_lineno:
+        return write, None
+    try:
+        line.value(write.value)
+    except Exception:
+        return write, None
+    before = len(text.encode()) - len(text.lstrip().encode())
+    return write, None if line.came_in else line.made(text.strip(), write.statement.lineno, -before)
 
 
 def _same(one: Any, other: Tensor) -> bool:
