@@ -26,7 +26,7 @@ class StraightFunction:
     defaults: Mapping[str, Any]
     assigned: Sequence[tuple[str, ast.expr]]
     result: ast.expr
-    outside: Mapping[str, Any]
+    outside: ChainMap[str, Any]
 
     def bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any] | None:
         """The value of each parameter in a call; None if the arguments do not fit."""
@@ -68,7 +68,7 @@ def _with_first(function: StraightFunction, value: Any) -> StraightFunction:
         {name: each for name, each in function.defaults.items() if name != first},
         function.assigned,
         function.result,
-        ChainMap({first: value}, dict(function.outside)),
+        ChainMap({first: value}, *function.outside.maps),
     )
 
 

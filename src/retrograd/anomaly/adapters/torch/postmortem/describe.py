@@ -434,15 +434,20 @@ class Describer:
         write, made = (None, None) if module is None else made_by_write(module, attribute)
         if write is None:
             return {}
-        place = {"filename": write.code.co_filename, "function": write.code.co_qualname}
         text = linecache.getline(write.code.co_filename, write.statement.lineno).strip()
         context: dict[str, Any] = {"written": (text, write.statement.lineno)}
         if made is not None and made.code is None:
             output = made.call.outputs[0]
             index, shape = first_of(output), () if output is None else tuple(output.shape)
             col = len(made.line.encode()[: made.start].decode())
-            born = replace(self.operation(made.call, index, shape), code_line=made.line, lineno=made.lineno, col=col)
-            context["born_in_write"] = replace(born, **place)
+            context["born_in_write"] = replace(
+                self.operation(made.call, index, shape),
+                code_line=made.line,
+                lineno=made.lineno,
+                col=col,
+                filename=write.code.co_filename,
+                function=write.code.co_qualname,
+            )
         return context
 
     def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:

@@ -79,7 +79,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 _CONDITIONS = 3  # per line, for which both outcomes are tried
-_MEMBERS = frozenset(("T", "mT", "values", "indices"))
+_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
@@ -135,8 +135,8 @@ class _Line:
         match node:
             case ast.Constant(value=int() | float() | bool() | str() | None):
                 return node.value
-            case ast.Call(func=func, args=args, keywords=keywords) if (function := self._function(func)) is not None:
-                return self._returned(node, function, args, keywords)
+            case ast.Call(func=func, args=args, keywords=keywords) if (own := self._function(func)) is not None:
+                return self._returned(node, own, args, keywords)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
             case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
@@ -214,16 +214,15 @@ class _Line:
         call = Call(f"aten.{known.op}.default", known.arguments, [known.output], 0, pointwise=known.op in _POINTWISE)
         if not known.inside:
             return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
-        code = known.inside[0][0]
-        calls = [_line_at(outer, called) for (_, called), (outer, _) in itertools.pairwise(known.inside)] + [
-            {"code_line": text, "lineno": number}
-        ]
-        own = linecache.getline(code.co_filename, node.lineno)
-        if node.lineno != node.end_lineno:  # the line of a statement that is longer
+        if node.lineno != node.end_lineno:  # part of a statement of several lines
             return None
+        code, lines = known.inside[0][0], [{"code_line": text, "lineno": number}]
+        for (_, called), (outer, _) in reversed(list(itertools.pairwise(known.inside))):
+            lines.insert(0, _line_at(outer, called))
+        own = linecache.getline(code.co_filename, node.lineno)
         before = len(own.encode()) - len(own.lstrip().encode())
         start, end = node.col_offset - before, (node.end_col_offset or 0) - before
-        return Made(call, own.strip(), node.lineno, start, end, code, tuple(calls))
+        return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
 
     def _function(self, node: ast.expr) -> StraightFunction | None:
         """The function of the program that a call calls, if it can be computed step by step."""
@@ -233,9 +232,9 @@ class _Line:
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
                 held = self.variables[owner]
                 found = inspect.getattr_static(type(held), name, None)
-                found = found.__func__ if isinstance(found, staticmethod) else found
-                is_static = not isinstance(inspect.getattr_static(type(held), name, None), FunctionType)
-                return straight(found if is_static or not isinstance(found, FunctionType) else MethodType(found, held))
+                if isinstance(found, staticmethod):
+                    return straight(found.__func__)
+                return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
         return None
 
     def _returned(
@@ -248,7 +247,7 @@ class _Line:
         variables = function.bound([self.value(each) for each in args], named)
         if variables is None:
             raise _UnknownError
-        line = _Line(ChainMap(variables, dict(function.outside)), depth=self.depth + 1)
+        line = _Line(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
         for name, expression in function.assigned:
             variables[name] = line.value(expression)
         result = line.value(function.result)
@@ -261,7 +260,7 @@ class _Line:
 
     def _member(self, held: Any, name: str) -> Any:
         """A tensor or number that an object has as an attribute of its own."""
-        own = vars(held)
+        own = getattr(held, "__dict__", {})
         for members in (own, own.get("_buffers") or {}, own.get("_parameters") or {}):
             value = members.get(name)
             if isinstance(value, Tensor) and value.numel() <= _LARGEST:
@@ -323,13 +322,9 @@ class _Line:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it is an object of one of the program's own classes."""
-    return isinstance(value, torch.nn.Module) or (hasattr(type(value), "__dict__") and _is_of_program(type(value)))
-
-
-def _is_of_program(kind: type) -> bool:
-    functions = (each for each in vars(kind).values() if isinstance(each, FunctionType))
-    return hasattr(kind, "__dictoffset__") and any(is_own(each.__code__) for each in functions)
+    """Whether it is a module, or an object of one of the program's own classes."""
+    functions = (each for each in vars(type(value)).values() if isinstance(each, FunctionType))
+    return isinstance(value, torch.nn.Module) or any(is_own(each.__code__) for each in functions)
 
 
 def _line_at(code: CodeType, node: ast.expr) -> dict[str, Any]:
