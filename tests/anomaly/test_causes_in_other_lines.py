@@ -344,6 +344,20 @@ def test_a_division_by_a_small_exponential_becomes_a_product(library: str) -> No
     assert np.isclose(scope["loss"].item(), 3.5, rtol=1e-5)  # type: ignore[attr-defined]
 
 
+@libraries
+def test_running_sums_in_exponents_are_to_be_subtracted_first(library: str) -> None:
+    """A bound for the sum would change the result, and is not proposed."""
+    text = SCAN.replace("x / decay", "x * torch.exp(-a)").replace("-20.0", "-50.0")
+    event = only_event(run(library, text))
+    assert (event.op, event.lineno) == ("exp", 6)
+    assert "exp(a_i) / exp(a_j) is exp(a_i - a_j)" in (event.cause or "")
+    assert event.remedy_lineno is None
+    mended_text = text.replace(text.splitlines()[5], (event.remedy or "").replace("rg.", "torch."))
+    scope = variables(library, mended_text)
+    assert np.allclose(scope["h"].tolist(), [0.5, 1.0, 2.0], rtol=1e-5)  # type: ignore[attr-defined]
+    assert np.allclose(scope["x"].grad.tolist(), [1.0, 1.0, 1.0], rtol=1e-5)  # type: ignore[attr-defined]
+
+
 COUPLING = """
 def coupled(x, scale):
     s = scale * x

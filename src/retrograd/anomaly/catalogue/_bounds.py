@@ -72,6 +72,7 @@ def bounded_where_made(scene: Scene, limit: float) -> tuple[str, Place, str] | N
     if len(made) != 1 or not reads or not made[0].lineno < place.lineno or made[0].lineno != made[0].end_lineno:
         return None
     others = sorted({each.lineno for each in reads if each.lineno > made[0].lineno} - {place.lineno})
+    others = [each for each in others if not _only_in_exponents(name, each, place)]
     line = Line.parse(linecache.getline(place.filename or "", made[0].lineno).strip())
     if not others or line is None or line.assignment is None or line.assignment[0] != name:
         return None
@@ -80,6 +81,15 @@ def bounded_where_made(scene: Scene, limit: float) -> tuple[str, Place, str] | N
     new = line.replaced({value: scene.spelling(site).clamp(line.text(value), low, high)})
     readers = f"line {others[0]} uses" if len(others) == 1 else f"lines {', '.join(map(str, others))} use"
     return None if new is None else (new, place._replace(lineno=made[0].lineno), f"{name}, which {readers}")
+
+
+def _only_in_exponents(name: str, lineno: int, place: Place) -> bool:
+    """Whether a line uses a variable in exponentials alone: with two of them, a bound would change their product."""
+    line = Line.parse(linecache.getline(place.filename or "", lineno).strip())
+    if line is None:
+        return False
+    exponents = [x for each in line.operations if each.op in EXPONENTIALS and (x := each.argument(0, "input"))]
+    return all(any(line.inside(each, x) for x in exponents) for each in line.names() if each.id == name)
 
 
 def _is_term(line: Line, node: ast.expr) -> bool:

@@ -251,6 +251,14 @@ def exponential(scene: Scene) -> Finding | None:
             None,
             f"x = {scene.spelling().clamp('x', None, str(limit))}",
         )
+    if scene.later[:2] == ("mul", "cumsum") and _is_running_sum(first(scene.birth)):
+        spelling, a = scene.spelling(), scene.called(first(scene.birth), "a")
+        difference = spelling.clamp(f"{a}[:, None] - {a}[None, :]", None, "0")
+        return Finding(
+            f"{happened}. {_RUNNING_SUM}",
+            None,
+            f"h = {spelling.call('tril', spelling.call('exp', difference))} @ x",
+        )
     everywhere = None if scene.complex else bounded_everywhere(scene, limit)
     if everywhere is None and not scene.complex and (where := bounded_where_made(scene, limit)) is not None:
         rewritten, place, used = where
@@ -268,6 +276,19 @@ def exponential(scene: Scene) -> Finding | None:
         clamped(scene, None, str(limit)) if everywhere is None else everywhere[0],
         general(scene, None, str(limit)),
     )
+
+
+def _is_running_sum(operand: Operand | None) -> bool:
+    negated = maker(operand, "neg")
+    return maker(first(negated) if negated is not None else operand, "cumsum") is not None
+
+
+_RUNNING_SUM = (
+    "The exponent is a running sum, which grows with the length of the sequence, and a bound would change all that "
+    "comes after it. Only the ratios of such exponentials matter, and exp(a_i) / exp(a_j) is exp(a_i - a_j), which "
+    "stays in range: take the differences of the sums first, as in the line below for one sequence, or go through the "
+    "sequence in chunks or step by step."
+)
 
 
 def _is_in_library(scene: Scene) -> bool:
