@@ -320,3 +320,81 @@ def test_the_general_form_for_a_difference_of_probabilities_is_exact(library: st
     found = scope["log_p"].numpy()  # type: ignore[attr-defined]
     np.testing.assert_allclose(found[0], expected.item(), rtol=1e-6)
     assert np.isfinite(found).all()
+
+
+SCAN = """
+x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+steps = torch.tensor([-10.0, -20.0, -20.0])
+a = (x * 0 + steps).cumsum(0)
+decay = torch.exp(a)
+h = torch.cumsum(x / decay, 0) * decay
+loss = h.sum()
+loss.backward()
+"""
+
+
+@libraries
+def test_a_division_by_a_small_exponential_becomes_a_product(library: str) -> None:
+    """The quotient is in range, the square of the divisor is not; another divisor would change the sum."""
+    event = only_event(run(library, SCAN))
+    assert diagnose(event).title == "derivative of a division by a small exponential"
+    assert event.remedy == "h = torch.cumsum(x * torch.exp(-a), 0) * decay"
+    scope = variables(library, mended(SCAN, event))
+    assert np.allclose(scope["x"].grad.tolist(), [1.0, 1.0, 1.0], rtol=1e-5)  # type: ignore[attr-defined]
+    assert np.isclose(scope["loss"].item(), 3.5, rtol=1e-5)  # type: ignore[attr-defined]
+
+
+@libraries
+def test_running_sums_in_exponents_are_to_be_subtracted_first(library: str) -> None:
+    """A bound for the sum would change the result, and is not proposed."""
+    text = SCAN.replace("x / decay", "x * torch.exp(-a)").replace("-20.0", "-50.0")
+    event = only_event(run(library, text))
+    assert (event.op, event.lineno) == ("exp", 6)
+    assert "exp(a_i) / exp(a_j) is exp(a_i - a_j)" in (event.cause or "")
+    assert event.remedy_lineno is None
+    mended_text = text.replace(text.splitlines()[5], (event.remedy or "").replace("rg.", "torch."))
+    scope = variables(library, mended_text)
+    assert np.allclose(scope["h"].tolist(), [0.5, 1.0, 2.0], rtol=1e-5)  # type: ignore[attr-defined]
+    assert np.allclose(scope["x"].grad.tolist(), [1.0, 1.0, 1.0], rtol=1e-5)  # type: ignore[attr-defined]
+
+
+COUPLING = """
+def coupled(x, scale):
+    s = scale * x
+    y = x * torch.exp(s)
+    return y, s.sum()
+
+
+x, scale = torch.tensor([1.0, 2.0]), torch.tensor(60.0, requires_grad=True)
+y, log_det = coupled(x, scale)
+loss = (y ** 2).mean() - log_det
+loss.backward()
+"""
+
+
+@libraries
+def test_an_exponent_that_is_used_elsewhere_is_bounded_where_it_is_made(library: str) -> None:
+    event = only_event(run(library, COUPLING))
+    assert (event.op, event.lineno, event.remedy_lineno) == ("exp", 4, 3)
+    assert (event.remedy or "").startswith("s = ")
+    assert "which line 5 uses as well" in (event.cause or "")
+    scope = variables(library, mended(COUPLING, event))
+    assert np.isfinite(scope["scale"].grad.item())  # type: ignore[attr-defined]
+    assert scope["log_det"].item() <= 2 * 80  # type: ignore[attr-defined]
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("    s = scale * x", "    s = scale * x\n    s = s + 1"),  # made twice
+        ("s.sum()", "x.sum()"),  # used once
+    ],
+)
+def test_an_exponent_made_twice_or_used_once_is_bounded_in_the_exponential(
+    library: str, written: str, instead: str
+) -> None:
+    text = COUPLING.replace(written, instead)
+    event = only_event(run(library, text))
+    assert (event.op, event.remedy_lineno) == ("exp", event.lineno)
+    assert "y = x * " in (event.remedy or "")

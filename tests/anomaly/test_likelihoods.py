@@ -335,3 +335,17 @@ def test_xlogy_of_a_count_and_zero_is_explained(library: str) -> None:
     assert "here it is 3 * log(0)" in (event.cause or "")
     assert "xlogy(n, " in (event.remedy or "")
     assert "clamp(x, min=1e-12)" in (event.remedy or "")
+
+
+@pytest.mark.parametrize("kind", ["Beta", "Gamma"])
+def test_a_distribution_made_by_a_function_is_known_by_its_class(kind: str) -> None:
+    program = (
+        "def distribution(x):\n"
+        f"    return torch.distributions.{kind}(x.exp(), 2 * x.exp(), validate_args=False)\n\n\n"
+        f"data, x = torch.tensor([0.2, {1.0 if kind == 'Beta' else 0.0}]), torch.tensor(0.3, requires_grad=True)\n"
+        "d = distribution(x)\nloss = -d.log_prob(data).mean()  # born here\nloss.backward()"
+    )
+    event = only_event(run("torch", program))
+    assert (event.op, event.lineno) == ("xlogy", line(program))
+    assert f"clamp(data, min={'1e-6, max=1 - 1e-6' if kind == 'Beta' else '1e-12'})" in (event.remedy or "")
+    assert math.isfinite(executed("torch", mended(program, event))["x"].grad.item())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.anomaly import diagnose
@@ -133,3 +134,32 @@ def test_clipping_is_inserted_before_the_step_in_the_same_line() -> None:
     event = only_event(run("retrograd", text))
     clipping = "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     assert event.remedy == f"loss.backward(); {clipping}; optimizer.step()"
+
+
+@pytest.mark.parametrize("option", ["", "ignore_index=0"])
+def test_a_loss_layer_is_replaced_by_its_function(option: str) -> None:
+    ignored = 0 if option else -100
+    text = (
+        f"criterion = nn.CrossEntropyLoss({option})\n"
+        f"scores, labels = torch.randn(2, 3, 4, requires_grad=True), torch.full((2, 3), {ignored})\n"
+        "loss = criterion(scores.view(-1, 4), labels.view(-1))  # born here\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert event.lineno == line(text)
+    assert "cross_entropy(scores.view(-1, 4), labels.view(-1), reduction=" in (event.remedy or "")
+    assert not run("torch", mended(text, event)).events
+    some = text.replace(f"torch.full((2, 3), {ignored})", f"torch.tensor([[1, {ignored}, 3], [2, {ignored}, 1]])")
+    seed = "torch.manual_seed(0)\n"
+    before, after = executed("torch", seed + some), executed("torch", seed + mended(some, event))
+    assert torch.isclose(before["loss"], after["loss"])
+
+
+def test_a_loss_layer_with_class_weights_is_left_as_it_is() -> None:
+    text = (
+        "criterion = nn.CrossEntropyLoss(weight=torch.ones(4))\n"
+        "scores, labels = torch.randn(3, 4, requires_grad=True), torch.full((3,), -100)\n"
+        "loss = criterion(scores, labels)\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert "criterion" not in (event.remedy or "")
+    assert "scores" not in (event.remedy or "")

@@ -146,3 +146,36 @@ def test_a_general_remedy_is_to_be_written_with_the_users_names() -> None:
     event = only_event(run("retrograd", text))
     assert "logsigmoid" in (event.remedy or "")
     assert "with your own names" in format_event(event).replace("\n          ", " ")
+
+
+def test_a_quotient_by_zero_is_infinite_if_no_nan_came_of_it() -> None:
+    """Neither the numerator nor the quotient is kept, but the square has kept the difference, which is infinite."""
+    text = (
+        f"{LEAF}def step():\n    t = torch.tensor([0.5, 1.0])\n    x1 = torch.tensor([0.5, 0.25])\n"
+        "    return (((x * 1 - x1) / (1 - t) - x1) ** 2).mean()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno, event.born, event.kind) == ("div", line(text), "Inf", "divide")
+    assert "is infinite" in (event.cause or "")
+    assert "0 / 0" not in (event.cause or "")
+
+
+def test_a_quotient_by_zero_is_nan_if_that_is_what_came_of_it() -> None:
+    text = (
+        f"{LEAF}def step():\n    t = torch.tensor([0.5, 1.0])\n    x1 = torch.tensor([0.5, 2.0])\n"
+        "    return (((x * 1 - x1) / (1 - t) - x1) ** 2).mean()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno, event.born) == ("div", line(text), "NaN")
+
+
+def test_an_exponential_that_overflowed_comes_before_the_product_that_made_it_nan() -> None:
+    """The exponent is not kept, and neither is what it was made from; the exponential is, and is no mask."""
+    text = (
+        "x = torch.tensor([1.0, 2.0], requires_grad=True)\ndef step():\n"
+        "    old, mask = torch.tensor([0.5, -1e4]), torch.tensor([1.0, 0.0])\n"
+        "    ratio = torch.exp(torch.log_softmax(x, 0) - old)  # born here\n"
+        "    return (torch.max(-ratio, -ratio.clamp(0.8, 1.2)) * mask).sum() / mask.sum()"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno, event.born) == ("exp", line(text), "Inf")

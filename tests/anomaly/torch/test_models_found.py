@@ -477,3 +477,36 @@ def test_the_buffers_of_an_average_are_restored() -> None:
     models, followed = met(torch.optim.SGD(model.parameters(), 0.1))
     assert followed == [model]
     assert any(each is average.updates for each in models.buffers())
+
+
+class Quantised(torch.autograd.Function):
+    """Rounds to steps between the smallest and the largest number of each column."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        scale = (x.amax(0) - x.amin(0)) / 255
+        return torch.round(x / scale) * scale  # the birth in forward
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        return grad
+
+
+class WithRounding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return Quantised.apply(torch.relu(self.first(x)))  # type: ignore[no-any-return]
+
+
+def test_the_model_is_run_again_to_look_into_a_function_of_the_programs_own() -> None:
+    torch.manual_seed(0)
+    model = WithRounding()
+    with torch.no_grad():
+        model.first.bias[1] = -100.0  # so that its column is all zeros
+    with rg.anomaly.watch(model, policy="skip_step") as w:
+        model(torch.randn(4, 3)).pow(2).mean().backward()
+    assert (w.event.op, w.event.lineno) == ("div", line_of("# the birth in forward", Quantised.forward))
+    assert w.event.operands == {"input": 0.0, "other": 0.0}

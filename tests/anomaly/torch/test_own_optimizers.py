@@ -69,15 +69,54 @@ def train(from_step: int | None, policy: str = "skip_step", steps: int = 6, lag:
     return w, net, optimizer
 
 
-def test_without_a_record_the_event_says_how_to_find_the_line() -> None:
-    w, net, _ = train(None)
+def test_the_step_is_taken_once_more_with_a_record_and_undone() -> None:
+    w, net, optimizer = train(None, steps=BAD)
     (event,) = w.events
-    assert (event.op, event.step, event.harmed) == ("Normalised.step", BAD, "the update of weight")
-    assert event.rerun == f"watch(..., from_step={BAD})"
-    assert "Normalised, your own optimizer" in event.cause
+    assert (event.op, event.step, event.harmed) == ("div", BAD, "the update of weight")
+    assert event.lineno == line_of("# the birth in step", Normalised.step)
+    assert event.operands == {"input": 0.0, "other": 0.0}
+    assert event.rerun is None
+    _, before, _ = train(None, steps=BAD - 1)
+    assert torch.equal(net.weight, before.weight)  # type: ignore[arg-type]
+    assert optimizer.state[net.weight]["last"].isnan().all()  # as the first one has left it
+
+
+class WithLength(Normalised):
+    """Has to be told how far to go."""
+
+    def step(self, length: float) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["lr"] = length
+        super().step()
+
+
+class Remembering(Normalised):
+    """Keeps its first direction: the second time, the step is given a bad one."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for param in group["params"]:
+                if "first" not in self.state[param]:
+                    self.state[param]["first"] = param.grad / param.grad.norm()
+                param.sub_(group["lr"] * self.state[param]["first"])
+
+
+@pytest.mark.parametrize(("kind", "args"), [(WithLength, (0.1,)), (Remembering, ())])
+def test_a_step_that_cannot_be_repeated_is_named_and_how_to_find_the_line(kind: Any, args: tuple[Any, ...]) -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = kind(net.parameters())
+    with rg.anomaly.watch(policy="skip_step") as w:
+        loss_of(net, torch.zeros(5, 3)).backward()
+        optimizer.step(*args)
+    (event,) = w.events
+    assert (event.op, event.step, event.harmed) == (f"{kind.__name__}.step", 1, "the update of weight")
+    assert event.rerun == "watch(..., from_step=1)"
+    assert f"{kind.__name__}, your own optimizer" in event.cause
     assert event.remedy is None
-    assert net.weight.isfinite().all()  # type: ignore[operator]
-    assert f"Mend Normalised.step, the update that line {event.lineno} calls, then run again." in advice(event)
+    assert net.weight.isfinite().all()
+    assert f"Mend {kind.__name__}.step, the update that line {event.lineno} calls, then run again." in advice(event)
 
 
 def test_raise_restores_the_weights() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrograd.anomaly import NaNEvent
-from tests.anomaly.both import mended, only_event, run
+from tests.anomaly.both import line, mended, only_event, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
@@ -196,3 +196,70 @@ for step in range(2):
     event = only_event(run("torch", text))
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
     assert "adv = same" not in (event.cause or "")
+
+
+GROUPED = """\
+def advantages(rewards, size):
+    grouped = rewards.view(-1, size)
+    mean, std = grouped.mean(dim=1), grouped.std(dim=1)
+    return (rewards - mean.repeat_interleave(size)) / std.repeat_interleave(size)  # born here
+
+
+w = torch.ones(4, requires_grad=True)
+rewards = torch.tensor([1.0, 2.0, 5.0, 5.0])
+adv = advantages(rewards, 2)
+loss = (w * adv).sum()
+loss.backward()
+"""
+
+
+def test_a_function_of_the_program_is_computed_step_by_step() -> None:
+    event = only_event(run("torch", GROUPED))
+    assert (event.op, event.lineno, event.function, event.index) == ("div", line(GROUPED), "advantages", (2,))
+    assert event.operands == {"input": 0.0, "other": 0.0}
+    assert [(each["lineno"], each["code_line"]) for each in event.callers] == [(9, "adv = advantages(rewards, 2)")]
+    assert event.rerun is None
+    assert not run("torch", mended(GROUPED, event)).events
+
+
+NESTED = """\
+class Scaler:
+    def __init__(self):
+        self.low = torch.zeros(3)
+
+    def span(self, x, *, eps=0.0):
+        return x.amax(0) - self.low + eps
+
+    def scaled(self, x):
+        return torch.log(x / self.span(x))  # born here
+
+
+w = torch.ones(3, requires_grad=True)
+scaler = Scaler()
+data = torch.tensor([[1.0, 2.0, 0.0], [3.0, 1.0, 4.0]])
+z = scaler.scaled(data)
+loss = (w * z).sum()
+loss.backward()
+"""
+
+
+def test_methods_and_what_they_call_are_computed_too() -> None:
+    event = only_event(run("torch", NESTED))
+    assert (event.op, event.lineno, event.function) == ("log", line(NESTED), "Scaler.scaled")
+    assert event.index == (0, 2)
+    assert event.callers[0]["code_line"] == "z = scaler.scaled(data)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    x = torch.rand(3) * 0\n    return x / x",  # draws random numbers
+        "    calls.append(1)\n    return zero / zero",  # has a side effect
+        "    if len(calls):\n        return zero\n    return zero / zero",  # has branches
+    ],
+)
+def test_a_function_that_does_more_is_not_run_again(body: str) -> None:
+    text = f"calls = []\n{SETUP}def made():\n{body}\n\nadv = made()\nloss = (w * adv).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert event.kind == "leaf"
+    assert event.code_line == "loss = (w * adv).sum()"

@@ -1,14 +1,17 @@
-"""Bounds for the exponent of an exponential, also where its line uses the same variable outside of it."""
+"""Bounds for the exponent of an exponential, also where its line or function uses the same variable outside of it."""
 
 from __future__ import annotations
 
 import ast
+import linecache
 import math
 from collections.abc import Iterable
 
 from retrograd.anomaly.catalogue._expression import EXPONENTIALS
 from retrograd.anomaly.catalogue._scene import Scene
+from retrograd.anomaly.catalogue._scopes import assignments_to, reads_of, targets_of
 from retrograd.anomaly.catalogue._source_line import Line, number_written
+from retrograd.anomaly.surroundings import Place
 
 
 def bounded_everywhere(scene: Scene, limit: float) -> tuple[str, str] | None:
@@ -43,6 +46,49 @@ def bounded_everywhere(scene: Scene, limit: float) -> tuple[str, str] | None:
     bounded = scene.spelling(site).clamp(line.text(variable), low, high)
     new = line.replaced(dict.fromkeys((each for each in uses if each in terms or each not in outside), bounded))
     return None if new is None else (new, line.text(variable))
+
+
+def bounded_where_made(scene: Scene, limit: float) -> tuple[str, Place, str] | None:
+    """The statement that makes the variable in the exponent, with a bound; its place; and the other lines that read it.
+
+    None unless other lines of its function use the variable as well, as a flow's layer does, which returns the sum of
+    its log-scales beside what it has scaled by their exponentials: the two have to agree.
+
+    Parameters
+    ----------
+    scene
+        The scene of an exponential.
+    limit
+        The largest exponent.
+    """
+    site, place = scene.site(scene.birth), scene.birth.place
+    node = site.written.argument(0, "input") if site.node is site.written.node else None
+    multiple = None if node is None else _multiple(node)
+    if place is None or multiple is None or not isinstance(multiple[1], ast.Name):
+        return None
+    factor, name = multiple[0], multiple[1].id
+    made = [each for each in assignments_to(name, place) if targets_of(each) == {name}]
+    reads = reads_of(name, place)
+    if len(made) != 1 or not reads or not made[0].lineno < place.lineno or made[0].lineno != made[0].end_lineno:
+        return None
+    others = sorted({each.lineno for each in reads if each.lineno > made[0].lineno} - {place.lineno})
+    others = [each for each in others if not _only_in_exponents(name, each, place)]
+    line = Line.parse(linecache.getline(place.filename or "", made[0].lineno).strip())
+    if not others or line.assignment is None or line.assignment[0] != name:
+        return None
+    value, bound = line.assignment[1], str(math.copysign(math.floor(2 * abs(limit / factor)) / 2, factor))
+    low, high = (None, bound) if factor > 0 else (bound, None)
+    new = line.replaced({value: scene.spelling(site).clamp(line.text(value), low, high)})
+    readers = f"line {others[0]} uses" if len(others) == 1 else f"lines {', '.join(map(str, others))} use"
+    return None if new is None else (new, place._replace(lineno=made[0].lineno), f"{name}, which {readers}")
+
+
+def _only_in_exponents(name: str, lineno: int, place: Place) -> bool:
+    """Whether a line uses a variable in exponentials alone: with two of them, a bound would change their product."""
+    line = Line.parse(linecache.getline(place.filename or "", lineno).strip())
+    exponents = [x for each in line.operations if each.op in EXPONENTIALS and (x := each.argument(0, "input"))]
+    used = [each for each in line.names() if each.id == name]
+    return bool(used) and all(any(line.inside(each, x) for x in exponents) for each in used)
 
 
 def _is_term(line: Line, node: ast.expr) -> bool:

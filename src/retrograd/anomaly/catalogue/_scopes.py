@@ -103,6 +103,16 @@ def _assignments_around(place: Place | None) -> Iterator[ast.Assign]:
     return (each for scope in _scopes_at(place)[-1:] for each in _inside(scope) if isinstance(each, ast.Assign))
 
 
+def reads_of(name: str, place: Place | None) -> list[ast.Name]:
+    """Where the function that a line stands in reads a variable that it makes in one place; empty if in several."""
+    for scope in _scopes_at(place)[-1:]:
+        found = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name]
+        made = [each for each in found if isinstance(each.ctx, ast.Store)]
+        if len(made) == 1 and name not in _names_bound(scope, scope):
+            return [each for each in found if isinstance(each.ctx, ast.Load)]
+    return []
+
+
 def targets_of(statement: ast.Assign) -> set[str]:
     """What a statement gives a value by itself: ``x = y``, and ``(x,) = y``."""
     targets = (

@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._bounds import bounded_everywhere
+from retrograd.anomaly.catalogue._bounds import bounded_everywhere, bounded_where_made
 from retrograd.anomaly.catalogue._expression import (
     EXPONENTIALS,
     LOGS,
@@ -17,6 +17,7 @@ from retrograd.anomaly.catalogue._expression import (
     maker,
     number,
     second,
+    shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -249,13 +250,44 @@ def exponential(scene: Scene) -> Finding | None:
             None,
             f"x = {scene.spelling().clamp('x', None, str(limit))}",
         )
+    if scene.later[:2] == ("mul", "cumsum") and _is_running_sum(first(scene.birth)):
+        spelling, a = scene.spelling(), scene.called(first(scene.birth), "a")
+        difference = spelling.clamp(f"{a}[:, None] - {a}[None, :]", None, "0")
+        return Finding(
+            f"{happened}. {_RUNNING_SUM}",
+            None,
+            f"h = {spelling.call('tril', spelling.call('exp', difference))} @ x",
+        )
     everywhere = None if scene.complex else bounded_everywhere(scene, limit)
+    if everywhere is None and not scene.complex and (where := bounded_where_made(scene, limit)) is not None:
+        rewritten, place, used = where
+        return Finding(
+            f"{happened}. Bound the exponent{lower}. Do so where {used} as well, is made: a bound in the "
+            "exponential alone would no longer agree with what else is computed from it, and nothing would keep it "
+            "from moving further out.",
+            rewritten,
+            general(scene, None, str(limit)),
+            place,
+        )
     return Finding(
         f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "
         f"otherwise bound the exponent{lower}.{'' if everywhere is None else _EVERYWHERE.format(everywhere[1])}",
         clamped(scene, None, str(limit)) if everywhere is None else everywhere[0],
         general(scene, None, str(limit)),
     )
+
+
+def _is_running_sum(operand: Operand | None) -> bool:
+    negated = maker(operand, "neg")
+    return maker(first(negated) if negated is not None else operand, "cumsum") is not None
+
+
+_RUNNING_SUM = (
+    "The exponent is a running sum, which grows with the length of the sequence, and a bound would change all that "
+    "comes after it. Only the ratios of such exponentials matter, and exp(a_i) / exp(a_j) is exp(a_i - a_j), which "
+    "stays in range: take the differences of the sums first, as in the line below for one sequence, or go through the "
+    "sequence in chunks or step by step."
+)
 
 
 def _is_in_library(scene: Scene) -> bool:
@@ -311,6 +343,32 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "derivative of a division by a small exponential")
+def divided_by_small_exponential(scene: Scene) -> Finding | None:
+    below = denominator(scene.birth) if scene.op == "div" and scene.backward else None
+    known, exp = value(below), maker(below, "exp")
+    if exp is None or not known or abs(known) > _SMALL_SQUARE:
+        return None
+    site = scene.site(scene.birth)
+    above, exponent = site.text(0, "input"), scene.site(exp, site).text(0, "input")
+    spelling = scene.spelling(site)
+    rewritten = None
+    if above is not None and exponent is not None:
+        rewritten = site.replaced(f"{atom(above)} * {spelling.call('exp', f'-{atom(exponent)}')}")
+    name = scene.called(first(exp), "x")
+    return Finding(
+        f"The derivative of a division by {shown(known)} divides by its square, which underflows to 0 in "
+        f"{scene.dtype}: it is {'NaN' if scene.event.born == 'NaN' else 'infinite'}. The divisor is an exponential: "
+        f"dividing by exp({name}) is the same as multiplying by exp(-{name}), whose derivative stays in range for as "
+        "long as the result itself does. Cumulative sums that grow further have to be taken in chunks.",
+        rewritten,
+        f"y = a * {spelling.call('exp', f'-{name}')}",
+    )
+
+
+_SMALL_SQUARE = 1e-18  # the square of a smaller number is less than the smallest normal one in single precision
+
+
 def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | None, float]:
     """The exponential because of which a number is 0, and the power to which it occurs in the number."""
     made = maker(operand, "exp", "mul", "pow", "square", "sqrt")
@@ -359,4 +417,11 @@ def _may_weigh(weights: Operand) -> bool:
     return "bool" not in (weights.dtype or "") if lowest is None else lowest > 0
 
 
-CAUSES = (difference_of_infinities, joined_exponentials, exponential, underflowed_sum, underflowed_exponential)
+CAUSES = (
+    difference_of_infinities,
+    joined_exponentials,
+    exponential,
+    underflowed_sum,
+    underflowed_exponential,
+    divided_by_small_exponential,
+)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterable
 
 from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._layer_definitions import layer_with
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, is_name
+from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, dotted, is_name
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.float16 import vanishes
@@ -174,6 +176,8 @@ def all_ignored(scene: Scene) -> Finding | None:
         call = site.written.with_keyword("reduction", '"sum"')
         rewritten = site.replaced(f"{call} / {count}")
     spelling = scene.spelling()
+    if not site:
+        rewritten = _by_function(scene, str(ignore))
     call = spelling.functional("cross_entropy", "logits", "target", 'reduction="sum"')
     empty = target is not None and target.shape is not None and 0 in target.shape
     why = "The batch is empty" if empty else f"Every target in the batch is ignore_index ({ignore})"
@@ -183,6 +187,23 @@ def all_ignored(scene: Scene) -> Finding | None:
         rewritten,
         f"loss = {call} / (target != {ignore}).sum().clamp(min=1)",
     )
+
+
+def _by_function(scene: Scene, ignore: str) -> str | None:
+    """The line with the call of a loss layer replaced by that of the function; None if the layer has other options."""
+    name, line = scene.called_there, scene.line
+    calls = [node for called, node in line.calls() if called == name]
+    made = [] if name is None else assignments_to(name, scene.birth.place)
+    layer = made[0].value if len(made) == 1 else None
+    if len(calls) != 1 or not isinstance(layer, ast.Call) or layer.args:
+        return None
+    known = (dotted(layer.func) or "").rpartition(".")[2] == "CrossEntropyLoss"
+    if not known or any(each.arg != "ignore_index" for each in layer.keywords) or len(calls[0].args) != 2:
+        return None
+    scores, labels = (line.text(each) for each in calls[0].args)
+    options = ['reduction="sum"', *(f"ignore_index={ignore}" for _ in layer.keywords)]
+    loss = scene.spelling().functional("cross_entropy", scores, labels, *options)
+    return line.replaced({calls[0]: f"{loss} / ({atom(labels)} != {ignore}).sum().clamp(min=1)"})
 
 
 @cause(54, "cross entropy whose class weights add up to zero")

@@ -268,7 +268,10 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
 
 
 def _is_of_beta(distribution: str, scene: Scene) -> bool:
-    """Whether a distribution is a Beta as far as the program says, where it is called or where it is made."""
+    """Whether a distribution is a Beta, or one as far as the program says, where it is called or where it is made."""
+    known = scene.context.get("distribution")
+    if known is not None:
+        return known == "Beta"
     made = [ast.unparse(each.value) for each in assignments_to(distribution, scene.birth.place)]
     return any("Beta(" in text for text in (distribution, *made))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._expression import first, named, normal, number
+from retrograd.anomaly.catalogue._expression import first, named, normal, number, shown
 from retrograd.anomaly.catalogue._line_inference import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import is_put_into_part
@@ -310,6 +310,15 @@ def bad_weight(scene: Scene) -> Finding | None:
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
     let_through = scene.context.get("let_through")
+    line, born = scene.context.get("written"), scene.context.get("born_in_write")
+    if line is not None and not let_through:
+        again = f" With the numbers that it reads now, {_of(born)}." if isinstance(born, Operation) else ""
+        return Finding(
+            f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on. Line {line[1]}, `{line[0]}`, "
+            f"is the only one that writes to it.{again} What was there before is lost: mend that line, and go back to "
+            "a checkpoint from before.",
+            birth=born if isinstance(born, Operation) else None,
+        )
     # no remedy: replacing the numbers would hide the reason, and go on training from arbitrary weights
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
@@ -324,6 +333,12 @@ def bad_weight(scene: Scene) -> Finding | None:
             )
         ),
     )
+
+
+def _of(operation: Operation) -> str:
+    """What an operation gives, in words."""
+    given = ", ".join(f"{each.name}={shown(each.value)}" for each in operation.args if each.value is not None)
+    return f"{canonical(operation.op)} in it gives a number that is not finite{f' for {given}' if given else ''}"
 
 
 def _suspicion(scene: Scene) -> str:

@@ -19,6 +19,13 @@ def body(code: CodeType) -> Iterator[ast.AST]:
         yield from inside(node)
 
 
+def function_of(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """The definition of a function; None if several begin in its first line, or if it is not an ordinary one."""
+    found = _file_of(code)[1].get(code.co_firstlineno, [])
+    node = found[0] if len(found) == 1 else None
+    return node if isinstance(node, (ast.FunctionDef, ast.Lambda)) else None
+
+
 def file_of(code: CodeType) -> ast.Module:
     """The tree of a function's file; empty if that is not Python, such as a notebook cell with commands."""
     return tree_of(code.co_filename)

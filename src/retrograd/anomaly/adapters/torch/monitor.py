@@ -370,9 +370,9 @@ class TorchMonitor:
             self._models.meet(optimizer, steps=True)
             self.agreement.share(optimizer)
         self.scaling.stepped()
-        if kwargs.get("closure") is not None:
+        if callable(kwargs.get("closure")):
             return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
-        if len(args) > 1 and args[1] is not None:
+        if len(args) > 1 and callable(args[1]):  # the step of the program's own may take a number
             return (args[0], self._settled(optimizer, args[1]), *args[2:]), kwargs
         self._settle(optimizer)
         return None
@@ -519,18 +519,12 @@ class TorchMonitor:
     def analysis_at(self, frame: FrameType) -> Analysis:
         return self.analysis(names=Names(self.model, frame))
 
-    def analysis(self, note: str | None = None, tail: Tail | None = None, names: Names | None = None) -> Analysis:
-        return Analysis(
-            names or self._names(),
-            self.recorder,
-            self.sites,
-            self.calls,
-            self._is_meant,
-            self._context(),
-            tail or self.now.tail,
-            note,
-            self.now.went_back,
-        )
+    def analysis(
+        self, note: str | None = None, tail: Tail | None = None, names: Names | None = None, record: Any = None
+    ) -> Analysis:
+        names, record, tail = names or self._names(), record or self.recorder, tail or self.now.tail
+        context = self._context()
+        return Analysis(names, record, self.sites, self.calls, self._is_meant, context, tail, note, self.now.went_back)
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
         """Report an event, and return whether to withhold the update; ``again``: whether the step may be run again."""

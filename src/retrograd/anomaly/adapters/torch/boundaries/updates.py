@@ -6,6 +6,7 @@ overflow: then Adam's memory of them is infinite, and the weight never changes a
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import weakref
@@ -27,11 +28,12 @@ from retrograd.anomaly.adapters.torch.gradient_checks.norms import are_at_hand, 
 from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis
 from retrograd.anomaly.adapters.torch.postmortem.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.records.calls import bytes_of, is_bad
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, has_step_of_program
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import unseen
 from retrograd.anomaly.adapters.torch.second_run.recordings import Recordings
-from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, left_as_they_are
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -83,7 +85,7 @@ class Updates:
         watch: Watch,
         context: Callable[[], dict[str, Any]],
         recordings: Recordings,
-        analysis: Callable[[], Analysis],
+        analysis: Callable[..., Analysis],
     ) -> None:
         self._watch = watch
         self._context = context
@@ -165,12 +167,36 @@ class Updates:
                 withheld = False
                 return
             found = self._findings().in_update(harm.param) if harm.key is None else None
+            if found is None and kept.only_weights:
+                found = self._taken_again(optimizer, harm.param, kept)
             event = found or self._of_formula(optimizer, harm, kept)
             withheld = self._watch.found(kind_of([harm.values]), event, exact=True) == "withhold"
         finally:
             if withheld:
                 kept.before.restore()
             self._kept.pop(id(optimizer), None)
+
+    def _taken_again(self, optimizer: Any, param: Tensor, kept: _Kept) -> NaNEvent | None:
+        """The event by a record of the program's own step, which is taken once more and then undone.
+
+        None if the record does not show that the birth was in the step: the first one may have spoilt what is kept
+        between steps, or needs arguments.
+        """
+        step, recorder, found = inspect.unwrap(type(optimizer).step), Recorder(), None
+        after_first, gradients = BeforeUpdate(optimizer), Copies(each for _, each in gradients_of(optimizer))
+        kept.before.restore()
+        try:
+            with left_as_they_are(), recorder:
+                step(optimizer)
+            if is_bad(param):
+                found = self._findings(record=recorder).in_update(param)
+        except Exception:
+            found = None
+        finally:
+            recorder.end()
+            after_first.restore()
+            gradients.restore()
+        return None if found is None or found.kind == "leaf" else found
 
     def _of_formula(self, optimizer: Any, harm: _Harm, kept: _Kept) -> NaNEvent:
         frame = user_frame(sys._getframe(1))

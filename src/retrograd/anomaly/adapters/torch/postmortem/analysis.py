@@ -126,7 +126,7 @@ class Analysis:
             origin = self._bad_member() or self._origin(self._read(roots))
         nameless = origin is not None and self._is_nameless_data(origin)
         unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
-        if unsure or nameless:
+        if unsure or nameless or (origin is not None and origin.call.is_unseen):
             again = self._origin(self._run_model_again(backward=False))
             is_worse = again is None or (nameless and self._is_nameless_data(again))
             if not is_worse and (origin is None or not self._was_computed(again)):

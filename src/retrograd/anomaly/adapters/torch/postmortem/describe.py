@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import cmath
+import linecache
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from retrograd.anomaly.adapters.elements.channels import channel_of
 from retrograd.anomaly.adapters.elements.extent import extent
@@ -21,17 +24,19 @@ from retrograd.anomaly.adapters.program.source_location import (
     is_variable,
     only_argument_at,
     place_fields,
+    written_at,
     written_where,
 )
 from retrograd.anomaly.adapters.program.variables import taken_of
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin
-from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made
+from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_by_write, variables_of
 from retrograd.anomaly.adapters.torch.records.calls import (
     Argument,
     Call,
     bad,
     has_inf,
     has_nan,
+    is_bad,
     is_given_back,
     readable,
     shape_of,
@@ -232,10 +237,12 @@ class Describer:
         operation = self.operation(own, index, shape)
         function = operation if call.is_backward else composed(operation)
         operands = _operands(own, index, shape) if function is operation else known_values(function)
-        context = {**assignment_of_number(own), **fields.pop("context", {})}
+        context = {**assignment_of_number(own), **self._distribution(own), **fields.pop("context", {})}
         if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
             context = {**context, "autocast": device}
         kind = _kind(own, output, index, shape)
+        if output is None and kind == "invalid" and _became_infinite(origin.path[1:]):
+            kind = "divide"
         if call.inside is not None:
             kind, function, operands = self._inside(call.inside, operands)
             context = {**context, "called_in_backward": True}
@@ -265,6 +272,15 @@ class Describer:
             **fields,
         )
 
+    def _distribution(self, call: Call) -> dict[str, Any]:
+        """The class of the distribution in whose ``log_prob`` a density was computed, if a variable holds it."""
+        match written_at(call.code, call.at):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="log_prob")):
+                held = variables_of(self.names.frame, call.code).get(name)
+                if isinstance(held, Distribution):
+                    return {"distribution": type(held).__name__}
+        return {}
+
     def written(self, origin: Origin, made: Made, user: Call, **fields: Any) -> NaNEvent:
         """The event of an operation that was found by computing its line again."""
         assert user.code is not None
@@ -273,13 +289,16 @@ class Describer:
         col, end_col = (len(made.line.encode()[:place].decode()) for place in (made.start, made.end))
         operation = seen.operation or Operation(op=event.op)
         line: dict[str, Any] = {"code_line": made.line, "lineno": made.lineno, "col": col}
-        place: dict[str, Any] = {"filename": user.code.co_filename, "function": user.code.co_qualname}
+        here: dict[str, Any] = {"filename": user.code.co_filename, "function": user.code.co_qualname}
+        code = made.code or user.code
+        place: dict[str, Any] = {"filename": code.co_filename, "function": code.co_qualname}
         operation = replace(operation, **line, **place)
         return replace(
             event,
             **line,
             **place,
             end_col=end_col,
+            callers=tuple({**here, **each} for each in made.callers) or event.callers,
             surroundings=replace(seen, operation=operation),
         )
 
@@ -370,6 +389,8 @@ class Describer:
             call = replace(call, code=code, at=at, callers=tuple(others))
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
+        if role == "buffer" and member is not None:
+            context |= self._of_buffer(member)
         if is_data:
             context |= self._of_data(call, tensor, name)
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
@@ -405,6 +426,29 @@ class Describer:
         if assigned is None:
             return {"name": name}
         return {"name": name, "assigned": assigned, "in_branch": is_in_branch(call.code, call.at, assigned[1])}
+
+    def _of_buffer(self, name: str) -> dict[str, Any]:
+        """The line in the program's own module that writes to a buffer, and the birth in it, if it gives one again."""
+        owner, _, attribute = name.rpartition(".")
+        module = None if self.names.model is None else dict(self.names.model.named_modules()).get(owner)
+        write, made = (None, None) if module is None else made_by_write(module, attribute)
+        if write is None:
+            return {}
+        text = linecache.getline(write.code.co_filename, write.statement.lineno).strip()
+        context: dict[str, Any] = {"written": (text, write.statement.lineno)}
+        if made is not None and made.code is None:
+            output = made.call.outputs[0]
+            index, shape = first_of(output), () if output is None else tuple(output.shape)
+            col = len(made.line.encode()[: made.start].decode())
+            context["born_in_write"] = replace(
+                self.operation(made.call, index, shape),
+                code_line=made.line,
+                lineno=made.lineno,
+                col=col,
+                filename=write.code.co_filename,
+                function=write.code.co_qualname,
+            )
+        return context
 
     def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
         """Where the bad elements lie in data, what it was passed together with, and what may have made it."""
@@ -508,6 +552,16 @@ def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape
         return "overflow"
     pole = _POLES[op]
     return "divide" if pole is None or values.get("input") in (pole, None) else "overflow"
+
+
+def _became_infinite(calls: Sequence[Call]) -> bool:
+    """Whether the first result that is kept of the operations after a birth holds infinities, but no NaN.
+
+    Then the birth was no NaN either: that would not have become an infinity.
+    """
+    kept = (each for call in calls for each in call.outputs if isinstance(each, Tensor))
+    first = next(kept, None)
+    return first is not None and is_bad(first) and not has_nan(first)
 
 
 def _feeding(tensor: Tensor, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any) -> Tensor:

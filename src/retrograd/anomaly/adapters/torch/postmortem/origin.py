@@ -90,6 +90,7 @@ def origin_of(
         certain,  # all operands are known: it was born here; or one was bad: it came in here
         came_in,  # an operand was not kept, but a variable still holds it, and it is bad: it came in here
         search.forced,  # an operand was not kept, but the divisor is 0: it was born here, whatever was divided
+        search.overflowed(),  # neither was kept, but it gave plus infinity, which is no mask, and that became NaN
         search.turned(masks),  # infinities that may be masks became NaN: here, unless an unknown operand was NaN
         search.last_known(masks),  # an operand was not kept: it was born here or before
         search.only_lacking(),  # the same, the only such operand: all others pass on what they are given
@@ -196,6 +197,11 @@ class _Search:
             if known.value is not None:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks
+
+    def overflowed(self) -> list[Origin]:
+        """The operations with unknown operands that gave an infinity which is no mask and became NaN later."""
+        made = [(each, each.call.outputs[each.output]) for each in self.vague if self._turns]
+        return [each for each, result in made if result is not None and _is_infinite(result)]
 
     def turned(self, masks: list[Origin]) -> list[Origin]:
         """The operations that made NaN of infinities that were placed on purpose."""
@@ -404,6 +410,11 @@ def _may_be_a_mask(argument: Argument) -> bool:
     if tensor is None or tensor.requires_grad or argument.leaf is not None or not can_be_bad(tensor):
         return False
     return _is_like_a_mask(tensor) or (tensor.numel() == 1 and not tensor.is_complex() and not has_nan(tensor))
+
+
+def _is_infinite(tensor: Tensor) -> bool:
+    """Whether its only non-finite values are infinities, and they are no mask."""
+    return not has_nan(tensor) and not _is_like_a_mask(tensor)
 
 
 def _is_like_a_mask(tensor: Tensor) -> bool:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import itertools
+import linecache
 import math
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -22,11 +24,14 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.program.assignments import exclude_each_other, is_sure_before
+from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
+from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.records.dispatcher_entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.anomaly.stack_frames import is_own
 from retrograd.anomaly.warning_filters import Filter
 
 _LARGEST = 1 << 22  # elements
@@ -44,6 +49,8 @@ _PURE = frozenset(  # no side effects and no random numbers
         *("abs", "acos", "acosh", "add", "amax", "amin", "asin", "asinh", "atan", "atan2", "atanh", "bmm", "clamp"),
         *("cos", "cosh", "cummax", "cumprod", "cumsum", "detach", "diagonal", "diff", "digamma", "div"),
         *("double", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "flatten", "flip", "float", "half", "hypot"),
+        *("expand", "expand_as", "gather", "index_select", "masked_select", "movedim", "repeat", "repeat_interleave"),
+        *("reshape_as", "take_along_dim", "tril", "triu", "unflatten", "view_as", "ones_like", "zeros_like"),
         *("lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logit", "logsumexp", "masked_fill"),
         *("matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mul", "narrow", "norm", "permute"),
         *("pow", "prod", "quantile", "reciprocal", "relu", "reshape", "roll", "rsqrt", "select", "sigmoid", "sign"),
@@ -51,6 +58,13 @@ _PURE = frozenset(  # no side effects and no random numbers
         *("unsqueeze", "var", "view", "where", "xlogy"),
     )
 )
+_PURE_LAYERS = frozenset(  # the same of torch.nn.functional
+    (
+        *("avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "cosine_similarity", "log_softmax", "logsigmoid"),
+        *("max_pool1d", "max_pool2d", "normalize", "one_hot", "pad", "relu", "sigmoid", "silu", "softmax", "softplus"),
+    )
+)
+_QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
 _NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
     "masked_fill": ("input", "mask", "value"),
@@ -65,7 +79,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 _CONDITIONS = 3  # per line, for which both outcomes are tried
-_MEMBERS = frozenset(("T", "mT", "values", "indices"))
+_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
@@ -81,7 +95,9 @@ _QUIET = Filter("ignore", module="")
 class Made:
     """The operation that gave birth, in the line that called it.
 
-    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``.
+    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``. If the line is that
+    of another function than the one whose variables were read, ``code`` is this other function, and ``callers`` are
+    the lines that led there, as an event has them, the innermost first.
     """
 
     call: Call
@@ -89,6 +105,19 @@ class Made:
     lineno: int
     start: int
     end: int
+    code: CodeType | None = None
+    callers: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass
+class _Step:
+    """An operation computed again, and the functions inside which it was, the innermost first, with their calls."""
+
+    node: ast.expr
+    op: str
+    arguments: list[Argument]
+    output: Tensor
+    inside: tuple[tuple[CodeType, ast.expr], ...] = ()
 
 
 @dataclass
@@ -97,14 +126,17 @@ class _Line:
 
     variables: Mapping[str, Any]
     outcomes: Mapping[int, bool] = field(default_factory=dict)
-    birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
-    turn: tuple[ast.expr, str, list[Argument], Tensor] | None = None  # of an infinity that came in into a NaN
+    birth: _Step | None = None
+    turn: _Step | None = None  # of an infinity that came in into a NaN
     came_in: list[str] = field(default_factory=list)  # the variables that were already bad
+    depth: int = 0  # of functions of the program
 
     def value(self, node: ast.expr) -> Any:
         match node:
-            case ast.Constant(value=int() | float() | bool() | None):
+            case ast.Constant(value=int() | float() | bool() | str() | None):
                 return node.value
+            case ast.Call(func=func, args=args, keywords=keywords) if (own := self._function(func)) is not None:
+                return self._returned(node, own, args, keywords)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
             case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
@@ -123,6 +155,12 @@ class _Line:
                     return value.detach()
                 if isinstance(value, (int, float)):
                     return value
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
+                return self._member(self.variables[owner], name)
+            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]):
+                return len(self.value(of))
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) if name in _QUESTIONS:
+                return getattr(Tensor, name)(self.value(owner), *map(self.value, args))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 name, second, function = _BINARY[type(op)]
                 return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
@@ -157,6 +195,10 @@ class _Line:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args) if (
+                name in _PURE_LAYERS and self.variables.get(owner) is torch.nn.functional
+            ):
+                return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
                 if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
                     return self._called(node, getattr(torch, name), name, args, node.keywords)
@@ -168,9 +210,64 @@ class _Line:
         known = self.birth or self.turn
         if known is None:
             return None
-        node, op, arguments, output = known
-        call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
-        return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+        node = known.node
+        call = Call(f"aten.{known.op}.default", known.arguments, [known.output], 0, pointwise=known.op in _POINTWISE)
+        if not known.inside:
+            return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+        if node.lineno != node.end_lineno:  # part of a statement of several lines
+            return None
+        code, lines = known.inside[0][0], [{"code_line": text, "lineno": number}]
+        for (_, called), (outer, _) in reversed(list(itertools.pairwise(known.inside))):
+            lines.insert(0, _line_at(outer, called))
+        own = linecache.getline(code.co_filename, node.lineno)
+        before = len(own.encode()) - len(own.lstrip().encode())
+        start, end = node.col_offset - before, (node.end_col_offset or 0) - before
+        return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
+
+    def _function(self, node: ast.expr) -> StraightFunction | None:
+        """The function of the program that a call calls, if it can be computed step by step."""
+        match node:
+            case ast.Name(id=name):
+                return straight(self.variables.get(name))
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
+                held = self.variables[owner]
+                found = inspect.getattr_static(type(held), name, None)
+                if isinstance(found, staticmethod):
+                    return straight(found.__func__)
+                return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
+        return None
+
+    def _returned(
+        self, node: ast.expr, function: StraightFunction, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    ) -> Any:
+        """The result of a function of the program."""
+        if self.depth >= _DEPTH or any(each.arg is None for each in keywords):
+            raise _UnknownError
+        named = {str(each.arg): self.value(each.value) for each in keywords}
+        variables = function.bound([self.value(each) for each in args], named)
+        if variables is None:
+            raise _UnknownError
+        line = _Line(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
+        for name, expression in function.assigned:
+            variables[name] = line.value(expression)
+        result = line.value(function.result)
+        inside = function.code, node
+        if self.birth is None and line.birth is not None:
+            self.birth = replace(line.birth, inside=(*line.birth.inside, inside))
+        if self.turn is None and line.turn is not None:
+            self.turn = replace(line.turn, inside=(*line.turn.inside, inside))
+        return result
+
+    def _member(self, held: Any, name: str) -> Any:
+        """A tensor or number that an object has as an attribute of its own."""
+        own = getattr(held, "__dict__", {})
+        for members in (own, own.get("_buffers") or {}, own.get("_parameters") or {}):
+            value = members.get(name)
+            if isinstance(value, Tensor) and value.numel() <= _LARGEST:
+                return value.detach()
+            if isinstance(value, (int, float)):
+                return value
+        raise _UnknownError
 
     def _option(self, given: ast.keyword) -> Any:
         """A keyword argument that says which type or device to use."""
@@ -216,12 +313,24 @@ class _Line:
             result = function(*(each for _, each in given))
         finally:
             _QUIET.remove()
-        made = node, name, [Argument(key, each) for key, each in given], result
+        made = _Step(node, name, [Argument(key, each) for key, each in given], result)
         if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
             self.birth = made
         elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
             self.turn = made
         return result
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is a module, or an object of one of the program's own classes."""
+    functions = (each for each in vars(type(value)).values() if isinstance(each, FunctionType))
+    return isinstance(value, torch.nn.Module) or any(is_own(each.__code__) for each in functions)
+
+
+def _line_at(code: CodeType, node: ast.expr) -> dict[str, Any]:
+    """The line of a call in a function, as an event has it."""
+    line = linecache.getline(code.co_filename, node.lineno).strip()
+    return {"filename": code.co_filename, "lineno": node.lineno, "function": code.co_qualname, "code_line": line}
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -426,6 +535,26 @@ def _operands(written: ast.expr) -> list[ast.expr]:
 def _gives(statement: ast.Assign, name: str) -> bool:
     target = statement.targets[0]
     return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
+
+
+def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None, Made | None]:
+    """The line that writes to a buffer of a module, if there is just one, and the birth in it as it stands now.
+
+    The buffers that the line reads may have changed since it wrote. But it would give the same numbers again.
+    """
+    writes = list(writes_to(type(module), attribute))
+    if len(writes) != 1 or not isinstance(writes[0].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
+        return None, None
+    write, line = writes[0], _Line({writes[0].owner: module, "torch": torch})
+    text = linecache.getline(write.code.co_filename, write.statement.lineno)
+    if write.value is None or write.statement.lineno != write.statement.end_lineno:
+        return write, None
+    try:
+        line.value(write.value)
+    except Exception:
+        return write, None
+    before = len(text.encode()) - len(text.lstrip().encode())
+    return write, None if line.came_in else line.made(text.strip(), write.statement.lineno, -before)
 
 
 def _same(one: Any, other: Tensor) -> bool:

@@ -1,0 +1,60 @@
+"""The lines of a class that write to an attribute of its objects, and what they write."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+
+from retrograd.anomaly.adapters.program.syntax import function_of, inside
+from retrograd.anomaly.stack_frames import is_own
+
+
+@dataclass(frozen=True)
+class Write:
+    """A statement in a method; ``value`` is what it writes to ``owner.attribute``, if it replaces all of it."""
+
+    code: CodeType
+    owner: str
+    statement: ast.stmt
+    value: ast.expr | None
+
+
+def writes_to(kind: type, attribute: str) -> Iterator[Write]:
+    """The statements that write to an attribute in the methods of the program's own classes, after construction."""
+    methods = {name: each for base in reversed(kind.__mro__) for name, each in vars(base).items()}
+    for name, method in methods.items():
+        if not isinstance(method, FunctionType) or name == "__init__":
+            continue
+        code = method.__code__
+        node = function_of(code) if is_own(code) and code.co_argcount else None
+        for each in () if node is None else inside(node):
+            owner = code.co_varnames[0]
+            if isinstance(each, ast.stmt) and (found := _written(each, f"{owner}.{attribute}")) is not None:
+                yield Write(code, owner, each, found[0])
+
+
+def _written(statement: ast.stmt, target: str) -> tuple[ast.expr | None] | None:
+    """What a statement writes to a target, in a tuple; None if it does not write to it."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute() as to], value=value) if _is(to, target):
+            return (value,)
+        case ast.Assign(targets=[ast.Subscript(value=to, slice=ast.Slice(None, None, None))], value=value) if _is(
+            to, target
+        ):
+            return (value,)
+        case ast.Assign(targets=[ast.Subscript(value=to)]) | ast.AugAssign(target=to) if _is(to, target):
+            return (None,)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=to, attr="copy_"), args=[value])) if _is(to, target):
+            return (value,)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=to, attr=method))) if method.endswith("_"):
+            return (None,) if _is(to, target) else None
+    return None
+
+
+def _is(node: ast.expr, target: str) -> bool:
+    """Whether an expression is the target or its ``data``; through a chain of methods that change it in place."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        node = node.func.value
+    return ast.unparse(node) in (target, f"{target}.data")
