@@ -30,6 +30,12 @@ def tree_of(filename: str) -> ast.Module:
     return _parsed("".join(linecache.getlines(filename)))[0]
 
 
+def functions_beside(code: CodeType) -> Iterator[ast.FunctionDef]:
+    """The functions of a function's file, itself among them."""
+    for scopes in _file_of(code)[1].values():
+        yield from (each for each in scopes if isinstance(each, ast.FunctionDef))
+
+
 def inside(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes within a node, except those in nested functions and classes."""
     queue = list(ast.iter_child_nodes(node))
