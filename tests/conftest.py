@@ -5,6 +5,7 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -70,9 +71,17 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
+        keep_what_there_is()
         gc.enable()
+
+
+def keep_what_there_is() -> None:
+    """Take everything that is alive out of what is searched for garbage, and for iterators by every second run."""
+    gc.collect()
+    gc.freeze()
+
+
+file_under_way: Path | None = None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,6 +91,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Make workers send one report per test, because for most tests the messages take longer than the test."""
+    global file_under_way
+    if item.path != file_under_way:
+        file_under_way = item.path
+        keep_what_there_is()  # tests of the file before have imported large packages
     config = item.config
     wanted = any(
         config.getoption(name, None) is not None for name in ("durations", "xmlpath")
