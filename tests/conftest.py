@@ -76,7 +76,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def keep_what_there_is() -> None:
-    """Take everything that is alive out of what is searched for garbage, and for iterators by every second run."""
+    """Take what is alive now out of what the garbage collector searches, and second runs of steps for iterators."""
     gc.collect()
     gc.freeze()
 
