@@ -5,10 +5,16 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
+
+# A thread without work is to sleep. By default it waits busily for its next piece, and takes a core from the other
+# worker. The libraries read these variables when they are loaded, here and in the programs that tests start.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2 to the power of this, in cycles; the least possible
 
 import retrograd.ops
 
@@ -65,13 +71,30 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
+        keep_what_there_is()
         gc.enable()
+
+
+def keep_what_there_is() -> None:
+    """Take what is alive now out of what the garbage collector searches, and second runs of steps for iterators."""
+    gc.collect()
+    gc.freeze()
+
+
+file_under_way: Path | None = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that share a long run of mypy first. At the end, both workers would take some and run it."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/typed/"))
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Make workers send one report per test, because for most tests the messages take longer than the test."""
+    global file_under_way
+    if item.path != file_under_way:
+        file_under_way = item.path
+        keep_what_there_is()  # tests of the file before have imported large packages
     config = item.config
     wanted = any(
         config.getoption(name, None) is not None for name in ("durations", "xmlpath")
@@ -80,6 +103,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None  # send all reports, the default
     for report in runtestprotocol(item, nextitem=nextitem, log=False):
         if report.when == "call" or not report.passed:
+            if report.passed:
+                report.keywords = {}  # half of the message, and only reports of skipped tests need them
             item.ihook.pytest_runtest_logreport(report=report)
     return True
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -46,29 +49,52 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(path: Path, *, at_import: bool = False, root: str = "retrograd") -> Iterator[str]:
-    """Return the modules under ``root`` that a file imports; with ``at_import``, only those imported at import time."""
+class Import(NamedTuple):
+    """What an import statement says of one module."""
 
-    def visit(node: ast.AST) -> Iterator[str]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-                continue
-            if at_import and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                continue
-            if isinstance(child, ast.Import):
-                yield from (alias.name for alias in child.names)
-            elif isinstance(child, ast.ImportFrom) and child.module:
-                for alias in child.names:
-                    whole = f"{child.module}.{alias.name}"
-                    yield whole if whole in MODULES else child.module
-            yield from visit(child)
+    module: str
+    for_types: bool  # only a type checker executes it
+    late: bool  # within a function
+    star: bool
 
-    yield from (name for name in visit(ast.parse(path.read_text())) if is_in(name, root))
+
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # of a statement; expressions contain no import
+
+
+@functools.cache  # several tests ask about each module, and parsing it takes longest
+def all_imports(module: str) -> list[Import]:
+    found: list[Import] = []
+
+    def visit(block: Iterable[ast.AST], for_types: bool, late: bool) -> None:
+        for node in block:
+            if isinstance(node, ast.Import):
+                found.extend(Import(alias.name, for_types, late, False) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    name = whole if whole in MODULES else node.module or ""
+                    found.append(Import(name, for_types, late, alias.name == "*"))
+            checks_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+            is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            for name in BLOCKS:
+                visit(getattr(node, name, ()), for_types or checks_types, late or is_function)
+
+    visit(ast.parse(MODULES[module].read_text(encoding="utf-8")).body, False, False)
+    return found
+
+
+def imports(module: str, *, at_import: bool = False, root: str = "retrograd") -> list[str]:
+    """Return the modules under ``root`` that a module imports; with ``at_import``, only those imported with it."""
+    return [
+        each.module
+        for each in all_imports(module)
+        if not each.for_types and not (at_import and each.late) and is_in(each.module, root)
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_import_only_from_lower_layers(module: str) -> None:
-    too_high = {name for name in imports(MODULES[module]) if layer_of(name) > layer_of(module)}
+    too_high = {name for name in imports(module) if layer_of(name) > layer_of(module)}
     assert not too_high
 
 
@@ -89,12 +115,12 @@ ADAPTERS = "retrograd.anomaly.adapters"
 def test_modules_without_tensors_import_none(module: str) -> None:
     """These are the parts that the page lists, and all of the watch except its adapters."""
     allowed = (*WITHOUT_TENSORS, "retrograd.array_methods", "retrograd.context_decorators")
-    assert [name for name in imports(MODULES[module]) if not any(is_in(name, each) for each in allowed)] == []
-    assert list(imports(MODULES[module], root="torch")) == []
+    assert [name for name in imports(module) if not any(is_in(name, each) for each in allowed)] == []
+    assert imports(module, root="torch") == []
 
 
 def test_imports_have_no_cycles() -> None:
-    graph = {module: set(imports(path, at_import=True)) - {module} for module, path in MODULES.items()}
+    graph = {module: set(imports(module, at_import=True)) - {module} for module in MODULES}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -115,13 +141,36 @@ def test_files_are_small(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_star_imports(module: str) -> None:
-    tree = ast.parse(MODULES[module].read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    assert not [each.module for each in all_imports(module) if each.star]
+
+
+def output(code: str) -> str:
+    """Return the output of a fresh process."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def printed(code: str) -> list[str]:
-    """Return the output of a fresh process."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return output(code).split()
+
+
+def printed_by_each(beginning: str, programs: Iterable[str]) -> dict[str, list[str]]:
+    """Return what each program prints in a process of its own, forked from one that has run only the beginning."""
+    if not hasattr(os, "fork"):
+        return {program: printed(f"{beginning}\n{program}") for program in programs}
+    programs = list(programs)
+    code = f"""if True:
+        import os, sys
+        {beginning}
+        for program in {programs!r}:
+            print("|", flush=True)
+            child = os.fork()
+            if child == 0:
+                exec(program)
+                sys.stdout.flush()
+                os._exit(0)
+            os.waitpid(child, 0)
+        """
+    return {program: words.split() for program, words in zip(programs, output(code).split("|")[1:], strict=True)}
 
 
 def test_import_is_light() -> None:
@@ -159,46 +208,51 @@ LATE_METHODS = printed(
 )
 
 
+KINDS_OF_METHODS = {
+    name: f"print(type(rg.eye(2).{name}).__name__, type(vars(rg.Tensor)['{name}']).__name__)" for name in LATE_METHODS
+}
+
+
+@functools.cache
+def printed_about_methods() -> dict[str, list[str]]:
+    return printed_by_each("import retrograd as rg", KINDS_OF_METHODS.values())
+
+
 @pytest.mark.parametrize("name", LATE_METHODS)
 def test_late_methods_replace_themselves_on_first_use(name: str) -> None:
     """Each is the first of its module that a process uses."""
-    kinds = printed(
-        f"""if True:
-        import retrograd as rg
-        print(type(rg.eye(2).{name}).__name__, type(vars(rg.Tensor)["{name}"]).__name__)
-        """
-    )
-    assert kinds == ["method", "function"]
+    assert printed_about_methods()[KINDS_OF_METHODS[name]] == ["method", "function"]
 
 
 def test_late_methods_include_known_ones() -> None:
     assert {"det", "svd", "stft"} <= set(LATE_METHODS)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "np.take(x, [0])",
-        "np.add.reduce(x)",
-        "np.fft.fft(x)",
-        "np.linalg.norm(x)",
-        "np.zeros(2, like=x)",
-        "x.compress([True, False])",
-        "np.sinc(x)",
-    ],
+FIRST_CALLS = (
+    "np.take(x, [0])",
+    "np.add.reduce(x)",
+    "np.fft.fft(x)",
+    "np.linalg.norm(x)",
+    "np.zeros(2, like=x)",
+    "x.compress([True, False])",
+    "np.sinc(x)",
 )
+KINDS_OF_RESULTS = {
+    call: f"result = {call}; print(type(result).__name__, result.requires_grad or 'like' in {call!r})"
+    for call in FIRST_CALLS
+}
+
+
+@functools.cache
+def printed_about_results() -> dict[str, list[str]]:
+    beginning = "import numpy as np; import retrograd as rg; x = rg.ones(2, requires_grad=True)"
+    return printed_by_each(beginning, KINDS_OF_RESULTS.values())
+
+
+@pytest.mark.parametrize("call", FIRST_CALLS)
 def test_numpy_function_can_be_the_first_call_of_a_process(call: str) -> None:
     """Implementations are registered at the first call of a function that has none yet."""
-    kinds = printed(
-        f"""if True:
-        import numpy as np
-        import retrograd as rg
-        x = rg.ones(2, requires_grad=True)
-        result = {call}
-        print(type(result).__name__, result.requires_grad or "like" in "{call}")
-        """
-    )
-    assert kinds == ["Tensor", "True"]
+    assert printed_about_results()[KINDS_OF_RESULTS[call]] == ["Tensor", "True"]
 
 
 def test_reason_for_refusing_is_known_before_the_first_call() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import cache
 
 import pytest
 
@@ -44,7 +43,6 @@ def first_of_each_row() -> list[Program]:
     return list(found.values())
 
 
-@cache
 def expected(program: Program) -> NaNEvent:
     """Return the event that torch gives if every operation is checked."""
     return tracing.run(program.code, program.setup)

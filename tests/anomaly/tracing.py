@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -315,8 +316,12 @@ class Tracer:
 
 def run(code: str, setup: str, *, dispatch: bool = False) -> NaNEvent:
     """The event of a program whose result is called ``y``."""
-    namespace = prepared(setup)
-    return Tracer(code, namespace, dispatch=dispatch).event()
+    return _event_of(code, setup, dispatch)
+
+
+@functools.cache  # up to a dozen tests ask about each program
+def _event_of(code: str, setup: str, dispatch: bool) -> NaNEvent:
+    return Tracer(code, prepared(setup), dispatch=dispatch).event()
 
 
 def prepared(setup: str) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.program.optimizer_construction import told
-from retrograd.anomaly.adapters.program.syntax import body, file_of
+from retrograd.anomaly.adapters.program.syntax import body, file_of, functions_beside
 from retrograd.anomaly.catalogue._source_line import dotted, number_written
 from retrograd.anomaly.parsing import parameters_of
 from retrograd.anomaly.stack_frames import is_own, user_frames
@@ -40,12 +42,12 @@ def _run_by(code: CodeType) -> Iterator[ast.AST]:
     for each in own:
         if isinstance(each, ast.Lambda):
             yield from ast.walk(each.body)
-    for each in ast.walk(file_of(code)):
-        if isinstance(each, ast.FunctionDef) and each.name in called:
-            yield from ast.walk(each)
+    for function in functions_beside(code):
+        if function.name in called:
+            yield from ast.walk(function)
 
 
-def _rates(nodes: Iterable[ast.AST], gradients: set[str]) -> Iterator[ast.expr]:
+def _rates(nodes: Iterable[ast.AST], gradients: AbstractSet[str]) -> Iterator[ast.expr]:
     """The expressions by which gradients are multiplied before they are subtracted."""
     for node in nodes:
         step = None
@@ -59,11 +61,14 @@ def _rates(nodes: Iterable[ast.AST], gradients: set[str]) -> Iterator[ast.expr]:
                     break
 
 
-def _gradients(tree: ast.Module) -> set[str]:
+@lru_cache(maxsize=8)  # as many as there are trees of files, each of which serves many events
+def _gradients(tree: ast.Module) -> frozenset[str]:
     """The variables that hold gradients, judging by what is assigned to them."""
     found: set[str] = set()
+    nodes = list(ast.walk(tree))
     for _ in range(_ROUNDS):
-        for node in ast.walk(tree):
+        known = len(found)
+        for node in nodes:
             if isinstance(node, ast.Assign) and _is_gradient(node.value, found):
                 names = (each for target in node.targets for each in ast.walk(target))
                 found |= {each.id for each in names if isinstance(each, ast.Name)}
@@ -73,10 +78,12 @@ def _gradients(tree: ast.Module) -> set[str]:
                 params = [each.arg for each in node.args[0].args.args]
                 given = zip(params, node.args[1:], strict=False)  # as in a map over several trees
                 found |= {param for param, value in given if _is_gradient(value, found)}
-    return found
+        if len(found) == known:
+            break
+    return frozenset(found)
 
 
-def _paired(target: ast.expr, source: ast.expr, gradients: set[str]) -> set[str]:
+def _paired(target: ast.expr, source: ast.expr, gradients: AbstractSet[str]) -> set[str]:
     """The loop variables that run through gradients, alone or in a ``zip``."""
     pairs = [(target, source)]
     if isinstance(target, ast.Tuple) and isinstance(source, ast.Call) and dotted(source.func) == "zip":
@@ -84,7 +91,7 @@ def _paired(target: ast.expr, source: ast.expr, gradients: set[str]) -> set[str]
     return {each.id for each, value in pairs if isinstance(each, ast.Name) and _is_gradient(value, gradients)}
 
 
-def _is_gradient(node: ast.expr, gradients: set[str]) -> bool:
+def _is_gradient(node: ast.expr, gradients: AbstractSet[str]) -> bool:
     """Whether an expression is one or several gradients: ``w.grad``, ``grads["w"]``, ``grad(loss)(w)``."""
     if isinstance(node, ast.Name):
         return node.id in gradients

@@ -21,7 +21,7 @@ def body(code: CodeType) -> Iterator[ast.AST]:
 
 def function_of(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """The definition of a function; None if several begin in its first line, or if it is not an ordinary one."""
-    found = _file_of(code)[1].get(code.co_firstlineno, [])
+    found = _scopes(file_of(code)).get(code.co_firstlineno, ())
     node = found[0] if len(found) == 1 else None
     return node if isinstance(node, (ast.FunctionDef, ast.Lambda)) else None
 
@@ -29,6 +29,12 @@ def function_of(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
 def file_of(code: CodeType) -> ast.Module:
     """The tree of a function's file; empty if that is not Python, such as a notebook cell with commands."""
     return tree_of(code.co_filename)
+
+
+def functions_beside(code: CodeType) -> Iterator[ast.FunctionDef]:
+    """The functions of a function's file, itself among them."""
+    for scopes in _scopes(file_of(code)).values():
+        yield from (each for each in scopes if isinstance(each, ast.FunctionDef))
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
