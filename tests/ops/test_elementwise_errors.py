@@ -139,7 +139,6 @@ CASES = [
     (r"\+", "f + None"),
     (r"\+", "f + [1, 2]"),
     ("<", "f < None"),
-    ("divmod", "divmod(f, 2)"),
     ("round", "round(f)"),
     # gradients that do not exist
     ("floor_divide", "rg.autograd.grad((f.requires_grad_() // 2).sum(), f)"),

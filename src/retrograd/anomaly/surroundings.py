@@ -182,6 +182,12 @@ class Surroundings:
             How many optimizer steps the leaf has seen since the watch began.
         ``"let_through"``
             The number of an earlier step whose update went on with a bad gradient, because the policy lets it.
+        ``"distribution"``
+            The class of the distribution in whose ``log_prob`` it was born, such as ``"Beta"``, if a variable holds it.
+        ``"written"``
+            The only line in the program's own module that writes to a buffer which is not finite: its text and number.
+        ``"born_in_write"``
+            The :class:`Operation` that would make such a value in that line from the numbers that it reads now.
         ``"returned"``
             How often gradients were returned instead, as by ``autograd.grad``.
         ``"asked"``

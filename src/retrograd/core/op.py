@@ -133,9 +133,9 @@ class Op:
         self.int_to_float = int_to_float
         # the check for numbers before they are converted to the result's dtype, in which they wrap around
         self.fitting = fitting
-        # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         # how many forms torch counts before those that write in place, if the latter have node names of their own
         self.forms = forms
+        # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
         self.variadic = variadic

@@ -7,7 +7,7 @@ import linecache
 import math
 from collections.abc import Iterable
 
-from retrograd.anomaly.catalogue._expression import EXPONENTIALS
+from retrograd.anomaly.catalogue._expression import EXPONENTIALS, first, source
 from retrograd.anomaly.catalogue._scene import Scene
 from retrograd.anomaly.catalogue._scopes import assignments_to, reads_of, targets_of
 from retrograd.anomaly.catalogue._source_line import Line, number_written
@@ -52,7 +52,7 @@ def bounded_where_made(scene: Scene, limit: float) -> tuple[str, Place, str] | N
     """The statement that makes the variable in the exponent, with a bound; its place; and the other lines that read it.
 
     None unless other lines of its function use the variable as well, as a flow's layer does, which returns the sum of
-    its log-scales beside what it has scaled by their exponentials: the two have to agree.
+    its log-scales beside what it has scaled by their exponentials: the two have to agree. None for parameters and data.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def bounded_where_made(scene: Scene, limit: float) -> tuple[str, Place, str] | N
     """
     site, place = scene.site(scene.birth), scene.birth.place
     node = site.written.argument(0, "input") if site.node is site.written.node else None
-    multiple = None if node is None else _multiple(node)
+    multiple = None if node is None or source(first(scene.birth)).producer is None else _multiple(node)
     if place is None or multiple is None or not isinstance(multiple[1], ast.Name):
         return None
     factor, name = multiple[0], multiple[1].id

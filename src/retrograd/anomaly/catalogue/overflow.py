@@ -88,16 +88,31 @@ _ARITHMETIC = frozenset(
 _NUMBERS = ("input", "other", "exponent", "decimals", "value")  # the parameters in which a plain number counts
 
 
+def have_cancelled(scene: Scene) -> bool:
+    """Whether sums of finite numbers went beyond their type's range on both sides, and inf - inf made them NaN.
+
+    Whether a product of matrices ends so or in an infinity depends on the order of its sums, and so on the processor.
+    """
+    if scene.kind != "invalid" or scene.op not in _SUMS or scene.backward or was_given_bad(scene.event):
+        return False
+    return max((size for size, _ in _finite_sizes(scene)), default=0) >= 1e-3 * math.sqrt(_largest(scene))
+
+
+def _finite_sizes(scene: Scene) -> list[tuple[float, Operand]]:
+    """The operands that a birth calculates with, and how large each is, as far as that is known and finite."""
+    operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
+    return [(size, each) for each in operands if (size := size_of(each)) is not None and math.isfinite(size)]
+
+
 @cause(53, "numbers too large for their type")
 def too_large(scene: Scene) -> Finding | None:
-    cancelled = scene.kind == "invalid" and scene.op in _SUMS and not scene.backward
+    cancelled = have_cancelled(scene)
     if not (scene.kind == "overflow" or cancelled) or scene.op not in _ARITHMETIC:
         return None
     if was_given_bad(scene.event) or (scene.context.get("unkept") and any(map(is_unkept, scene.birth.args[:2]))):
         return None
-    operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
-    sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]
-    if not sizes or (cancelled and max(sizes, key=itemgetter(0))[0] < 1e-3 * math.sqrt(_largest(scene))):
+    sizes = _finite_sizes(scene)
+    if not sizes:
         return None
     told = [f"{_called(operand)} is {'' if _is_one(operand) else 'up to '}{size:.3g}" for size, operand in sizes]
     if scene.backward and scene.grad is not None:

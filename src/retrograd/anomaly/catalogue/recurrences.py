@@ -25,6 +25,7 @@ from retrograd.anomaly.catalogue._log_space import in_log_space, step_in_log_spa
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._source_line import Line, Site, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.overflow import have_cancelled
 from retrograd.anomaly.parsing import indentation_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -96,7 +97,7 @@ def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
 def recurrence(scene: Scene) -> Finding | None:
     if scene.op in _LAYERS:
         return _recurrent_layer(scene)
-    if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.place is None:
+    if not (scene.kind == "overflow" or have_cancelled(scene)) or scene.op not in _STEPS or scene.birth.place is None:
         return None
     if not scene.backward and any(op in LOGS for op in scene.later):
         return None  # a product of many factors, whose logarithm is wanted
