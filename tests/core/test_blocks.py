@@ -263,10 +263,11 @@ def test_every_helper_has_its_own_context() -> None:
     assert sorted(after) == ["ignore", "print", "warn"]
 
 
-def test_surplus_threads_end_when_the_number_is_lowered() -> None:
-    def helpers() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name.startswith("retrograd_")]
+def helpers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("retrograd_")]
 
+
+def test_surplus_threads_end_when_the_number_is_lowered() -> None:
     rg.set_num_threads(4)
     blocks.share_out(lambda task: None, [(task,) for task in range(8)])
     former = helpers()
@@ -275,6 +276,19 @@ def test_surplus_threads_end_when_the_number_is_lowered() -> None:
     for thread in former:
         thread.join(10)
     assert len(helpers()) == 1
+
+
+def test_all_threads_of_a_pool_end_however_many_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    rg.set_num_threads(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks, "get_num_threads", lambda: 4)
+        blocks.share_out(lambda task: None, [(task,) for task in range(8)])
+    former = helpers()
+    assert len(former) == 3
+    rg.set_num_threads(3)
+    for thread in former:
+        thread.join(10)
+    assert helpers() == []
 
 
 def test_number_of_threads_can_change_while_work_is_shared() -> None:

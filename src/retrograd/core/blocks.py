@@ -125,16 +125,10 @@ def resize_pool(n: int) -> None:
     """
     global _threads, _pool
     with _lock:
-        pool, helpers = _pool, _helpers()
+        pool = _pool
         _threads, _pool = n, None  # before its threads end, so that no more jobs are handed to them
         if pool is not None:
-            for _ in range(helpers):
-                pool.put(None)
-
-
-def _helpers() -> int:
-    """The size of the pool."""
-    return max(get_num_threads() - 1, 1)  # not 0: whoever asked before would wait for ever
+            pool.put(None)
 
 
 @functools.cache
@@ -165,7 +159,7 @@ def _hand_out(job: Callable[[], None], times: int) -> int:
 def _new_pool() -> SimpleQueue[Callable[[], None] | None] | None:
     """A pool with its threads; None if the system grants none. With fewer than wanted, jobs run one after another."""
     pool = _queue_type()()
-    for number in range(_helpers()):
+    for number in range(max(get_num_threads() - 1, 1)):  # not 0: whoever asked before would wait for ever
         thread = threading.Thread(target=_serve, args=(pool,), name=f"retrograd_{number}", daemon=True)
         try:
             thread.start()
@@ -175,10 +169,11 @@ def _new_pool() -> SimpleQueue[Callable[[], None] | None] | None:
 
 
 def _serve(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-    """What a thread of the pool does, until it is given None."""
+    """What a thread of the pool does, until it is given None, which it hands on to the others."""
     while (job := jobs.get()) is not None:
         job()
         del job  # it would keep arrays alive until the next one
+    jobs.put(None)
 
 
 def _after_fork() -> None:
