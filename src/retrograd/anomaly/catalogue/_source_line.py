@@ -360,7 +360,8 @@ class Line:
 
     def same(self, node: ast.expr) -> list[ast.expr]:
         """Every expression in the line that is written like ``node``."""
-        return [other for other in self._nodes(ast.expr) if ast.dump(other) == ast.dump(node)]
+        wanted = ast.dump(node)
+        return [other for other in self._nodes(ast.expr) if ast.dump(other) == wanted]
 
     @cached_property
     def written(self) -> frozenset[str]:
