@@ -143,6 +143,40 @@ def test_a_closure_within_the_optimizer_is_recorded() -> None:
     assert (w.event.op, w.event.step) == ("SqrtBackward0", 3)
 
 
+class Ascending(torch.optim.Optimizer):
+    """Takes the gradient where the loss is higher, by a closure, and steps by another optimizer (as SAM does)."""
+
+    def __init__(self, params: Any, base: torch.optim.Optimizer) -> None:
+        super().__init__(params, {})
+        self.base = base
+
+    @torch.no_grad()
+    def step(self, closure: Any) -> Any:  # type: ignore[override]
+        loss = torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            for param in group["params"]:
+                param.grad.mul_(param.grad / param.grad.norm())  # the birth after the closure
+        self.base.step()
+        return loss
+
+
+def test_what_a_step_does_after_its_closure_is_recorded() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = Ascending([weight], torch.optim.SGD([weight], 0.1))
+    factors = iter([1.0, 1.0, 0.0])
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (weight * next(factors)).sum()
+        loss.backward()
+        return loss
+
+    with rg.anomaly.watch(policy="record", from_step=2) as w:
+        for _ in range(3):
+            optimizer.step(closure)
+    assert (w.event.op, w.event.step, w.event.lineno) == ("div", 3, line_of("# the birth after the closure", Ascending))
+
+
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
 def test_a_gradient_written_by_hand_has_the_line_of_its_birth() -> None:
     """No backward at all: the tangent of a dual number is made a gradient."""

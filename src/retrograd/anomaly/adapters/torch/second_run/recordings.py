@@ -128,11 +128,12 @@ class Recordings:
     @contextlib.contextmanager
     def within_update(self) -> Iterator[None]:
         """A context in which operations are recorded although an optimizer is stepping: for the user's closure."""
+        was_paused = self.recorder is not None and self.recorder.paused  # not in a step of the program's own
         self._pause(False)
         try:
             yield
         finally:
-            self._pause(self.for_good)
+            self._pause(was_paused)
 
     # --- a second run ---------------------------------------------------------------------------------------------
 
