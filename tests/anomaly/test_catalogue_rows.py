@@ -262,6 +262,27 @@ def test_the_remedy_for_a_singular_matrix_gives_finite_results_and_gradients(
     assert leaf.grad.isfinite().all()
 
 
+@pytest.mark.parametrize(
+    "matrix", ["A + 1e-9", "A + 1e-9 * torch.eye(2)", "A + torch.eye(2) * 1e-9", "A + eps * torch.eye(len(A))"]
+)
+def test_a_number_that_does_not_help_is_replaced_by_one_on_the_diagonal(matrix: str) -> None:
+    code = f"y = torch.linalg.solve({matrix}, torch.ones(2))"
+    operation = Operation(op="linalg_solve", args=(Operand(name="A", text=matrix),), code_line=code)
+    event = outside(kind="invalid", op="linalg_solve", operation=operation, context={"error": "singular"})
+    remedy = remedied(event, 42)
+    assert remedy.count("eye") == 1
+    assert "1e-9" not in remedy
+    assert "eps" not in remedy
+    assert ("every element" in (diagnose(event).cause or "")) == ("eye" not in matrix)
+    leaf = torch.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
+    namespace = {"torch": torch, "A": leaf}
+    exec(remedy, namespace)
+    namespace["y"].sum().backward()
+    assert namespace["y"].isfinite().all()
+    assert leaf.grad is not None
+    assert leaf.grad.isfinite().all()
+
+
 def test_the_remedy_for_attention_unmasks_rows_that_are_masked_completely() -> None:
     code = "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"
     operation = Operation(op="aten::_scaled_dot_product_flash_attention_for_cpu", code_line=code)

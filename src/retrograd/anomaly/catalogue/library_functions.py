@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._layer_definitions import layer_with
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, dotted, is_name
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, dotted, is_name, number_written
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.float16 import vanishes
 from retrograd.anomaly.operation_names import is_normalisation
+from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.stack_frames import package_of
 from retrograd.anomaly.surroundings import Operand
 
@@ -232,11 +234,14 @@ def singular(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    jitter = "1e-3" if scene.half else "1e-8" if scene.double else "1e-5"
+    least = 1e-3 if scene.half else 1e-8 if scene.double else 1e-5
 
     def regular(a: str) -> str:
-        kind = f", dtype={atom(a)}.dtype"
-        return f"{a} + {jitter} * {spelling.call('eye', f'{atom(a)}.shape[-1]{kind}')}"
+        known = _sum_in(a)
+        kind = f", dtype={atom(known.matrix)}.dtype"
+        eye = known.identity or spelling.call("eye", f"{atom(known.matrix)}.shape[-1]{kind}")
+        jitter = f"{max(least, 100 * known.number):.0e}".replace("e-0", "e-")
+        return f"{known.matrix} + {jitter} * {eye}"
 
     what = (
         "has no Cholesky factor, because it is not positive definite"
@@ -254,14 +259,62 @@ def singular(scene: Scene) -> Finding | None:
     said = scene.context.get("error")
     error = f" ({str(said).rstrip('.')})" if said and said not in (scene.event.note or "") else ""
     matrix = first(scene.birth).text
+    everywhere = _EVERYWHERE if matrix and _sum_in(matrix).everywhere else ""
     unseen = _PERHAPS_NAN if said and scene.surroundings.library == "torch" and matrix and not is_name(matrix) else ""
     return Finding(
         f"The matrix given to {scene.op} {what}{error}. If only rounding makes it so, a small number added to the "
         "diagonal helps; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "
-        f"ill-conditioned matrices.{unseen}",
+        f"ill-conditioned matrices.{everywhere}{unseen}",
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
     )
+
+
+class _Sum(NamedTuple):
+    """A matrix, and the small number that the program adds to it.
+
+    Attributes
+    ----------
+    matrix
+        The matrix alone.
+    identity
+        The call that makes the identity by which the number is multiplied, if it is.
+    number
+        The number, if that is known.
+    everywhere
+        Whether it is added to every element, which is no regularisation.
+    """
+
+    matrix: str
+    identity: str | None = None
+    number: float = 0.0
+    everywhere: bool = False
+
+
+def _sum_in(matrix: str) -> _Sum:
+    try:
+        whole = expression_of(matrix)
+    except SyntaxError:
+        return _Sum(matrix)
+    match whole:
+        case ast.BinOp(left=bare, op=ast.Add(), right=ast.Constant(value=float() as added)) if abs(added) < _SMALL:
+            return _Sum(ast.unparse(bare), everywhere=True)
+        case ast.BinOp(left=bare, op=ast.Add(), right=ast.BinOp(left=factor, op=ast.Mult(), right=eye)):
+            factor, eye = (eye, factor) if _is_identity(factor) else (factor, eye)
+            if _is_identity(eye):
+                return _Sum(ast.unparse(bare), ast.unparse(eye), abs(number_written(factor) or 0.0))
+    return _Sum(matrix)
+
+
+_SMALL = 1e-2
+_EVERYWHERE = (
+    " The number that is added here goes to every element, which leaves the matrix as nearly singular as it is: only "
+    "what is added to the diagonal helps."
+)
+
+
+def _is_identity(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] in ("eye", "identity")
 
 
 _PERHAPS_NAN = (
