@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._imports import UNRESOLVED, imported, is_module, module_called, name_of
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, number_written
+from retrograd.anomaly.parsing import expression_of
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")
@@ -52,7 +55,11 @@ class Spelling:
         return module_called(self.module) in _NUMPY
 
     def clamp(self, text: str, low: str | None = None, high: str | None = None) -> str:
-        """The expression, kept between two bounds; if complex, kept away from 0, or its real part below a bound."""
+        """The expression, kept between two bounds; if complex, kept away from 0, or its real part below a bound.
+
+        An expression that is a clamp itself gets the tighter bounds of both.
+        """
+        text, low, high = _merged(text, low, high)
         if self.complex and low:
             return self.where(f"{atom(text)} == 0", low, text)
         if self.complex:
@@ -80,3 +87,33 @@ class Spelling:
     def functional(self, name: str, *arguments: str) -> str:
         """A function of ``nn.functional``."""
         return f"{self.functional_module}.{name}({', '.join(part for part in arguments if part)})"
+
+
+def _merged(text: str, low: str | None, high: str | None) -> tuple[str, str | None, str | None]:
+    """What a clamp bounds, with the tighter ones of its bounds and the given ones, if its own are numbers."""
+    line = Line.parse(text)
+    call = line.only("clamp")
+    inner, lowest, highest = call.text(0, "input", "a"), call.text(1, "min", "a_min"), call.text(2, "max", "a_max")
+    own = [_number(expression_of(each)) for each in (lowest, highest) if each is not None]
+    if inner is None or line.text(call.node) != text or None in own:
+        return text, low, high
+    return inner, _tighter(lowest, low, max), _tighter(highest, high, min)
+
+
+def _tighter(own: str | None, new: str | None, choose: Callable[[float, float], float]) -> str | None:
+    """The tighter of two bounds; the new one if it is no number: it is to keep out what the other one let through."""
+    if own is None or new is None:
+        return own or new
+    before, after = _number(expression_of(own)), _number(expression_of(new))
+    return own if before is not None and after is not None and choose(before, after) == before else new
+
+
+def _number(node: ast.expr) -> float | None:
+    """The number that an expression such as ``1 - 1e-6`` is."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+            one, other = _number(left), _number(right)
+            if one is None or other is None:
+                return None
+            return one + other if isinstance(op, ast.Add) else one - other
+    return number_written(node)

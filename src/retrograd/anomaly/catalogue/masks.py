@@ -115,13 +115,18 @@ def _entered(operation: Operation, previous: Operation) -> int:
     """The position of the argument by which a value enters a mask: 1 or 2 for where, 0 for masked_fill."""
     if operation.op == "masked_fill":
         return 0
-    for position, operand in enumerate(operation.args):
-        if position and maker(operand, previous.op):
-            return position
+    made = {position: maker(each, previous.op) for position, each in enumerate(operation.args) if position}
+    alike = [position for position, each in made.items() if each is not None]
+    if alike:
+        return next((position for position in alike if _is_same_call(made[position], previous)), alike[0])
     for position, operand in enumerate(operation.args):
         if position and (known := value(operand)) is not None and not math.isfinite(known):
             return position
     return 1
+
+
+def _is_same_call(one: Operation | None, other: Operation) -> bool:
+    return one is not None and (one.filename, one.lineno, one.col) == (other.filename, other.lineno, other.col)
 
 
 def _chosen(operation: Operation) -> int | None:

@@ -116,6 +116,12 @@ def _rising(history: object, factor: float) -> bool:
     return tail[-1] >= max(known) and tail[-1] > needed * max(min(known[-8:]), 1e-30)
 
 
+def _is_sudden(losses: Sequence[float | None]) -> bool:
+    """Whether this step's loss is the first one to stand out after several, as that of an unusual batch does."""
+    known = [abs(each) for each in map(number, losses[-3:]) if each is not None and math.isfinite(each)]
+    return len(known) == 3 and known[1] < 2 * known[0] < known[2]
+
+
 def _age(history: Sequence[float | None]) -> int:
     """How many steps ago the last known finite number was recorded."""
     is_known = [value is not None and math.isfinite(value) for value in reversed(history)]
@@ -212,7 +218,9 @@ def _evidence(scene: Scene) -> str:
     rising = [
         name
         for name, key in histories.items()
-        if (history := scene.context.get(key)) and (_rising(history[:-1], 1e6) if updating else _rising(history, 100.0))
+        if (history := scene.context.get(key))
+        and (_rising(history[:-1], 1e6) if updating else _rising(history, 100.0))
+        and not (name == "loss" and not updating and _is_sudden(history))
     ]
     if rising:
         grown = min(rising, key=lambda name: _age(scene.context[histories[name]]))

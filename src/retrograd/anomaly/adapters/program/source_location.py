@@ -183,10 +183,10 @@ def is_in_branch(code: CodeType | None, at: int, lineno: int) -> bool:
 
 
 def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:
-    """The last line above another one in a function that assigns a variable or an item of it."""
+    """The last line above another one in a function that assigns a variable, perhaps with others, or an item of it."""
     if not name.isidentifier():
         return None
-    pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
+    pattern = re.compile(rf"(?:\w+\s*,\s*)*{name}\s*(?:,\s*\w+\s*)*(\[.*\]\s*)?=[^=]")
     for number in range(lineno - 1, code.co_firstlineno - 1, -1):
         line = linecache.getline(code.co_filename, number).strip()
         if pattern.match(line):

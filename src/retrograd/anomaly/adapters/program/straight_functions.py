@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from retrograd.anomaly.adapters.program.syntax import function_of
-from retrograd.anomaly.parsing import parameters_of
+from retrograd.anomaly.parsing import names_in, parameters_of
 from retrograd.anomaly.stack_frames import is_own
 
 
@@ -34,6 +34,19 @@ class StraightFunction:
             return None
         given = {**self.defaults, **dict(zip(self.parameters, args, strict=False)), **keywords}
         return given if given.keys() == set(self.parameters) else None
+
+    def part(self, number: int) -> StraightFunction | None:
+        """The function that computes one of the results alone; None if it does not return a tuple as it is written."""
+        if not isinstance(self.result, ast.Tuple) or number >= len(self.result.elts):
+            return None
+        result = self.result.elts[number]
+        needed = set(names_in(result))
+        assigned: list[tuple[str, ast.expr]] = []
+        for name, value in reversed(self.assigned):
+            if name in needed:
+                assigned.insert(0, (name, value))
+                needed.update(names_in(value))
+        return replace(self, assigned=assigned, result=result)
 
 
 def straight(function: Any) -> StraightFunction | None:

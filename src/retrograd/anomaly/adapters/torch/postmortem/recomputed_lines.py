@@ -16,7 +16,7 @@ import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, EllipsisType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ _PURE_LAYERS = frozenset(  # the same of torch.nn.functional
         *("max_pool1d", "max_pool2d", "normalize", "one_hot", "pad", "relu", "sigmoid", "silu", "softmax", "softplus"),
     )
 )
+_PURE_LINALG = frozenset(("cross", "norm", "vector_norm"))  # the same of torch.linalg
 _QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
 _NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
@@ -199,6 +200,10 @@ class _Line:
                 name in _PURE_LAYERS and self.variables.get(owner) is torch.nn.functional
             ):
                 return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="linalg"), attr=name), args=args
+            ) if name in _PURE_LINALG and self.variables.get(owner) is torch:
+                return self._called(node, getattr(torch.linalg, name), name, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
                 if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
                     return self._called(node, getattr(torch, name), name, args, node.keywords)
@@ -236,6 +241,14 @@ class _Line:
                     return straight(found.__func__)
                 return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
         return None
+
+    def part(self, node: ast.expr, number: int) -> Any:
+        """One of the results of a call of a function of the program."""
+        own = self._function(node.func) if isinstance(node, ast.Call) else None
+        chosen = None if own is None else own.part(number)
+        if chosen is None or not isinstance(node, ast.Call):
+            raise _UnknownError
+        return self._returned(node, chosen, node.args, node.keywords)
 
     def _returned(
         self, node: ast.expr, function: StraightFunction, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
@@ -284,6 +297,8 @@ class _Line:
         match node:
             case ast.Name(id=name) if isinstance(self.variables.get(name), np.ndarray):
                 return self.variables[name]
+            case ast.Constant(value=EllipsisType()):
+                return ...
             case ast.Tuple(elts=parts):
                 return tuple(map(self._index, parts))
             case ast.Slice(lower=lower, upper=upper, step=step):
@@ -420,10 +435,11 @@ def _given_by(
     """
     text, number = assigned
     statement = module_of(text).body[0]
-    if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
+    if not isinstance(statement, ast.Assign) or depth == 0:
         raise _UnknownError
+    expression, part = _given_to(statement, name)
     before: dict[str, tuple[Any, Made | None]] = {}
-    for each in names_in(statement.value):
+    for each in names_in(expression):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
             before[each] = _UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
@@ -432,7 +448,7 @@ def _given_by(
                 before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
     line = _Line(_variables(frame).new_child(earlier_values), outcomes or {})
-    result = line.value(statement.value)
+    result = line.value(expression) if part is None else line.part(expression, part)
     if line.birth is not None:
         return result, line.made(text, number)
     for each in line.came_in:
@@ -532,9 +548,18 @@ def _operands(written: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _gives(statement: ast.Assign, name: str) -> bool:
-    target = statement.targets[0]
-    return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
+def _given_to(statement: ast.Assign, name: str) -> tuple[ast.expr, int | None]:
+    """The expression that an assignment gives to a name, and which of its results, if it is unpacked."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+            return value, None
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+            names = [each.id if isinstance(each, ast.Name) else None for each in targets]
+            if names.count(name) == 1 and isinstance(value, ast.Tuple) and len(value.elts) == len(names):
+                return value.elts[names.index(name)], None
+            if names.count(name) == 1:
+                return value, names.index(name)
+    raise _UnknownError
 
 
 def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None, Made | None]:

@@ -66,7 +66,7 @@ class Tail:
         queue = deque(root.grad_fn for root in roots if root.grad_fn is not None)
         while queue and len(self._saved) < most:
             node = queue.popleft()
-            if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
+            if node in self._saved or self._is_outside(node, until):
                 continue
             saved = tensors_saved_by(node, unpacked=False)
             if not self._affords(saved.values()):
@@ -76,6 +76,12 @@ class Tail:
             if has_saved or is_python(node) or writes_to_part(node):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
+        # Of those just before, only the operation and its result are known, if the next one saved that.
+        self._saved |= {node: {} for node in queue if node not in self._saved and not self._is_outside(node, until)}
+
+    @staticmethod
+    def _is_outside(node: Any, until: set[float]) -> bool:
+        return hasattr(node, "variable") or seq_of(node) in until
 
     def _affords(self, values: Any) -> bool:
         for each in values:
