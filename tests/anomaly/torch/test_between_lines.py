@@ -84,3 +84,14 @@ def test_the_note_names_no_uncertain_operations(
 ) -> None:
     """The other branch may have called the same; and of the end of a step nothing is like that of another."""
     assert "It was called between" not in note_of(function, in_forward)
+
+
+def rarely(x: Tensor, births: Births | None) -> Tensor:
+    if births is not None:
+        return torch.acos(x + 1.0)  # the rare line
+    return x * 1.0
+
+
+def test_the_note_names_the_line_that_no_noted_step_has_run() -> None:
+    rare = line_of("# the rare line", rarely)
+    assert f"This file has acos at line {rare}, which no recorded step had run." in note_of(rarely, in_forward)

@@ -78,13 +78,23 @@ def test_similar_steps_have_their_lines() -> None:
     assert w.event.lineno == line_of("# the birth in the eleventh", test_similar_steps_have_their_lines)
 
 
-def test_a_step_unlike_the_noted_ones_gets_no_line() -> None:
+def test_a_step_that_ends_like_a_noted_one_has_its_line() -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
         for depth in [1] * 10 + [2]:
             lines(depth, x if depth == 2 else x * 2)
-    assert w.event.op == "log"
-    assert w.event.lineno is None
+    assert (w.event.op, w.event.lineno) == ("log", line_of("# the birth in lines", lines))
+
+
+def test_a_line_that_begins_like_a_noted_one_is_not_taken_for_it() -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for rare in [False] * 10 + [True]:
+            h = torch.abs(torch.neg(torch.neg(x)))
+            h = torch.log(h - 1).mean() if rare else h
+            h = h if rare else torch.log(h - 0).sum()
+            h.backward()
+    assert (w.event.op, w.event.lineno) == ("log", None)
 
 
 def logarithm(x: Tensor) -> Tensor:

@@ -34,6 +34,11 @@ def same_in_other_branches(code: CodeType | None, at: int, op: str) -> list[int]
     return sorted(found - {lineno})
 
 
+def lines_with(code: CodeType, op: str) -> list[int]:
+    """The lines with an operation of this name in the file of a function."""
+    return sorted(set(_lines_with([file_of(code)], canonical(op))))
+
+
 def _branches(node: ast.AST) -> Iterator[Sequence[ast.AST]]:
     match node:
         case ast.If(body=body, orelse=orelse):

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.leaf_names import nameless
-from retrograd.anomaly.adapters.program.branches import same_in_other_branches
+from retrograd.anomaly.adapters.program.branches import lines_with, same_in_other_branches
 from retrograd.anomaly.adapters.program.source_location import place_fields, place_of
 from retrograd.anomaly.adapters.program.variables import under_way
 from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateStep
@@ -32,6 +32,7 @@ from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of, site
 
@@ -47,6 +48,7 @@ BY_HAND = (
 )
 NOT_SURE = "An operand of this operation was not kept, so the birth may be in the operation that made it."
 
+_FEW = 3  # lines that are worth looking at, if the right one is not known
 _LONGEST = 160  # characters of an error message that are reported
 _IN_DERIVATIVE = (
     "No variable holds this number. It was made without a gradient, while the derivative was computed that this line "
@@ -428,11 +430,11 @@ class Analysis:
         """
         if event.lineno is not None or self.names.frame is None:
             return None
-        place = place_of(self.names.frame)
+        place, hint = place_of(self.names.frame), self._between(call) or self._written(call)
         return (
             "The line of this operation was not recorded. That happens in threads other than the watch's, in compiled "
             "programs, and in a step whose operations differ from those of earlier steps. The step was at "
-            f"{place['filename']}:{place['lineno']}, in {place['function']}.{self._between(call)}"
+            f"{place['filename']}:{place['lineno']}, in {place['function']}.{hint}"
         )
 
     def _between(self, call: Call) -> str:
@@ -449,6 +451,21 @@ class Analysis:
             return ""
         before, after = (f"{each.filename}:{each.lineno}" for each in places)
         return f" It was called between the operations at {before} and {after}."
+
+    def _written(self, call: Call) -> str:
+        """Where the program's file calls the operation, as one more sentence; empty if in too many lines.
+
+        Lines that no noted step has run count first: an operation without a line is often in the branch of a rare case.
+        """
+        code, op = getattr(self.names.frame, "f_code", None), canonical(call.name)
+        if code is None or self._recorder is not None:
+            return ""
+        lines = lines_with(code, op)
+        new = [each for each in lines if each not in self._sites.lines_noted(op, code.co_filename)]
+        if not 0 < len(new or lines) <= _FEW:
+            return ""
+        said = ", which no recorded step had run" if new else ""
+        return f" This file has {op} at line {' or '.join(map(str, new or lines))}{said}."
 
     def _where_else(self, call: Call) -> str | None:
         """The other possible lines, if the line of the operation was taken from another step."""

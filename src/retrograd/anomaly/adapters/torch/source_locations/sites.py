@@ -5,8 +5,9 @@ instruction events, slows each call down, so that after the first steps it is do
 and never within backward, an optimizer, or another thread than that of the watch. A step in between is looked up, by
 the names of its nodes, in the latest noted ones whose backward was called at the same place, from the same callers: in
 one with the same names in the same order (several kinds of steps may take turns); or else, for instance if a loop does
-not always run equally often, at all places with the same names for some distance before and after, if they agree. The
-step after the first one from a new place is noted.
+not always run equally often, at all places with the same names for some distance before and after, if they agree; or
+else at its place from the beginning or the end of the latest one, as far as the names there are the same. The step
+after the first one from a new place is noted.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from retrograd.anomaly.adapters.torch.runtime.frames import within_backward
 from retrograd.anomaly.adapters.torch.source_locations import autograd_threads
 from retrograd.anomaly.adapters.torch.source_locations.function_mode import MOST, FunctionNotes, Noted, Place, place_at
 from retrograd.anomaly.adapters.torch.source_locations.instruction_events import InstructionNotes
+from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.stack_frames import Position, is_between, user_frame
 from retrograd.core.sites import line_of
 
@@ -42,6 +44,7 @@ _KINDS = 8  # kinds of steps for which notes are kept
 _PLACES = 64  # callers of backward, for each of which a step is noted at any cost
 _REMEMBERED = 64  # past steps that may still be asked about
 _DERIVATIVES = 1 << 12  # backward passes that were recorded and may be asked about
+_LEAST_ALIKE = 3  # nodes with which a step begins or ends as another one does, so that this is no chance
 _ALIKE = 8  # nodes before and after one that must have the same names as around its counterpart
 
 # The user's instructions on the call stack, from the inside out: file, first line of the code, position.
@@ -107,6 +110,11 @@ class _Step(NamedTuple):
     def place(self, index: int) -> Place:
         """Where a node was made."""
         return _found(self.noted, self.seqs[index])
+
+    def is_on_one_line(self, index: int) -> bool:
+        """Whether a node and the next one were made by the same line."""
+        one, other = ([line_of(*position) for position in self.place(number)] for number in (index, index + 1))
+        return one == other
 
 
 class _Derivative(NamedTuple):
@@ -368,6 +376,16 @@ class SiteLog:
 
         return site_of
 
+    def lines_noted(self, op: str, filename: str) -> set[int]:
+        """The lines of a file that have called an operation in a noted step."""
+        places = (
+            step.place(number)[:1]
+            for step in self._noted
+            for number, name in enumerate(step.names)
+            if canonical(name) == canonical(op)
+        )
+        return {line_of(*position) for place in places for position in place if position[0].co_filename == filename}
+
     def noted_around(self, roots: Iterable[Any], seq: float) -> tuple[list[tuple[str, Position]], ...]:
         """The operations with known places behind some nodes, before and after a sequence number.
 
@@ -414,7 +432,33 @@ def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[Place]:
         for number, around in enumerate(_surroundings(step.names)):
             place = step.place(number)
             known[around] = _common(known.get(around, place), place)
-    return [known.get(around, ()) for around in _surroundings(names)]
+    found = [known.get(around, ()) for around in _surroundings(names)]
+    aligned = _aligned(names, steps[-1]) if steps else {}
+    return [place or aligned.get(number, ()) for number, place in enumerate(found)]
+
+
+def _aligned(names: tuple[str, ...], step: _Step) -> dict[int, Place]:
+    """The places of the nodes that a step begins or ends with as a noted one does, which differs in between.
+
+    Where something was put in or left out, equal neighbours could be either: these are left unknown. So are those on
+    a line that is not the same to its end.
+    """
+    shorter = min(len(names), len(step.names))
+    begin, end = _alike(names, step.names), _alike(names[::-1], step.names[::-1])
+    ambiguous = max(begin + end - shorter, 0)
+    begin, end, longer = begin - ambiguous, end - ambiguous, len(step.names) - len(names)
+    while 0 < begin < len(step.names) and step.is_on_one_line(begin - 1):
+        begin -= 1
+    while 0 < end < len(step.names) and step.is_on_one_line(len(step.names) - end - 1):
+        end -= 1
+    found = {number: step.place(number) for number in range(begin)} if begin >= _LEAST_ALIKE else {}
+    last = range(len(names) - end, len(names)) if end >= _LEAST_ALIKE else range(0)
+    return found | {number: step.place(number + longer) for number in last}
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many names two sequences begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _common(one: Place, other: Place) -> Place:
