@@ -133,3 +133,26 @@ def test_one_of_the_results_of_a_function_is_computed_again(library: str, steps:
     assert (event.op, event.index) == ("div", (0, 0))
     assert list(event.operands.values()) == [0.0, 0.0]
     assert not run(library, mended(UNPACKED, event)).events
+
+
+SQUASHED = """
+x = torch.tensor([[2.0], [0.1]], requires_grad=True)
+actions = x + 0.5
+action = torch.tanh(actions) * torch.tensor({})
+log_prob = -0.5 * (actions - x) ** 2
+log_prob -= torch.log(1 - {} + 1e-6)  # born here
+loss = log_prob.mean()
+loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("bound", ["2.0", "[2.0]"])
+@pytest.mark.parametrize("square", ["action.pow(2)", "action ** 2"])
+def test_the_jacobian_of_a_scaled_tanh_gets_the_tanh_itself(library: str, bound: str, square: str) -> None:
+    """A factor that is a tensor is a factor as well."""
+    program = SQUASHED.format(bound, square)
+    event = found(library, program)
+    assert "only for the tanh itself" in (event.cause or "")
+    assert "tanh(actions)" in (event.remedy or "")
+    assert not run(library, mended(program, event)).events

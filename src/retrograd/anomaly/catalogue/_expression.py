@@ -232,10 +232,15 @@ def is_masked(operand: Operand) -> bool:
     return value(written) == -math.inf
 
 
-def unscaled(operand: Operand | None) -> Operand | None:
-    """An operand without plain factors and casts: ``var`` for ``2 * var``."""
+def unscaled(operand: Operand | None, *, by_data: bool = False) -> Operand | None:
+    """An operand without plain factors and casts: ``var`` for ``2 * var``.
+
+    Factors that came in as tensors without a gradient are left out, too, if ``by_data``.
+    """
     while (producer := maker(operand, "mul", "div", "neg")) is not None:
         tensors = [inner for inner in producer.args[:2] if not is_number(inner)]
+        if by_data and len(tensors) == 2:
+            tensors = [inner for inner in tensors if inner.requires_grad or inner.producer is not None]
         if len(tensors) != 1 or (producer.op == "div" and tensors[0] is not producer.args[0]):
             break
         operand = tensors[0]

@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOTHING, NOWHERE, Site, atom
 from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -369,12 +369,12 @@ def negative_logarithm(scene: Scene) -> Finding | None:
             f"{learned} = {scene.spelling().call('exp', log_of)}",
         )
     if (tanh := _scaled_tanh(first(scene.birth))) is not None:
-        spelling, x = scene.spelling(), scene.called(first(tanh), "x")
+        spelling, x = scene.spelling(scene.site(scene.birth)), scene.called(first(tanh), "x")
         squared_tanh = f"{spelling.call('tanh', x)} ** 2"
         return Finding(
             f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: a tanh times a number is squared here, but 1 - "
             "y ** 2 is the derivative of tanh, and positive, only for the tanh itself. Square it before scaling it.",
-            None,
+            _with_tanh(scene, spelling.call("tanh", x)),
             f"y = {spelling.call('log', f'1 - {squared_tanh} + 1e-6')}",
         )
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
@@ -399,10 +399,18 @@ def _scaled_tanh(operand: Operand) -> Operation | None:
     """The tanh a multiple of which is squared in 1 minus the square, with or without an eps."""
     for each in (operand, *(part for part in addends(operand) or () if not is_number(part))):
         square = squared(one_minus(each))
-        tanh = maker(unscaled(square), "tanh")
+        tanh = maker(unscaled(square, by_data=True), "tanh")
         if tanh is not None and maker(square, "tanh") is None:
             return tanh
     return None
+
+
+def _with_tanh(scene: Scene, tanh: str) -> str | None:
+    """The line with the tanh in the place of its multiple in the only square, if what it is of is known there."""
+    square = next((each for op in ("pow", "square") if (each := scene.line.only(op))), NOTHING)
+    base = square.argument(0, "input")
+    rewritten = None if base is None else scene.line.replaced({base: tanh})
+    return rewritten if rewritten is not None and scene.may_stand(rewritten, scene.birth.place) else None
 
 
 def _learned(scene: Scene) -> str | None:
