@@ -156,3 +156,47 @@ def test_the_jacobian_of_a_scaled_tanh_gets_the_tanh_itself(library: str, bound:
     assert "only for the tanh itself" in (event.cause or "")
     assert "tanh(actions)" in (event.remedy or "")
     assert not run(library, mended(program, event)).events
+
+
+@libraries
+@pytest.mark.parametrize("function", ["torch.sqrt(scale)", "torch.rsqrt(scale)", "torch.log(scale)"])
+def test_a_parameter_that_updates_have_made_negative_is_to_be_learned_as_a_logarithm(
+    library: str, function: str
+) -> None:
+    program = (
+        "scale = torch.nn.Parameter(torch.tensor([0.05]))\noptimizer = torch.optim.Adam([scale], lr=0.03)\n"
+        f"for _ in range(3):\n    loss = ({function} * 0.01 + 5 * scale).sum()  # born here\n"
+        "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
+    )
+    event = found(library, program)
+    assert "scale is a parameter, and nothing keeps it positive" in (event.cause or "")
+    assert (event.remedy or "").replace("rg.", "torch.") == "scale = torch.exp(log_scale)"
+
+
+@libraries
+def test_no_signed_power_is_advised_for_an_inverse_root(library: str) -> None:
+    program = (
+        "weight = torch.tensor([-1.0, 0.5, 2.0], requires_grad=True)\nrow = torch.tensor([0, 0, 1])\n"
+        "degree = torch.zeros(2).scatter_add(0, row, weight)\n"
+        "loss = (degree.pow(-0.5) * degree).sum()  # born here\nloss.backward()"
+    )
+    event = found(library, program)
+    assert "to the power -0.5 is not a real number" in (event.cause or "")
+    assert event.remedy is None
+
+
+@pytest.mark.filterwarnings("ignore:std")
+@libraries
+@pytest.mark.parametrize(("eps", "written"), [(" + 1e-8", "advantages.std(correction=0) + 1e-8"), ("", "sqrt(")])
+def test_the_spread_of_one_advantage_needs_a_number_under_a_root_only_if_it_may_be_zero(
+    library: str, eps: str, written: str
+) -> None:
+    program = (
+        "advantages = torch.tensor([0.7])\nratio = torch.ones(1, requires_grad=True)\n"
+        f"advantages = (advantages - advantages.mean()) / (advantages.std(){eps})  # born here\n"
+        "loss = -(advantages * ratio).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, program, steps=True))
+    assert event.lineno == line(program)
+    assert written in (event.remedy or "")
+    assert not run(library, mended(program, event)).events

@@ -212,6 +212,13 @@ def fractional_power(scene: Scene) -> Finding | None:
         or (power is not None and math.isfinite(power) and power == int(power))
     ):
         return None
+    if power is not None and power < 0:
+        return Finding(
+            f"{shown(known)} to the power {shown(power)} is not a real number. What is raised to such a power (a "
+            "degree, a variance, a sum of weights) is meant to be positive: find out why it is not, and keep what it "
+            "is computed from positive (softplus, exp, abs).",
+            clamped(scene, scene.floor) if _by_rounding(scene, -known) else None,
+        )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     x, p = site.written.text(0, "input"), site.written.text(1, "exponent")
@@ -360,13 +367,10 @@ def negative_logarithm(scene: Scene) -> Finding | None:
     if not (scene.kind == "invalid" and not scene.backward if known is None else known < edge):
         return None
     if not edge and (learned := _learned(scene)) is not None:
-        log_of = f"log_{learned}" if learned.isidentifier() else "log_x"
-        return Finding(
-            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
-            f"{learned} is a parameter, and nothing keeps it positive when it is updated. Learn its logarithm in its "
-            "place, and take exp of that where it is used; a clamp lets no gradient back to a number below its bound.",
-            None,
-            f"{learned} = {scene.spelling().call('exp', log_of)}",
+        return _kept_positive(
+            scene,
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real.",
+            learned,
         )
     if (tanh := _scaled_tanh(first(scene.birth))) is not None:
         spelling, x = scene.spelling(scene.site(scene.birth)), scene.called(first(tanh), "x")
@@ -414,12 +418,25 @@ def _with_tanh(scene: Scene, tanh: str) -> str | None:
 
 
 def _learned(scene: Scene) -> str | None:
-    """The name of the parameter whose logarithm is taken, if updates have changed it."""
+    """The name of the parameter that the operation takes, if updates have changed it."""
     x = first(scene.birth)
     while x.producer is not None and x.producer.op in TRANSPARENT and x.producer.args:
         x = first(x.producer)
     is_leaf = x.requires_grad and x.producer is None and x.leaf_name is not None
     return x.leaf_name if is_leaf and (scene.context.get("updates") or 0) > 0 else None
+
+
+def _kept_positive(scene: Scene, happened: str, learned: str) -> Finding:
+    """What to do about a parameter that an update has made negative."""
+    name = learned.rpartition(".")[2]
+    name = name if name.isidentifier() else "x"
+    return Finding(
+        f"{happened} {learned} is a parameter, and nothing keeps it positive when it is updated. Learn its logarithm "
+        "in its place, and take exp of that where it is used; a clamp lets no gradient back to a number below its "
+        "bound.",
+        None,
+        f"{name} = {scene.spelling().call('exp', f'log_{name}')}",
+    )
 
 
 @cause(None, "argument outside the function's domain")
@@ -434,6 +451,8 @@ def outside_domain(scene: Scene) -> Finding | None:
     beyond = None if known is None else max(lowest - known, known - highest)
     interval = f"of at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
     happened = f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}."
+    if (lowest, highest) == (0.0, math.inf) and (learned := _learned(scene)) is not None:
+        return _kept_positive(scene, happened, learned)
     if beyond is not None and not _by_rounding(scene, beyond):
         return Finding(
             f"{happened} That is more than rounding: the formula or its inputs are wrong, and a clamp would only hide "

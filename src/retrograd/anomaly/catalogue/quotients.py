@@ -368,11 +368,14 @@ def spread_of_one(scene: Scene) -> Finding | None:
         receiver = written.text(0, "input") or "x"
         option = "ddof=0" if spelling.numpy else "correction=0"
         arguments = ", ".join([*rest, option])
+        has_eps = site.line.used_by(site.written.node, "add")
+        is_safe = has_eps and not first(scene.birth).requires_grad  # also where the deviation is 0
+        op = "std" if scene.op == "std" and is_safe else "var"
         if written.form == "method":
-            new = f"{atom(receiver)}.var({arguments})"
+            new = f"{atom(receiver)}.{op}({arguments})"
         else:
-            new = f"{written.prefix}{'.' if written.prefix else ''}var({receiver}, {arguments})"
-        rewritten = site.replaced(spelling.call("sqrt", f"{new} + {eps}") if scene.op == "std" else new)
+            new = f"{written.prefix}{'.' if written.prefix else ''}{op}({receiver}, {arguments})"
+        rewritten = site.replaced(new if op == scene.op else spelling.call("sqrt", f"{new} + {eps}"))
     name = scene.called(first(scene.birth), "x")
     return Finding(
         f"The {'standard deviation' if scene.op == 'std' else 'variance'} of one value divides by n - 1 = 0, and 0/0 "
