@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import linecache
+import math
 import os
 import weakref
 from typing import Any
@@ -175,6 +177,26 @@ def test_what_a_step_does_after_its_closure_is_recorded() -> None:
         for _ in range(3):
             optimizer.step(closure)
     assert (w.event.op, w.event.step, w.event.lineno) == ("div", 3, line_of("# the birth after the closure", Ascending))
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_the_event_names_the_lines_that_change_gradients_after_backward(changes: bool) -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    program = "weight.grad /= norm\n"
+    filename = "<a program that normalises>"
+    linecache.cache[filename] = (len(program), None, [program, "optimizer.step()\n"], filename)
+    code = compile(f"{program if changes else chr(10)}optimizer.step()", filename, "exec")
+    if not changes:
+        weight.register_hook(lambda grad: grad * math.nan)
+    with rg.anomaly.watch(policy="record") as w:
+        for factor in (1.0, 0.0):
+            optimizer.zero_grad()
+            (weight * factor).sum().backward()
+            exec(code, {"weight": weight, "optimizer": optimizer, "norm": weight.grad.norm()})
+    cause = w.event.cause or ""
+    assert (w.event.op, "changed since backward" in cause) == ("unknown", changes)
+    assert ("(line 1, `weight.grad /= norm`)" in cause) == changes
 
 
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")

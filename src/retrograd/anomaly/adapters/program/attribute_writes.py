@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from retrograd.anomaly.adapters.program.syntax import function_of, inside
+from retrograd.anomaly.adapters.program.syntax import file_of, function_of, inside
 from retrograd.anomaly.stack_frames import is_own
 
 
@@ -33,6 +33,30 @@ def writes_to(kind: type, attribute: str) -> Iterator[Write]:
             owner = code.co_varnames[0]
             if isinstance(each, ast.stmt) and (found := _written(each, f"{owner}.{attribute}")) is not None:
                 yield Write(code, owner, each, found[0])
+
+
+def lines_that_write(code: CodeType, attribute: str) -> list[int]:
+    """The lines in a function's file that write to this attribute of any object, or change what it holds in place."""
+    statements = (each for each in ast.walk(file_of(code)) if isinstance(each, ast.stmt))
+    return sorted({each.lineno for each in statements if any(_is_of(attribute, target) for target in _targets(each))})
+
+
+def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement writes to, as far as it can be seen."""
+    match statement:
+        case ast.Assign(targets=targets):
+            yield from targets
+        case ast.AugAssign(target=target):
+            yield target
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=changed, attr=method))) if method.endswith("_"):
+            yield changed
+
+
+def _is_of(attribute: str, node: ast.expr) -> bool:
+    """Whether an expression is an attribute of that name, its ``data``, or an item of it."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr == attribute
 
 
 def _written(statement: ast.stmt, target: str) -> tuple[ast.expr | None] | None:

@@ -523,8 +523,9 @@ class TorchMonitor:
         self, note: str | None = None, tail: Tail | None = None, names: Names | None = None, record: Any = None
     ) -> Analysis:
         names, record, tail = names or self._names(), record or self.recorder, tail or self.now.tail
-        context = self._context()
-        return Analysis(names, record, self.sites, self.calls, self._is_meant, context, tail, note, self.now.went_back)
+        context, now = self._context(), self.now
+        changes = now.went_back, now.gradient_is_changed
+        return Analysis(names, record, self.sites, self.calls, self._is_meant, context, tail, note, *changes)
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
         """Report an event, and return whether to withhold the update; ``again``: whether the step may be run again."""

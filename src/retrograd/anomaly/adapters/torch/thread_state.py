@@ -48,6 +48,8 @@ class ThreadState(threading.local):
         Whether there was a backward since the last update.
     weight
         One of the weights, with its version at the end of the last backward; None once an optimizer has stepped.
+    gradient
+        That weight, its gradient then, and the gradient's version.
     writes_between
         Whether the program has written to weights between two backward passes without an optimizer's step, as in
         sharpness-aware minimization: then the gradients of each pass are checked.
@@ -72,6 +74,7 @@ class ThreadState(threading.local):
         self.norm: float | None = None
         self.went_back = False
         self.weight: tuple[ref[Tensor], int] | None = None
+        self.gradient: tuple[ref[Tensor], ref[Tensor], int] | None = None
         self.writes_between = False
         self.tail: Tail | None = None
         self.steps = Steps()
@@ -123,6 +126,15 @@ class ThreadState(threading.local):
         weights = (each for group in groups for each in group["params"])
         weight = next((each for each in weights if each.grad is not None), None)
         self.weight = None if weight is None else (ref(weight), weight._version)
+        gradient = None if weight is None else weight.grad
+        self.gradient = None if weight is None or gradient is None else (ref(weight), ref(gradient), gradient._version)
+
+    @property
+    def gradient_is_changed(self) -> bool:
+        """Whether the gradient of one of the weights is not the one that the last backward left."""
+        weight, known, version = self.gradient or (None, None, 0)
+        present = None if weight is None or (leaf := weight()) is None else leaf.grad
+        return present is not None and (known is None or known() is not present or present._version != version)
 
     @property
     def busy(self) -> bool:

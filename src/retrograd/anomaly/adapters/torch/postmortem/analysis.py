@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.leaf_names import nameless
+from retrograd.anomaly.adapters.program.attribute_writes import lines_that_write
 from retrograd.anomaly.adapters.program.branches import lines_with, same_in_other_branches
 from retrograd.anomaly.adapters.program.source_location import place_fields, place_of
 from retrograd.anomaly.adapters.program.variables import under_way
@@ -84,6 +86,8 @@ class Analysis:
         A further remark to report.
     went_back
         Whether there was a backward since the last update.
+    is_changed
+        Whether gradients have been changed since then.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Analysis:
         tail: Tail | None = None,
         note: str | None = None,
         went_back: bool = True,
+        is_changed: bool = False,
     ) -> None:
         names.learn(() if recorder is None else recorder.named)
         self.names = names
@@ -107,7 +112,7 @@ class Analysis:
         self._context = context
         self._tail = tail
         self._note = note
-        self._went_back = went_back
+        self._went_back, self._is_changed = went_back, is_changed
         self._trouble: str | None = None
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # whose gradients the step computes
@@ -503,10 +508,25 @@ class Analysis:
                 "This gradient is not finite, and there has been no backward pass since the last update: it was "
                 "computed another way (func.grad, autograd.grad, by hand), or is left over from an earlier step."
             )
+        if self._is_changed:
+            return (
+                "The loss is finite, but this gradient is not, and gradients have been changed since backward made "
+                f"them, by clipping, by scaling or by the program itself{self._writes_to_gradients()}. If it was born "
+                f"there, look for a division by a norm that is 0.{_hooks_of(leaves)}"
+            )
         return (
             "The loss is finite, but this gradient is not: it was born in backward, or in a later change to it "
             f"(clipping, scaling by hand).{_hooks_of(leaves)}"
         )
+
+    def _writes_to_gradients(self) -> str:
+        """The lines of the program's file that write to gradients, for an explanation; empty if there are many."""
+        if self.names.frame is None:
+            return ""
+        code = self.names.frame.f_code
+        lines = lines_that_write(code, "grad")
+        written = [f"line {each}, `{linecache.getline(code.co_filename, each).strip()}`" for each in lines]
+        return f" ({'; '.join(written)})" if 0 < len(written) <= _FEW else ""
 
     def _settled_context(self) -> dict[str, Any]:
         context = dict(self._context)
