@@ -193,11 +193,11 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         node=node,
     )
     body = body_of(node, "forward") if is_python(node) else None
-    inside = () if body is None or is_between(body[0]) else (body,)  # of a Function of the user's own
-    place = site or inside
-    if place:
-        (call.code, call.at), call.callers = place[0], place[1:]
-        call.applied = place[0] if inside else None
+    inside = () if body is None or is_between(body[0]) else (body,)  # a Function of the user's own
+    position, *callers = site or inside or (None,)
+    if position is not None:
+        (call.code, call.at), call.callers = position, tuple(callers)
+        call.applied = position if inside else None
     with contextlib.suppress(Exception):  # nested tensors have no shape
         call.shape = tuple(node._input_metadata[0].shape)
     for argument in arguments:
