@@ -6,6 +6,7 @@ import gc
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -62,6 +63,26 @@ def test_a_harm_keeps_no_variables_of_the_program_alive(lib: Any, again: bool) -
         with rg.anomaly.watch(policy="record") as watch:
             refs = [ends_badly(lib) for _ in (watch.steps(range(1)) if again else range(1))]
             assert [ref() for ref in refs] == [None] * (1 + again)
+    finally:
+        gc.enable()
+    assert watch.triggered
+
+
+def test_the_record_of_a_second_run_goes_with_it() -> None:
+    """The record holds every array of the step, and copies of those that it has written to."""
+
+    def step() -> weakref.ref[Any]:
+        values = np.ones(3)
+        y = rg.from_numpy(values).mul_(2).sub_(2)
+        (rg.log(y) * rg.ones(3).requires_grad_()).sum().backward()
+        return weakref.ref(values)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with rg.anomaly.watch(policy="record") as watch:
+            _, second = [step() for _ in watch.steps(range(1))]
+            assert second() is None
     finally:
         gc.enable()
     assert watch.triggered
