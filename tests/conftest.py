@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 # A thread without work is to sleep. By default it waits busily for its next piece, and takes a core from the other
 # worker. The libraries read these variables when they are loaded, here and in the programs that tests start.
@@ -36,6 +37,16 @@ pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outco
 settings.register_profile("default", deadline=None)
 settings.register_profile("judge", deadline=None, derandomize=True)
 settings.load_profile("judge" if os.environ.get("RETROGRAD_CI") else "default")
+
+
+@settings(max_examples=1, derandomize=True, database=None)
+@given(st.none())
+def first_example(nothing: None) -> None:
+    """Hypothesis asks once whether anything refers to its own generator of random numbers.
+
+    Since Python 3.14, ``gc.get_referrers`` passes over what ``gc.freeze`` has taken out, so that it must ask before.
+    """
+
 
 # Some families of operations are imported on first use; import them now, so that tables of all operations are complete.
 for module in pkgutil.walk_packages(retrograd.ops.__path__, "retrograd.ops."):
@@ -71,6 +82,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        first_example()
         keep_what_there_is()
         gc.enable()
 

@@ -935,7 +935,7 @@ AS_NUMPY_REFUSES: dict[str, Callable[[Any], Any]] = {
     "roots": lambda x: np.roots(x),
     "reshape": lambda x: np.reshape(x.T, 6, copy=False),
     "sliding_window_view": lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 1, 1)),
-    "convolve": lambda x: np.convolve(x[0], x[1], mode="sideways"),
+    "convolve": lambda x: np.convolve(x[0], x[1], mode="around"),
     "convolve of nothing": lambda x: np.convolve(x[0, :0], x[1]),
     "select": lambda x: np.select([x > 0], [x, x]),
     "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 1, x[:0]),

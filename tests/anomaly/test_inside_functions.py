@@ -185,9 +185,9 @@ def test_without_a_second_run_the_forward_of_the_function_is_named(way: str) -> 
     else:
         assert event.function is not None
         assert event.function.endswith("Solve.forward")
-        assert "somewhere in the forward of the user's own function" in (event.note or "")
-        assert "steps(loader)" in (event.note or "")
-        assert diagnose(event).number is None  # its name is that of torch's solve, by accident
+    assert "somewhere in the forward of the user's own function" in (event.note or "")
+    assert "steps(loader)" in (event.note or "")
+    assert diagnose(event).number is None  # its name is that of torch's solve, by accident
 
 
 SEVERAL_LAYERS = """

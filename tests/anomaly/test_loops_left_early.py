@@ -88,6 +88,46 @@ def test_a_birth_seen_in_both_runs_is_one_event(module: ModuleType) -> None:
     assert [event.reproducible for event in w.events] == [True]
 
 
+def nested(w: Watch, module: ModuleType) -> Any:
+    for _ in w.steps(range(2)):
+        for k in w.steps(range(3)):
+            if math.isinf(loss_of(module, k)):
+                return
+
+
+def of_a_variable(w: Watch, module: ModuleType) -> Any:
+    steps = w.steps(range(3))
+    for k in steps:
+        if math.isinf(loss_of(module, k)):
+            break
+    return steps
+
+
+@modules
+@pytest.mark.parametrize("loop", [nested, of_a_variable])
+def test_a_loop_whose_iterator_something_holds_raises_as_well(
+    module: ModuleType, loop: Callable[[Watch, ModuleType], Any]
+) -> None:
+    """The iterator of an outer loop is closed after that of the inner one, and a variable's later than the watch."""
+    with pytest.raises(AnomalyError, match="log"), watch() as w:
+        steps = loop(w, module)
+    del steps
+    assert [event.op for event in w.events] == ["log"]
+
+
+@modules
+def test_an_error_in_a_loop_whose_iterator_something_holds_gets_a_note(module: ModuleType) -> None:
+    steps = None
+    with pytest.raises(KeyError) as caught, watch() as w:
+        steps = w.steps(range(3))
+        for k in steps:
+            if math.isinf(loss_of(module, k)):
+                raise KeyError("the loss is not finite")
+    del steps
+    assert [event.op for event in w.events] == ["log"]
+    assert "born in log" in "".join(caught.value.__notes__)
+
+
 # --- before backward --------------------------------------------------------------------------------------------------
 
 Program = Callable[[Watch, ModuleType], object]

@@ -218,6 +218,7 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
+            self._leave_step()
             if error is not None:
                 self._left_by(error)
         finally:
@@ -225,6 +226,11 @@ class Watch:
                 self.stop()
             finally:
                 self._end()
+
+    def _leave_step(self) -> None:
+        """Take over what a step has tripped over whose loop is left but not closed: something holds its iterator."""
+        if self._replay is not None:
+            self._unfinished = self._replay.abandon() or self._unfinished
 
     def _left_by(self, error: BaseException) -> None:
         """End the watch because an error leaves what it watches; leaving a generator early is not an error."""
@@ -329,9 +335,9 @@ class Watch:
                     yield from self._again(batch, replay)
             except GeneratorExit:  # the loop was left, perhaps because the program noticed the harm, too
                 self._around = [around]
-                left = replay.tripped or replay.first
+                left = replay.abandon()
                 if replay.adapters is self._adapters:
-                    self._unfinished = left
+                    self._unfinished = left or self._unfinished  # which may be from a loop inside this one
                 elif left is not None:  # it has stopped the watch before
                     self._record(*left, "explain")
                 raise
@@ -349,9 +355,9 @@ class Watch:
             replay.put_back()
             self._carry_out(*replay.outcome(), twice=True)
         else:  # the watch was stopped in one of the runs
-            unfinished = replay.tripped or replay.first
-            assert unfinished is not None
-            self._carry_out(*unfinished, told_as="explain")
+            unfinished = replay.abandon()
+            if unfinished is not None:
+                self._carry_out(*unfinished, told_as="explain")
 
     def explain(self, error: BaseException) -> None:
         """Add cause and remedy to an error that is leaving the watch, if it is about non-finite numbers.

@@ -47,6 +47,11 @@ class SecondRun:
             self.tripped = kind, event
             self._progress = event.step, *watch.histories()
 
+    def abandon(self) -> tuple[str, NaNEvent] | None:
+        """Give up a step that will not be run to its end; return what it has tripped over, but only once."""
+        left, self.tripped, self.first = self.tripped or self.first, None, None
+        return left
+
     def put_back(self) -> None:
         """Restore what the current run has changed."""
         for adapter, snapshot in zip(self.adapters, self._snapshots, strict=True):

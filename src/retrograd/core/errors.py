@@ -134,8 +134,8 @@ NOTHING = object()
 _NO_INTEGER = "cannot be interpreted|not supported between|integer argument expected|indices must be integers"
 
 
-# the text for an array given in place of a number
-_NO_NUMBER = "truth value of an array|only (0-dimensional|integer scalar) arrays can be"
+# the texts, in several versions of NumPy, for an array given in place of a number
+_NO_NUMBER = "truth value of an array|only (0-dimensional|length-1|integer scalar) arrays can be"
 
 
 def taken_for_tensor(error: Exception) -> Any:

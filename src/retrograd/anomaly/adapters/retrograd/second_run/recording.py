@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -273,20 +274,7 @@ class Recorder(Observer):
         """The operands of a call that is about to write to ``target``: with copies, as earlier calls know them then."""
         memory = _memory(target)
         copies: dict[int, ndarray] = {}
-
-        def kept(value: Any) -> Any:
-            if isinstance(value, list):
-                return [kept(item) for item in value]
-            if not isinstance(value, ndarray) or _memory(value) is not memory:
-                return value
-            if id(value) not in copies:
-                copy = copies[id(value)] = value.copy()
-                self._originals[id(copy)] = copy, value  # whose identities no other arrays get, then
-                maker = self.maker(value)
-                if maker is not None:
-                    self.by_result[id(copy)] = maker
-            return copies[id(value)]
-
+        kept = partial(self._kept, memory, copies)
         for each in (*self._knowing.pop(id(memory), ()), *self._under_way):
             each.operands = list(map(kept, each.operands))
             if isinstance(each, Birth):
@@ -297,6 +285,20 @@ class Recorder(Observer):
                 if copy is not result:
                     self.by_result[id(copy)] = each
         return [kept(value) for value in operands]
+
+    def _kept(self, memory: Any, copies: dict[int, ndarray], value: Any) -> Any:
+        """A value in which each array that lies in some memory is replaced by a copy, the same every time."""
+        if isinstance(value, list):
+            return [self._kept(memory, copies, item) for item in value]
+        if not isinstance(value, ndarray) or _memory(value) is not memory:
+            return value
+        if id(value) not in copies:
+            copy = copies[id(value)] = value.copy()
+            self._originals[id(copy)] = copy, value  # whose identities no other arrays get, then
+            maker = self.maker(value)
+            if maker is not None:
+                self.by_result[id(copy)] = maker
+        return copies[id(value)]
 
     def original(self, array: ndarray) -> ndarray:
         """The program's array, if the given one is a copy of what it held before it was written to."""

@@ -114,6 +114,8 @@ class Analysis:
         self._note = note
         self._went_back, self._is_changed = went_back, is_changed
         self._trouble: str | None = None
+        # whether a derivative called an operation; a method would make a cycle that keeps the user's frame
+        self._is_called_by_derivative = sites.is_derived if recorder is None else _never
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # whose gradients the step computes
         self._roots: Sequence[Tensor] = ()  # and where backward starts, if known
@@ -325,9 +327,6 @@ class Analysis:
     def _is_made_by_derivative(self, origin: Origin) -> bool:
         """Whether the origin is data that no variable holds and that a derivative took: it has made them itself."""
         return self._is_nameless_data(origin) and self._is_called_by_derivative(origin.call.forward or origin.call)
-
-    def _is_called_by_derivative(self, call: Call) -> bool:
-        return self._recorder is None and self._sites.is_derived(call)
 
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether the origin is data that no variable holds: the model may have computed it without a gradient."""
@@ -553,6 +552,11 @@ def met_at(frame: FrameType | None, argument: Argument) -> Origin:
     if frame is not None:
         call.code, call.at = frame.f_code, frame.f_lasti
     return Origin(call, leaf=argument)
+
+
+def _never(call: Call) -> bool:
+    """Of a second run, each operation is recorded with its own line."""
+    return False
 
 
 def _hooks_of(leaves: Sequence[Tensor]) -> str:

@@ -192,11 +192,12 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         entry=overload,
         node=node,
     )
-    if site:
-        (call.code, call.at), *callers = site
-        call.callers = tuple(callers)
-    elif is_python(node) and (body := body_of(node, "forward")) is not None and not is_between(body[0]):
-        (call.code, call.at), call.applied = body, body
+    body = body_of(node, "forward") if is_python(node) else None
+    inside = () if body is None or is_between(body[0]) else (body,)  # a Function of the user's own
+    position, *callers = site or inside or (None,)
+    if position is not None:
+        (call.code, call.at), call.callers = position, tuple(callers)
+        call.applied = position if inside else None
     with contextlib.suppress(Exception):  # nested tensors have no shape
         call.shape = tuple(node._input_metadata[0].shape)
     for argument in arguments:

@@ -140,8 +140,8 @@ class Tail:
         grads = [Argument("grad", each) for each in arrived if each is not None]
         code, at, callers = forward.code, forward.at, forward.callers
         applied = body_of(node, "backward") if is_python(node) else None
-        is_known = code is not None and not forward.is_unseen
-        if not is_known and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
+        is_noted = code is not None and (applied is None or (code, at) != body_of(node, "forward"))
+        if not is_noted and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
             (code, at), callers = applied, ()
         return Call(
             node.name(),
