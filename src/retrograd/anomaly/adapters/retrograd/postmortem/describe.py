@@ -175,7 +175,7 @@ class Describer:
                 operation,
                 self.operations.after(after, index, output.shape),
                 node=node,
-                library="numpy" if op is None and birth.variables else "retrograd",
+                library="numpy" if birth.is_of_arrays or (op is None and birth.variables) else "retrograd",
                 context=context,
             ),
             **input_statistics(arguments.values()),
