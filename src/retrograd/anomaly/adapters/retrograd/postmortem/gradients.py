@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.leaf_names import nameless
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array
-from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, same
+from retrograd.anomaly.adapters.retrograd.elements import flat, holds_nan, is_bad, same
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
 from retrograd.anomaly.adapters.retrograd.postmortem.unrecorded_operations import is_of_arrays
 from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import unsaved_data
@@ -86,6 +86,8 @@ class GradientSearch:
                     for each in self._analysis.births
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
+                if all(each.node is None or self._way_to(infinite.node, each.node) for each in makers):
+                    return None  # one birth has made both infinities
                 rest = way[way.index(birth.node) :]
                 return self._describer.backward(birth, rest, harmed=self.harmed(way), makers=makers[:2])
         return None
@@ -201,8 +203,8 @@ class GradientSearch:
 
         Not for minus infinity, which masks are made of.
         """
-        saved = self._describer.saved_by(birth, node).values()
-        infinite = next((value for value in saved if np.isposinf(value.real).any()), None)
+        saved = [each for each in flat(self._describer.saved_by(birth, node).values()) if isinstance(each, ndarray)]
+        infinite = next((each for each in saved if (each.real == np.inf).any()), None)
         if infinite is None:
             return None
         kept = [(other, data) for other, _, data in self._graph.constants() if np.isinf(data).any()]
