@@ -160,6 +160,8 @@ class Describer:
             operation, operands = self._inside(birth, birth.variables, index, output.shape)
         name = REVERSED.get(birth.name if op is None else op.label, birth.name)
         context = {} if op is None else assignment_of_number(op, birth.code, birth.at, arguments)
+        if node is not None and "overflow" in birth.kinds:
+            context["earlier_runs"] = self.graph.earlier_runs(node)
         function = composed(operation)
         if function is not operation:
             operation, name, operands = function, function.op, known_values(function)
