@@ -127,7 +127,7 @@ def test_an_infinity_that_reaches_only_gradients_is_named() -> None:
 
 
 def test_a_difference_of_infinities_is_traced_to_plain_arrays() -> None:
-    text = f"{LEAF}loss = np.sum(-torch.log(x - 1) + np.log(good))  # born here\nloss.backward()"
+    text = f"{LEAF}weight = np.log(good)  # born here\nloss = np.sum(weight - x * weight)\nloss.backward()"
     event = only_event(run("retrograd", text))
     assert (event.op, event.lineno, event.index) == ("log", line(text), (0,))
 

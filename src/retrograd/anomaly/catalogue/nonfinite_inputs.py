@@ -66,7 +66,7 @@ def bad_mask(scene: Scene) -> Finding | None:
 _INFINITY = re.compile(r"\binf\b|\bINF\b|-inf|\bmasked_fill")
 
 
-@cause(48, "NaN in the batch, masked only after use")
+@cause(None, "NaN in the batch, masked only after use")
 def masked_too_late(scene: Scene) -> Finding | None:
     """The loss is finite, so that something in the program leaves these elements out of it."""
     event, context = scene.event, scene.context

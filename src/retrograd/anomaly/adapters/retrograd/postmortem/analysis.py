@@ -395,7 +395,7 @@ class Analysis:
             is_data = self._is_data(value) or self._is_of_arrays(value)
             may_mask = holder is not None and not np.isposinf(value.real).any()  # masks use minus infinity
             event = self.made_unrecorded(birth, value, path, "loss") if is_data or holder is None else None
-            if event is not None and (not may_mask or is_of_arrays(event)):
+            if event is not None and (not may_mask or self._is_in_another_line(event, birth)):
                 return event
             if is_data and not may_mask and np.isposinf(value.real).any():
                 return self.describer.leaf(value, "batch", name, path, harmed="loss")
@@ -404,6 +404,11 @@ class Analysis:
     def _is_data(self, array: ndarray) -> bool:
         """Whether an array came in from outside, without a gradient."""
         return any(each is array for _, _, each in self.graph.constants()) and not self.was_made(array)
+
+    @staticmethod
+    def _is_in_another_line(event: NaNEvent, user: Birth) -> bool:
+        """Whether it is about plain arrays elsewhere: what a line makes of its own infinities is explained together."""
+        return is_of_arrays(event) and user.code is not None and event.lineno != sites.line_of(user.code, user.at)
 
     def _is_of_arrays(self, array: ndarray) -> bool:
         """Whether the program computed these very numbers from plain arrays."""
