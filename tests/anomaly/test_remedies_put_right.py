@@ -163,3 +163,17 @@ def test_a_loss_layer_with_class_weights_is_left_as_it_is() -> None:
     event = only_event(run("torch", text))
     assert "criterion" not in (event.remedy or "")
     assert "scores" not in (event.remedy or "")
+
+
+@libraries
+def test_a_matrix_that_is_perturbed_is_computed_only_once(library: str) -> None:
+    text = (
+        "calls = []\ndef stiffness(k):\n    calls.append(k)\n    return torch.diag(k)\n"
+        "k = torch.ones(3, dtype=torch.float64, requires_grad=True)\n"
+        "values, modes = torch.linalg.eigh(stiffness(k))\nloss = (modes[0] ** 2 * values.detach()).sum()\n"
+        "loss.backward()\ntorch.optim.SGD([k], lr=0.0).step()"
+    )
+    better = mended(text, only_event(run(library, text)))
+    found = executed(library, better)
+    assert len(found["calls"]) == 1
+    assert found["k"].grad.isfinite().all()
