@@ -145,6 +145,31 @@ def test_data_that_was_bad_from_the_start_is_blamed_on_no_line(name: str) -> Non
     assert (event.kind, event.index) == ("leaf", (1,))
 
 
+UNTOUCHED = {
+    "an array that it writes to": "held, zeros = np.ones(10_000), np.zeros(10_000)\n"
+    "np.log(zeros, out=held)\nheld[:] = 7.0\nweight = np.log(good)",
+    "a function of the program": "@np.vectorize\ndef halved(value):\n    calls.append(value)\n"
+    "    return value / 2\nweight = np.log(halved(good))",
+}
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_an_expression_with_effects_is_not_computed_again(name: str) -> None:
+    text = f"{LEAF}calls, held = [], np.array([7.0])\n{UNTOUCHED[name]}\nbefore = len(calls){USE}"
+    w = run("retrograd", f"{text}\nw.found = before, len(calls), held")
+    assert only_event(w).kind != "unknown"
+    before, after, held = w.found
+    assert before == after
+    assert (held == 7.0).all()
+
+
+def test_what_is_declared_as_meant_is_not_named() -> None:
+    text = (
+        f"{LEAF}import retrograd\nwith retrograd.anomaly.expect_nonfinite('no counts'):\n    weight = np.log(good){USE}"
+    )
+    assert only_event(run("retrograd", text)).kind == "leaf"
+
+
 def test_what_does_no_harm_is_not_reported() -> None:
     text = f"{LEAF}weight = np.where(good > 0, np.log(good), 0.0){USE}"
     assert run("retrograd", text).events == ()

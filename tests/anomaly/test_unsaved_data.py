@@ -243,3 +243,16 @@ def test_bad_items_of_an_array_are_found(name: str, masked: bool) -> None:
     if masked:
         mended_loss = executed("retrograd", mended(text, event))["level"].grad
         assert np.isfinite(mended_loss.item())
+
+
+def test_a_masked_number_that_no_variable_holds_is_found_where_values_are_kept() -> None:
+    program = (
+        "def step(q):\n    total = 0.0\n    for seen in [1.0, float('nan'), 2.0]:\n"
+        "        error = seen - q * 2.0  # born here\n"
+        "        total = total + torch.where(torch.isnan(error), 0.0, error**2)\n    return total\n"
+        "q = torch.tensor(1.0, requires_grad=True)\nstep(q).backward(retain_graph=True)"
+    )
+    event = only_event(run("retrograd", program))
+    assert (event.op, event.lineno, event.harmed) == ("sub", line(program), "the gradient of q")
+    assert "NaN (seen)" in (event.cause or "")
+    assert "is an inference" in (event.note or "")

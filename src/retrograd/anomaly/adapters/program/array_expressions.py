@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from types import FrameType, ModuleType
+from functools import lru_cache
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,9 @@ _METHODS = frozenset(
         *("reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "repeat", "astype", "copy", "item"),
     )
 )
-_WITH_EFFECTS = frozenset(("copyto", "put", "put_along_axis", "place", "putmask", "fill_diagonal", "save", "savez"))
+# how the names of NumPy's functions begin that write, read files or call functions of the program
+_WITH_EFFECTS = ("apply", "copyto", "fill", "from", "gen", "load", "memmap", "place", "put", "save", "set", "vectorize")
+_MODULES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
 
 
 class Computed(NamedTuple):
@@ -63,31 +66,30 @@ def arrays_read(frame: FrameType) -> dict[str, Any]:
     Arrays, numbers, and NumPy's or SciPy's modules and functions count. Small arrays are copied, as they may be
     overwritten.
     """
-    written = written_at(frame.f_code, frame.f_lasti)
-    nodes = [] if written is None else list(ast.walk(written))
-    local = local_variables(frame)
+    names = _names_read(frame.f_code, frame.f_lasti)
+    local = local_variables(frame) if names else {}
     found: dict[str, Any] = {}
-    for node in nodes:
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            value = _held(node, local, frame.f_globals)
-            if isinstance(value, np.ndarray) and value.nbytes <= _COPIED:
-                value = value.copy()
-            if _is_plain(value):
-                found[ast.unparse(node)] = value
+    for name, *attributes in names:
+        value = local[name] if name in local else frame.f_globals.get(name)
+        for attribute in attributes:
+            value = getattr(value, "__dict__", {}).get(attribute)
+        if isinstance(value, np.ndarray) and value.nbytes <= _COPIED:
+            value = value.copy()
+        if _is_plain(value):
+            found[".".join((name, *attributes))] = value
     return found
 
 
+@lru_cache(maxsize=256)
+def _names_read(code: CodeType, at: int) -> tuple[tuple[str, ...], ...]:
+    """The variables in the expression that an instruction belongs to, and their attributes: ``("self", "counts")``."""
+    written = written_at(code, at)
+    nodes = [] if written is None else ast.walk(written)
+    names = (ast.unparse(each).split(".") for each in nodes if isinstance(each, (ast.Name, ast.Attribute)))
+    return tuple(dict.fromkeys(tuple(each) for each in names if all(map(str.isidentifier, each))))
+
+
 _COPIED = 1 << 16  # bytes
-
-
-def _held(node: ast.expr, local: Mapping[str, Any], of_module: Mapping[str, Any]) -> Any:
-    """The value of a variable or of an attribute that an object has as its own; None if there is none."""
-    match node:
-        case ast.Name(id=name):
-            return local[name] if name in local else of_module.get(name)
-        case ast.Attribute(value=owner, attr=name):
-            return getattr(_held(owner, local, of_module), "__dict__", {}).get(name)
-    return None
 
 
 def _is_plain(value: Any) -> bool:
@@ -102,8 +104,10 @@ def _is_numpys(value: Any) -> bool:
     """Whether it is a function or type of NumPy's that has no effect but its result."""
     if isinstance(value, np.ufunc):
         return True
-    module = getattr(value, "__module__", None)
-    return module in ("numpy", "numpy.linalg", "numpy.fft") and getattr(value, "__name__", "") not in _WITH_EFFECTS
+    name = getattr(value, "__name__", None)
+    module = _MODULES.get(getattr(value, "__module__", None) or "")
+    is_named = module is not None and isinstance(name, str) and getattr(module, name, None) is value
+    return is_named and not name.startswith(_WITH_EFFECTS)
 
 
 def operation(written: ast.expr, variables: Mapping[str, Any]) -> Computed | None:
@@ -128,6 +132,8 @@ def _operation(written: ast.expr, variables: Mapping[str, Any]) -> Computed:
             raise TypeError("not an operation")
     operands = tuple(_value(each, variables) for each in written.args)
     options = {str(each.arg): _value(each.value, variables) for each in written.keywords}
+    if "out" in options or (isinstance(function, np.ufunc) and len(operands) > function.nin):
+        raise TypeError("it writes to an array of the program's")
     return Computed(function, operands, function(*operands, **options))
 
 

@@ -7,6 +7,7 @@ from types import FrameType
 
 from retrograd.anomaly.adapters.retrograd.array_births import array_birth_at
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
+from retrograd.anomaly.expected import expected
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
@@ -73,7 +74,7 @@ class RecentBirths:
 
     def note_in_arrays(self, kind: str, frame: FrameType) -> None:
         """Keep what raised a flag in the program's own NumPy code: data may be made of it in any later step."""
-        birth = None if kind == "underflow" else array_birth_at(kind, frame)
+        birth = None if kind == "underflow" or expected.depth else array_birth_at(kind, frame)
         if birth is not None:
             with self._lock:
                 self._keep_for_later(birth)
