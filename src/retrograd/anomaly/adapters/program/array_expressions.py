@@ -104,10 +104,9 @@ def _is_numpys(value: Any) -> bool:
     """Whether it is a function or type of NumPy's that has no effect but its result."""
     if isinstance(value, np.ufunc):
         return True
-    name = getattr(value, "__name__", None)
-    module = _MODULES.get(getattr(value, "__module__", None) or "")
-    is_named = module is not None and isinstance(name, str) and getattr(module, name, None) is value
-    return is_named and not name.startswith(_WITH_EFFECTS)
+    name = str(getattr(value, "__name__", ""))
+    module = _MODULES.get(str(getattr(value, "__module__", "")))
+    return module is not None and getattr(module, name, None) is value and not name.startswith(_WITH_EFFECTS)
 
 
 def operation(written: ast.expr, variables: Mapping[str, Any]) -> Computed | None:

@@ -76,8 +76,9 @@ class GradientSearch:
 
     def _meeting(self, event: NaNEvent, infinite: Birth) -> NaNEvent | None:
         """The sum on the path of an infinity that became NaN because it met the opposite infinity."""
-        way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
-        if way is None:
+        source = infinite.node
+        way = None if event.nan_count or source is None else self._way(source)
+        if way is None or source is None:
             return None
         for birth in self._analysis.births:
             if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
@@ -86,7 +87,8 @@ class GradientSearch:
                     for each in self._analysis.births
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
-                if all(each.node is None or self._way_to(infinite.node, each.node) for each in makers):
+                of_one = self._graph.behind(source)
+                if all(each.node in of_one for each in makers):
                     return None  # one birth has made both infinities
                 rest = way[way.index(birth.node) :]
                 return self._describer.backward(birth, rest, harmed=self.harmed(way), makers=makers[:2])
