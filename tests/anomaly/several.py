@@ -266,6 +266,17 @@ loss = w[:, 0].sum()
 """,
     ),
     Program(
+        "a NaN that is stacked with other numbers into a matrix",
+        f"{D}\n{leaf('m', '[[1.0, 2.0], [3.0, 4.0]]')}",
+        """
+t = d / torch.sqrt(d.sum() * 0)
+z = torch.zeros((), dtype=torch.float64)
+h = torch.stack([torch.stack([z, -t[1]]), torch.stack([t[1], z])])
+loss = (m @ (h @ h)).sum()
+""",
+        ops=("div",),
+    ),
+    Program(
         "what follows from an infinity",
         P,
         """

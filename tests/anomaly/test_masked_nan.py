@@ -6,7 +6,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, Watch, diagnose, watch
-from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 HOLES = [float("nan"), 2.0]
 
@@ -131,3 +131,28 @@ loss.backward()
     event = only_event(run("torch", text))
     assert "where(w[1]" not in (event.remedy or "")
     assert "0 times an infinity is NaN" in (event.cause or "")
+
+
+TOO_LATE = {
+    "where": "loss = torch.where(torch.isnan(data), 0.0, (data - w) ** 2).sum()",
+    "selection": "error = (w * data) ** 2\nloss = error[~torch.isnan(data)].sum()",
+    "nansum": "loss = torch.nansum(torch.exp(w) * data)",
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("name", TOO_LATE)
+def test_the_remedy_for_a_mask_that_comes_too_late_replaces_the_data_before_it_is_used(
+    name: str, library: str, steps: bool
+) -> None:
+    text = "data = torch.tensor([1.0, float('nan'), 3.0])\nw = torch.ones(3, requires_grad=True)\n"
+    text += TOO_LATE[name] + "\nloss.backward()\ntorch.optim.SGD([w], lr=0.0).step()"
+    event = only_event(run(library, text, steps))
+    assert (event.kind, event.index, event.harmed) == ("leaf", (1,), "the gradient of w")
+    assert "0 * NaN is NaN" in (event.cause or "")
+    before, after = executed(library, text), executed(library, mended(text, event))
+    assert after["loss"].item() == pytest.approx(before["loss"].item())
+    good = [0, 2]
+    assert after["w"].grad[good].tolist() == pytest.approx(before["w"].grad[good].tolist())
+    assert after["w"].grad.tolist()[1] == 0.0

@@ -163,3 +163,30 @@ def test_a_loss_layer_with_class_weights_is_left_as_it_is() -> None:
     event = only_event(run("torch", text))
     assert "criterion" not in (event.remedy or "")
     assert "scores" not in (event.remedy or "")
+
+
+@libraries
+def test_a_matrix_that_is_perturbed_is_computed_only_once(library: str) -> None:
+    text = (
+        "calls = []\ndef stiffness(k):\n    calls.append(k)\n    return torch.diag(k)\n"
+        "k = torch.ones(3, dtype=torch.float64, requires_grad=True)\n"
+        "values, modes = torch.linalg.eigh(stiffness(k))\nloss = (modes[0] ** 2 * values.detach()).sum()\n"
+        "loss.backward()\ntorch.optim.SGD([k], lr=0.0).step()"
+    )
+    better = mended(text, only_event(run(library, text)))
+    found = executed(library, better)
+    assert len(found["calls"]) == 1
+    assert found["k"].grad.isfinite().all()
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("float32", 3.5e-4), ("float64", 1.5e-8)])
+def test_the_coarseness_of_an_angle_is_that_of_its_dtype(dtype: str, step: float) -> None:
+    text = (
+        f"p = torch.tensor([0.8, 0.2], dtype=torch.{dtype}, requires_grad=True)\nq = p.detach().clone()\n"
+        "loss = torch.acos(torch.sin(p[0]) * torch.sin(q[0])"
+        " + torch.cos(p[0]) * torch.cos(q[0]) * torch.cos(p[1] - q[1]))\nloss.backward()"
+    )
+    cause = only_event(run("retrograd", text)).cause or ""
+    told = float(cause.partition("moves in steps of ")[2].partition(" ")[0])
+    assert dtype in cause
+    assert told == pytest.approx(step, rel=0.5)

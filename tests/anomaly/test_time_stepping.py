@@ -97,3 +97,38 @@ def test_the_search_for_further_births_does_not_grow_with_their_number(monkeypat
         v.sum().backward()
     assert w.event is not None
     assert 0 < ran["reaches"] < 20
+
+
+STENCILS = {
+    "with copies": "flux = k * (u[2:] - 2 * u[1:-1] + u[:-2]) / 0.01  # born here\n"
+    "    v = u.copy()\n    v[1:-1] += flux\n    u = v",
+    "in a function": "u = step(u)",
+    "padded": "u = u + k * np.pad((u[2:] - 2 * u[1:-1] + u[:-2]) / 0.01, 1)  # born here",
+}
+
+
+@runs
+@pytest.mark.parametrize("name", STENCILS)
+def test_an_unstable_scheme_is_recognised_by_the_runs_of_its_line(name: str, steps: bool) -> None:
+    """Copies and writes in place lie between one step and the next."""
+    program = (
+        "import numpy as np\n"
+        "def step(u):\n    v = u.copy()\n    v[1:-1] += k * (u[2:] - 2 * u[1:-1] + u[:-2]) / 0.01\n    return v\n"
+        "k = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)\n"
+        "u = torch.tensor(np.exp(-np.linspace(-3, 3, 16) ** 2))\n"
+        f"for _ in range(130):\n    {STENCILS[name]}\n"
+        "loss = (u**2).sum()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program, steps))
+    assert "dt > dx**2 / (2 * D)" in (event.cause or ""), event.cause
+    assert "look at what went in there" not in (event.cause or "")
+
+
+def test_the_same_line_in_a_few_layers_is_no_scheme() -> None:
+    program = (
+        "x = torch.tensor([1e150], dtype=torch.float64, requires_grad=True)\nh = x\n"
+        "for _ in range(3):\n    h = (h - 1.0) / 1e-60\nloss = h.sum()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert (event.op, event.kind) == ("div", "overflow")
+    assert "dt > dx**2" not in (event.cause or "")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from retrograd.anomaly import diagnose
-from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.both import executed, libraries, line, mended, only_event, run, runs
 
 LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
 BAD = 'bad = torch.tensor([1.0, float("{}")])\n'
@@ -214,3 +215,44 @@ def test_bad_data_written_to_a_part_of_a_tensor_is_named(target: str, data: str)
     event = only_event(run("retrograd", f"{begin}{target} = d\n(y * 2).sum().backward()\n"))
     assert (event.kind, event.lineno, event.code_line) == ("leaf", 5, f"{target} = d")
     assert list(event.operands) == ["d"]
+
+
+ITEMS = {
+    "of a loop": "for seen in series:\n    error = seen - level  # born here",
+    "of a counted loop": "for k, seen in enumerate(series[1:]):\n    error = seen - level  # born here",
+    "of several": "for seen, weight in zip(series, [1.0, 1.0, 1.0]):\n    error = seen - level  # born here",
+    "by position": "for k in range(3):\n    error = series[k] - level  # born here",
+    "with a name": "for k in range(3):\n    seen = series[k]\n    error = seen - level  # born here",
+}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ITEMS)
+def test_bad_items_of_an_array_are_found(name: str, masked: bool) -> None:
+    """They are used one by one: by the end of the loop, the last one is good, and the array has another shape."""
+    text = (
+        "import numpy as np\nseries = np.array([1.0, float('nan'), 3.0])\n"
+        "level = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)\nterms = []\n"
+        f"{ITEMS[name]}\n    terms.append({'np.where(np.isnan(error), 0.0, error**2)' if masked else 'error**2'})\n"
+        "loss = torch.stack(terms).sum()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.kind, event.index, event.lineno) == ("leaf", (1,), line(text))
+    assert list(event.operands) == ["series"]
+    assert event.harmed == ("the gradient of level" if masked else "loss")
+    if masked:
+        mended_loss = executed("retrograd", mended(text, event))["level"].grad
+        assert np.isfinite(mended_loss.item())
+
+
+def test_a_masked_number_that_no_variable_holds_is_found_where_values_are_kept() -> None:
+    program = (
+        "def step(q):\n    total = 0.0\n    for seen in [1.0, float('nan'), 2.0]:\n"
+        "        error = seen - q * 2.0  # born here\n"
+        "        total = total + torch.where(torch.isnan(error), 0.0, error**2)\n    return total\n"
+        "q = torch.tensor(1.0, requires_grad=True)\nstep(q).backward(retain_graph=True)"
+    )
+    event = only_event(run("retrograd", program))
+    assert (event.op, event.lineno, event.harmed) == ("sub", line(program), "the gradient of q")
+    assert "NaN (seen)" in (event.cause or "")
+    assert "is an inference" in (event.note or "")

@@ -172,6 +172,10 @@ class Surroundings:
             The names of the buffers that are not finite, where a leaf has no name.
         ``"plain_array"``
             True if a leaf is a NumPy array, to which other functions apply than to tensors.
+        ``"item"``
+            How the line of a leaf's first use writes the item of it that it was given: ``"y"``, ``"series[k]"``.
+        ``"earlier_runs"``
+            Of an overflow: how many times its line has run before on what this run was computed from.
         ``"bad_members"``
             The names of the parameters and buffers that are not finite, of modules that may have made a leaf.
         ``"computed_by"``

@@ -35,7 +35,8 @@ class Spelling:
         own = name_of(module_called(usual), usual)
         modules = list(line.modules())
         is_method = site.written.form == "method"
-        module = next((name for name in modules if module_called(name) in _ROOTS), None)
+        roots = _NUMPY if library == "numpy" else _ROOTS  # plain arrays are not for tensors' functions
+        module = next((name for name in modules if module_called(name) in roots), None)
         if module is None:  # NumPy's functions take retrograd's tensors, in files that import nothing else
             for_arrays = library == "retrograd" and not is_method and not imported("retrograd")
             module = next(iter(imported("numpy")), own) if for_arrays else own

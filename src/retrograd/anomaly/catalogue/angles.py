@@ -35,10 +35,11 @@ def great_circle(scene: Scene) -> Finding | None:
     points = None if total is None else _points(scene.site(total, outer).written)
     if points is None:
         return None
+    step, error = ("1e-8 (10 cm on Earth)", "9 m") if scene.double else ("3e-4 (2 km on Earth)", "9 km")
     return Finding(
         f"The cosine of the angle between the two points is {scene.at(first(acos), 1.0)}: they coincide or lie "
-        "opposite each other. The derivative of acos is infinite there, and near it float32 cosines are so coarse that "
-        "acos moves in steps of 3e-4 (2 km on Earth); clamping the cosine below 1 would be an error of 9 km. The "
+        f"opposite each other. The derivative of acos is infinite there, and near it {scene.dtype} cosines are so "
+        f"coarse that acos moves in steps of {step}; clamping the cosine below 1 would be an error of {error}. The "
         "haversine formula gives the same angle without either problem, and bounds that no real value reaches keep its "
         "derivative finite.",
         outer.replaced(_angle(scene.spelling(outer), points, least_of_root(scene))),

@@ -393,15 +393,16 @@ def degenerate(scene: Scene) -> Finding | None:
     eigh = scene.op == "eigh"
     step = "1e-8" if scene.double else "1e-4"
 
-    def spread(a: str) -> str:
+    def spread(text: str) -> str:
+        a, once = (text, text) if is_name(text) else ("unperturbed", f"(unperturbed := {text})")
         kind = f"dtype={atom(a)}.dtype"
         steps = spelling.call("arange", f"{atom(a)}.shape[-1]", kind)
         parts = f"{step} * {spelling.call('eye', f'*{atom(a)}.shape[-2:]', kind)} * {steps}"
         if not many or scene.op == "eig":
-            return f"{a} + {parts}"
+            return f"{once} + {parts}"
         library = f"{spelling.library}.linalg.{'eigvalsh' if eigh else 'svdvals'}"
         gaps = f"{library}({atom(a)}.detach()).diff().abs().amin(-1)"
-        return f"{a} + ({gaps} < {step})[..., None, None] * {parts}"
+        return f"{once} + ({gaps} < {step})[..., None, None] * {parts}"
 
     values = "singular values" if scene.op == "svd" else "eigenvalues"
     return Finding(

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._expression import first, named, normal, number, shown
+from retrograd.anomaly.catalogue._imports import name_of
 from retrograd.anomaly.catalogue._line_inference import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import is_put_into_part
-from retrograd.anomaly.catalogue._source_line import Line
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -63,6 +64,32 @@ def bad_mask(scene: Scene) -> Finding | None:
 
 
 _INFINITY = re.compile(r"\binf\b|\bINF\b|-inf|\bmasked_fill")
+
+
+@cause(None, "NaN in the batch, masked only after use")
+def masked_too_late(scene: Scene) -> Finding | None:
+    """The loss is finite, so that something in the program leaves these elements out of it."""
+    event, context = scene.event, scene.context
+    only_gradient = "gradient" in (event.harmed or "") and event.nan_count
+    if _leaf(scene) not in ("batch", "target") or not only_gradient or context.get("bad_members"):
+        return None
+    text, line = str(context.get("item") or context.get("name")), Line.parse(event.code_line)
+    used = next((each for each in line.operations if line.column(each.node) == event.col), NOTHING)
+    operands = [each for each in used.arguments if line.text(each) == text]
+    if len(operands) != 1:
+        return None
+    spelling = scene.spelling()
+    if context.get("plain_array"):
+        spelling = replace(spelling, module=name_of("numpy", "np"))
+    safe = spelling.where(spelling.call("isfinite", text), text, "0.0")
+    return Finding(
+        f"{context.get('name') or 'The data'} held {_bad_elements(scene)} when they came in. The loss is finite, so a "
+        f"mask leaves them out, but only after line {event.lineno} has used them: backward multiplies them by a "
+        "gradient of 0, and 0 * NaN is NaN. Put a number in their place before they are used; as they are left out, "
+        "any number will do.",
+        line.replaced({operands[0]: safe}),
+        place=scene.place,
+    )
 
 
 @cause(48, "non-finite values in the batch")
@@ -367,4 +394,4 @@ def _poisoned_average(scene: Scene, name: str) -> Finding:
     )
 
 
-CAUSES = (bad_rate, bad_argument, bad_mask, bad_batch, uninitialised, bad_weight)
+CAUSES = (bad_rate, bad_argument, bad_mask, masked_too_late, bad_batch, uninitialised, bad_weight)

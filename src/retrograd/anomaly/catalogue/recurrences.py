@@ -97,8 +97,10 @@ def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
 def recurrence(scene: Scene) -> Finding | None:
     if scene.op in _LAYERS:
         return _recurrent_layer(scene)
-    if not (scene.kind == "overflow" or have_cancelled(scene)) or scene.op not in _STEPS or scene.birth.place is None:
+    if not (scene.kind == "overflow" or have_cancelled(scene)) or scene.birth.place is None:
         return None
+    if scene.op not in _STEPS:
+        return _by_its_runs(scene)
     if not scene.backward and any(op in LOGS for op in scene.later):
         return None  # a product of many factors, whose logarithm is wanted
     runs = list(runs_of(scene.birth))
@@ -109,7 +111,7 @@ def recurrence(scene: Scene) -> Finding | None:
     ]
     neighbour = runs[1][0] if len(runs) > 1 else later[0] if later else None
     if not is_loop(scene.birth, len(runs) + len(later), neighbour):
-        return None
+        return _by_its_runs(scene)
     if scene.backward:
         return Finding(
             "This line takes its own result as input, step after step, and in backward the gradient was multiplied at "
@@ -133,6 +135,24 @@ def recurrence(scene: Scene) -> Finding | None:
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
         f"state = {scene.spelling(site).clamp('state', '-1e3', '1e3')}",
     )
+
+
+def _by_its_runs(scene: Scene) -> Finding | None:
+    """The finding for arithmetic that has run many times, each time on what came of the time before.
+
+    What came in between, such as copies and writes in place, is not known.
+    """
+    runs = scene.context.get("earlier_runs", 0)
+    if runs < _MANY_RUNS or scene.backward or scene.kind != "overflow" or scene.op not in _ARITHMETIC:
+        return None
+    return Finding(
+        f"This line runs on what came of its own result, step after step ({runs} times before this one), and the "
+        f"numbers grew until {scene.op} overflowed {scene.dtype}. {_STEP}",
+    )
+
+
+_MANY_RUNS = 8
+_ARITHMETIC = _STEPS | frozenset(("sub", "div"))
 
 
 def _repeated_product(scene: Scene, happened: str, runs: Sequence[tuple[Operation, Operand]]) -> Finding:

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from retrograd.anomaly.adapters.program.syntax import body, lines_of, variables_in
+from retrograd.anomaly.parsing import expression_of
 from retrograd.core import sites
 
 
@@ -152,6 +153,37 @@ def first_line_with(code: CodeType, lineno: int, name: str) -> int | None:
     if variable in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         return min((node.lineno for node in nodes if isinstance(node, ast.stmt) and not _is_text(node)), default=None)
     return None
+
+
+def is_item_of(code: CodeType, written: str, name: str) -> bool:
+    """Whether an expression of a function is an item of a variable: ``name[i]``, or ``x`` after ``for x in name``."""
+    expression = expression_of(written)
+    if isinstance(expression, ast.Subscript):
+        return _root(expression) == name
+    for node in body(code) if isinstance(expression, ast.Name) else ():
+        match node:
+            case ast.For(target=target, iter=value) if written in _given(target):
+                if any(_root(each) == name for each in _iterated(value)):
+                    return True
+            case ast.Assign(targets=targets, value=ast.Subscript() as value) if _root(value) == name:
+                if any(written in _given(target) for target in targets):
+                    return True
+    return False
+
+
+def _iterated(written: ast.expr) -> list[ast.expr]:
+    """What a loop takes items of: ``x`` and ``y`` in ``zip(x, y)``."""
+    match written:
+        case ast.Call(func=ast.Name(id="enumerate" | "zip" | "reversed"), args=args):
+            return args
+    return [written]
+
+
+def _root(written: ast.expr) -> str:
+    """The variable, or attribute of one, of which an expression is an item."""
+    while isinstance(written, ast.Subscript):
+        written = written.value
+    return ast.unparse(written)
 
 
 def _is_text(statement: ast.stmt) -> bool:

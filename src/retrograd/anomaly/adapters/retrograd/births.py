@@ -123,6 +123,7 @@ class Birth:
     clipping: dict[str, float] | None = None
     excused: bool = False
     thread: threading.Thread = field(default_factory=threading.current_thread)
+    is_of_arrays = False  # in an expression of plain arrays, where nothing of ours ran
 
     @property
     def is_stale(self) -> bool:

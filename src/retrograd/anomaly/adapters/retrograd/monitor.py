@@ -160,6 +160,7 @@ class RetrogradMonitor(Monitor):
             return True
         birth = birth_at(kind, frame)
         if birth is None:
+            self._recent_births.note_in_arrays(kind, frame)
             return False
         self._steps.note(birth)
         self._keep(birth)
@@ -167,10 +168,9 @@ class RetrogradMonitor(Monitor):
 
     def _keep(self, birth: Birth) -> None:
         birth.excused = self.excuses(birth)
-        if self._recorder is not None:  # it sees every operation, and only needs the kind
-            self._recorder.flag(birth)
-            return
-        self._recent_births.add(birth)
+        # a recorder sees every operation, and only needs the kind
+        keep = self._recent_births.add if self._recorder is None else self._recorder.flag
+        keep(birth)
 
     def excuses(self, birth: Birth) -> bool:
         """Whether the user has declared a birth to be intended."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from types import FrameType
 
+from retrograd.anomaly.adapters.retrograd.array_births import array_birth_at
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
+from retrograd.anomaly.expected import expected
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
@@ -66,8 +69,16 @@ class RecentBirths:
 
     @property
     def before(self) -> list[Birth]:
-        """The unrecorded births of earlier steps, the latest one for each place."""
+        """The unrecorded births of earlier steps and those in plain arrays, the latest one for each place."""
         return list(self._before.values())
+
+    def note_in_arrays(self, kind: str, frame: FrameType) -> None:
+        """Keep what raised a flag in the program's own NumPy code: data may be made of it in any later step."""
+        birth = None if kind == "underflow" or expected.depth else array_birth_at(kind, frame)
+        if birth is not None:
+            with self._lock:
+                self._keep_for_later(birth)
+                self._drop_those_before()
 
     def end_step(self) -> None:
         """Release what belongs to this thread's finished step."""
@@ -81,11 +92,17 @@ class RecentBirths:
             self._copied = 0
             for birth in over:
                 if birth.is_unrecorded and birth.kinds != ["underflow"]:
-                    place = birth.name, birth.places
                     birth.restore_operands()
-                    self._before.pop(place, None)
-                    self._before[place] = birth
-            while self._before and (
-                len(self._before) > MOST_BIRTHS or sum(map(size_of, self._before.values())) > MOST_BYTES_BEFORE
-            ):
-                del self._before[next(iter(self._before))]
+                    self._keep_for_later(birth)
+            self._drop_those_before()
+
+    def _keep_for_later(self, birth: Birth) -> None:
+        place = birth.name, birth.places
+        self._before.pop(place, None)
+        self._before[place] = birth
+
+    def _drop_those_before(self) -> None:
+        while self._before and (
+            len(self._before) > MOST_BIRTHS or sum(map(size_of, self._before.values())) > MOST_BYTES_BEFORE
+        ):
+            del self._before[next(iter(self._before))]

@@ -39,6 +39,8 @@ from retrograd.anomaly.adapters.retrograd.postmortem.source import is_number_giv
 from retrograd.anomaly.adapters.retrograd.postmortem.unflagged_births import given_numbers, told_of_hooks, without_flag
 from retrograd.anomaly.adapters.retrograd.postmortem.unrecorded_operations import (
     explains,
+    is_equal,
+    is_of_arrays,
     is_ruled_out,
     maker_of,
     same_places,
@@ -87,7 +89,7 @@ class Analysis:
         self.names = names
         self._trouble = ""
         self.describer = Describer(graph, names, context)
-        for birth in births:
+        for birth in (*births, *before):
             birth.restore_operands()
 
     # --- a loss ---------------------------------------------------------------------------------------------------
@@ -220,14 +222,16 @@ class Analysis:
 
     def _unrecorded_maker(self, user: Node | Birth, data: ndarray) -> tuple[Birth, str, str | None] | None:
         """That birth, with a note about it, and the name of the parameter that it was written to, if any."""
-        if self.graph.recorder is not None:
-            return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
-        until = itertools.takewhile(lambda each: each is not user, self.unrecorded)
-        births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
-        if not births and not self.before:
+        births, before = [], self.before
+        if self.graph.recorder is None:
+            until = itertools.takewhile(lambda each: each is not user, self.unrecorded)
+            births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
+        else:  # it has seen every operation of this step, but no plain arrays
+            before = [birth for birth in before if birth.is_of_arrays]
+        if not births and not before:
             return None
-        maker = maker_of(data, place, births, self.names, self.before)
+        maker = maker_of(data, place, births, self.names, before)
         if maker is not None:
             return maker.birth, maker.note, maker.name if maker.is_written else None
         birth = None
@@ -251,7 +255,7 @@ class Analysis:
     def _lost(self, condition: Any) -> NaNEvent | None:
         """A variable of the program that came in non-finite and came through, though no node has kept it."""
         for lost in unsaved_data(self.graph, self.names, condition):
-            trial = self.graph.supposing(lost.node, lost.param, lost.data)
+            trial = self.graph.supposing(lost.node, lost.param, lost.argument)
             holder = trial.holder(lost.node)
             path = None if holder is None else trial.spreads(holder, trial.results(holder))
             if path is not None:
@@ -268,7 +272,8 @@ class Analysis:
         """The event of a variable that was a node's argument."""
         role = "target" if lost.param == "target" else "batch"
         note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
-        return describer.leaf(lost.data, role, lost.name, path, harmed=harmed, **note)
+        event = describer.leaf(lost.data, role, lost.name, path, harmed=harmed, **note)
+        return event if lost.item is None else with_context(event, item=text_given(lost.node, lost.param))
 
     def _suspected(self, loss: ndarray) -> NaNEvent | None:
         """The birth without a gradient in a line whose operation had an argument that was not kept."""
@@ -294,16 +299,22 @@ class Analysis:
         """The only argument that was not kept, if everything else is known to have been finite."""
         found = self._lost_to_blame(wanted)
         for node, param in found if len(found) == 1 else ():
-            number = self._supposed(node, param, wanted)
-            trial = self.graph.supposing(node, param, number)
-            path, text = trial.spreads(node, trial.results(node)), text_given(node, param)
-            birth = next((birth for each, birth in given_numbers(trial) if each is node), None)
-            if path is not None and birth is not None and text is not None:
-                describer = Describer(trial, self.names, self.describer.context)
-                event = describer.forward(birth, node, path, harmed="loss")
-                if event is not None:
-                    return replace(with_context(event, inferred=True), note=_ONLY_LOST.format(text))
+            trial = self.graph.supposing(node, param, self._supposed(node, param, wanted))
+            event = self.of_supposed(trial, node, param, trial.spreads(node, trial.results(node)), harmed="loss")
+            if event is not None:
+                return event
         return None
+
+    def of_supposed(
+        self, trial: Graph, node: OpNode, param: str, path: list[Node] | None, **fields: Any
+    ) -> NaNEvent | None:
+        """The event of an argument that was not kept, in a graph that supposes a number for it."""
+        text = text_given(node, param)
+        birth = next((birth for each, birth in given_numbers(trial) if each is node), None)
+        if path is None or birth is None or text is None:
+            return None
+        event = Describer(trial, self.names, self.describer.context).forward(birth, node, path, **fields)
+        return None if event is None else replace(with_context(event, inferred=True), note=_ONLY_LOST.format(text))
 
     def _supposed(self, node: OpNode, param: str, wanted: Callable[[Any], bool]) -> float:
         """The NaN or infinity that a lost argument held, judged by its effect."""
@@ -379,19 +390,29 @@ class Analysis:
         if path is None:
             return None
         for name, value in named(birth.op, birth.operands).items():
-            if holder is None and isinstance(value, ndarray) and np.isinf(value).any():
-                event = self.made_unrecorded(birth, value, path, "loss")
-                if event is not None:
-                    return event
-            # masks use minus infinity
-            if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
-                event = self.made_unrecorded(birth, value, path, "loss")
-                return event or self.describer.leaf(value, "batch", name, path, harmed="loss")
+            if not (isinstance(value, ndarray) and np.isinf(value).any()):
+                continue
+            is_data = self._is_data(value) or self._is_of_arrays(value)
+            may_mask = holder is not None and not np.isposinf(value.real).any()  # masks use minus infinity
+            event = self.made_unrecorded(birth, value, path, "loss") if is_data or holder is None else None
+            if event is not None and (not may_mask or self._is_in_another_line(event, birth)):
+                return event
+            if is_data and not may_mask and np.isposinf(value.real).any():
+                return self.describer.leaf(value, "batch", name, path, harmed="loss")
         return self.describer.forward(birth, None if holder is None else node, path, harmed="loss")
 
     def _is_data(self, array: ndarray) -> bool:
         """Whether an array came in from outside, without a gradient."""
         return any(each is array for _, _, each in self.graph.constants()) and not self.was_made(array)
+
+    @staticmethod
+    def _is_in_another_line(event: NaNEvent, user: Birth) -> bool:
+        """Whether it is about plain arrays elsewhere: what a line makes of its own infinities is explained together."""
+        return is_of_arrays(event) and user.code is not None and event.lineno != sites.line_of(user.code, user.at)
+
+    def _is_of_arrays(self, array: ndarray) -> bool:
+        """Whether the program computed these very numbers from plain arrays."""
+        return any(birth.is_of_arrays and is_equal(result_of(birth), array) for birth in self.before)
 
     def _entered(self, birth: Birth, result: ndarray) -> list[Node] | None:
         """The path of an unrecorded birth, from where it entered the graph."""

@@ -160,6 +160,8 @@ class Describer:
             operation, operands = self._inside(birth, birth.variables, index, output.shape)
         name = REVERSED.get(birth.name if op is None else op.label, birth.name)
         context = {} if op is None else assignment_of_number(op, birth.code, birth.at, arguments)
+        if node is not None and "overflow" in birth.kinds:
+            context["earlier_runs"] = self.graph.earlier_runs(node)
         function = composed(operation)
         if function is not operation:
             operation, name, operands = function, function.op, known_values(function)
@@ -175,7 +177,7 @@ class Describer:
                 operation,
                 self.operations.after(after, index, output.shape),
                 node=node,
-                library="numpy" if op is None and birth.variables else "retrograd",
+                library="numpy" if birth.is_of_arrays or (op is None and birth.variables) else "retrograd",
                 context=context,
             ),
             **input_statistics(arguments.values()),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.leaf_names import nameless
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array
-from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, same
+from retrograd.anomaly.adapters.retrograd.elements import flat, holds_nan, is_bad, same
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
+from retrograd.anomaly.adapters.retrograd.postmortem.unrecorded_operations import is_of_arrays
 from retrograd.anomaly.adapters.retrograd.postmortem.unsaved_data import unsaved_data
 from retrograd.anomaly.event import NaNEvent
 from retrograd.core.node import AccumulateGrad, Node, OpNode
@@ -58,7 +60,7 @@ class GradientSearch:
         if event is None and any(map(holds_nan, arrays)):
             event = self._hidden((each for each in self._analysis.births if not each.is_backward), holds_nan)
         event = event or self._lost() or self._product(arrays[0])
-        return event or self._hidden(self._analysis.in_order(), is_bad)
+        return event or self._hidden(self._analysis.in_order(), is_bad) or self._only_lost()
 
     def of(self, leaves: Sequence[AccumulateGrad]) -> GradientSearch:
         """The same for other leaves."""
@@ -74,8 +76,9 @@ class GradientSearch:
 
     def _meeting(self, event: NaNEvent, infinite: Birth) -> NaNEvent | None:
         """The sum on the path of an infinity that became NaN because it met the opposite infinity."""
-        way = None if event.nan_count or infinite.node is None else self._way(infinite.node)
-        if way is None:
+        source = infinite.node
+        way = None if event.nan_count or source is None else self._way(source)
+        if way is None or source is None:
             return None
         for birth in self._analysis.births:
             if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
@@ -84,6 +87,9 @@ class GradientSearch:
                     for each in self._analysis.births
                     if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
                 ]
+                of_one = self._graph.behind(source)
+                if all(each.node in of_one for each in makers):
+                    return None  # one birth has made both infinities
                 rest = way[way.index(birth.node) :]
                 return self._describer.backward(birth, rest, harmed=self.harmed(way), makers=makers[:2])
         return None
@@ -120,17 +126,30 @@ class GradientSearch:
 
         Zero times NaN is NaN, and raises no flag.
         """
-        spoilt = self._graph.leading_to(*self.leaves) if self.leaves else set(self._graph.nodes)
         for birth in self._analysis.likeliest_first(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
-            if made is None or not condition(result_of(birth)):
-                continue
-            after = self._graph.leading_to(made) & spoilt
-            for node in (each for each in self._graph.nodes if each in after and _saves_numbers(each)):
-                back, way = self._graph.way(node, made), self._way(node)
-                if back is not None and way is not None:
-                    path = [*back[:0:-1], *way]
-                    return self._describer.forward(birth, made, path, harmed=self.harmed())
+            if made is not None and condition(result_of(birth)) and (path := self._path_of_saved(made)) is not None:
+                return self._describer.forward(birth, made, path, harmed=self.harmed())
+        return None
+
+    def _path_of_saved(self, made: Node) -> list[Node] | None:
+        """The path of a result to an operation that saved what came of it, and from there to a bad gradient."""
+        spoilt = self._graph.leading_to(*self.leaves) if self.leaves else set(self._graph.nodes)
+        after = self._graph.leading_to(made) & spoilt
+        for node in (each for each in self._graph.nodes if each in after and _saves_numbers(each)):
+            back, way = self._graph.way(node, made), self._way(node)
+            if back is not None and way is not None:
+                return [*back[:0:-1], *way]
+        return None
+
+    def _only_lost(self) -> NaNEvent | None:
+        """The only argument that was not kept of the first operation that gave NaN, hidden from the loss since."""
+        first = next((node for node in self._graph.nodes if any(map(holds_nan, self._graph.results(node)))), None)
+        lost = [(node, param) for node, param in self._graph.lost() if node is first]
+        for node, param in lost if len(lost) == 1 else ():
+            trial = self._graph.supposing(node, param, np.nan)
+            path = self._path_of_saved(node)
+            return self._analysis.of_supposed(trial, node, param, path, harmed=self.harmed())
         return None
 
     def _lost(self) -> NaNEvent | None:
@@ -179,6 +198,23 @@ class GradientSearch:
                     return self._came_in(node, param, value, way, harmed)
                 if edge is not None and (event := self._upstream(edge[0], way, harmed)) is not None:
                     return event
+        return self._infinite_array(birth, node, way, harmed)
+
+    def _infinite_array(self, birth: Birth, node: OpNode, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The event of plain arrays computed to be infinite that made what a node had saved infinite.
+
+        Not for minus infinity, which masks are made of.
+        """
+        saved = [each for each in flat(self._describer.saved_by(birth, node).values()) if isinstance(each, ndarray)]
+        infinite = next((each for each in saved if (each.real == np.inf).any()), None)
+        if infinite is None:
+            return None
+        kept = [(other, data) for other, _, data in self._graph.constants() if np.isinf(data).any()]
+        for other, data in [*kept, *((other, infinite) for other, _ in self._graph.lost())]:
+            back = self._graph.way(node, other)
+            event = None if back is None else self._analysis.made_unrecorded(other, data, [*back[::-1], *way], harmed)
+            if event is not None and is_of_arrays(event):
+                return event
         return None
 
     def _upstream(self, made: Node, way: list[Node], harmed: str) -> NaNEvent | None:

@@ -366,6 +366,12 @@ class Graph:
         """The nodes that gradients from a node reach, including itself."""
         return _reached([start], lambda node: (edge[0] for edge in node.next if edge is not None))
 
+    def earlier_runs(self, node: Node) -> int:
+        """How many runs of the same instruction of the program its operands were computed from."""
+        place = sites.position_of(node)
+        same = (each for each in self.behind(node) if each is not node and not each.is_leaf)
+        return sum(each.name() == node.name() and sites.position_of(each) == place for each in same)
+
     def way(self, start: Node, *goals: Node, open_at: Callable[[Node, int], bool] | None = None) -> list[Node] | None:
         """The shortest path of gradients from a node to one of some others; None if there is none.
 

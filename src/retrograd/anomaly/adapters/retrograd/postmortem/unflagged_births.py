@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.program.source_location import written_at
 from retrograd.anomaly.adapters.retrograd.births import Birth, public_name
-from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, flat, is_bad, is_born
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import module_of
 from retrograd.anomaly.adapters.retrograd.postmortem.graph import Graph
 from retrograd.anomaly.operation_names import canonical
@@ -32,7 +32,7 @@ def without_flag(graph: Graph, node: Node) -> Birth | None:
         operands = [np.nan if each is UNKNOWN else each for each in operands]
         results = graph.compute(node, dict(zip(op.params, operands, strict=False)))
     bad = next(filter(is_bad, results), None)
-    if bad is None or any(each is UNKNOWN for each in operands) or not is_born(op, bad, operands):
+    if bad is None or any(each is UNKNOWN for each in flat(operands)) or not is_born(op, bad, operands):
         return None
     return _birth(graph, node, op, operands, bad)
 

@@ -20,6 +20,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.adapters.retrograd.postmortem.describe import result_of
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names, bad_members, is_data
+from retrograd.anomaly.event import NaNEvent
 from retrograd.core import sites
 
 
@@ -34,6 +35,8 @@ class Maker(NamedTuple):
     @property
     def note(self) -> str:
         """A note on how that is known."""
+        if self.birth.is_of_arrays:
+            return _MADE_OF_ARRAYS.format(self.name)
         return (_WRITTEN if self.is_written else _MADE_BEFORE if self.is_earlier else _MADE).format(self.name)
 
 
@@ -41,11 +44,20 @@ _MADE = (
     "It was computed without a gradient, so its history was not recorded; this is the first such number born in the "
     "lines that made {}. "
 )
+_MADE_OF_ARRAYS = (
+    "NumPy computed it from plain arrays, which have no history; this is the last such number born in the lines that "
+    "made {}. "
+)
 _WRITTEN = "It was written to {}, which is called in the lines that made the number that came in here. "
 _MADE_BEFORE = (
     "It was computed without a gradient in an earlier step, so its history was not recorded; this is the last such "
     "number born in the lines that made {}. "
 )
+
+
+def is_of_arrays(event: NaNEvent) -> bool:
+    """Whether it is about the program's own NumPy code."""
+    return event.surroundings is not None and event.surroundings.library == "numpy"
 
 
 def explains(birth: Birth, data: ndarray) -> bool:
@@ -74,7 +86,9 @@ def maker_of(
     """
     found = _maker_among(data, user, births, names)
     if found is None and before:
-        found = _maker_among(data, user, [birth for birth in before if explains(birth, data)], names)
+        earlier = [birth for birth in before if explains(birth, data)]
+        equal = [birth for birth in earlier if is_equal(result_of(birth), data)]
+        found = _maker_among(data, user, [*equal, *earlier], names)
         return None if found is None else found._replace(is_earlier=True)
     return found
 
@@ -144,6 +158,11 @@ def _writer(modules: Iterator[tuple[str, Any]], births: Sequence[Birth]) -> Make
 def same_places(one: ndarray, other: ndarray) -> bool:
     """Whether two arrays are of one shape and not finite in the same places."""
     return one.shape == other.shape and np.array_equal(np.isfinite(one), np.isfinite(other))
+
+
+def is_equal(one: ndarray | None, other: ndarray) -> bool:
+    """Whether two arrays hold the same numbers."""
+    return one is not None and one.shape == other.shape and np.array_equal(one, other, equal_nan=True)
 
 
 def _data_in(frame: FrameType, wanted: frozenset[str]) -> Iterator[ndarray]:
