@@ -87,6 +87,12 @@ def _straight_body(node: ast.FunctionDef | ast.Lambda) -> tuple[list[tuple[str, 
             ):
                 pairs = zip(names, values, strict=True)
                 assigned += [(each.id, value) for each, value in pairs if isinstance(each, ast.Name)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=value) if _independent(names, [value] * len(names)):
+                assigned += [
+                    (each.id, ast.copy_location(ast.Subscript(value, ast.Constant(number), ast.Load()), value))
+                    for number, each in enumerate(names)
+                    if isinstance(each, ast.Name)
+                ]
             case ast.Return(value=ast.expr() as result) if statement is node.body[-1]:
                 return assigned, result
             case _:

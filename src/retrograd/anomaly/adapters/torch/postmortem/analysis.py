@@ -413,14 +413,24 @@ class Analysis:
             frame, call, data = found
             origin = replace(origin, call=call, where=None, leaf=Argument(leaf.name, data.detach(), original=data))
             name = self.names.tensor(data)
-        if frame is None:
-            return None, origin
+        if frame is None:  # the function has returned, but perhaps not those that called it
+            return self._given_to(call, data), origin
         if name is not None:
             return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
         made, held = made_in_line(frame, frame.f_code, call.at, data)
         if made is None and held is not None:
             origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))
         return made, origin
+
+    def _given_to(self, call: Call, data: Tensor) -> Made | None:
+        """The operation that made data which one of the callers of an operation's function gave to it."""
+        if (holder := self.names.holder(data)) is not None:
+            frame, name = holder
+            at = next((at for code, at in call.callers if code is frame.f_code), frame.f_lasti)
+            return made_again(frame, name, data, line_of(frame.f_code, at))
+        around = ((under_way(self.names.frame, code), at) for code, at in call.callers)
+        made = (made_in_line(frame, frame.f_code, at, data)[0] for frame, at in around if frame is not None)
+        return next(filter(None, made), None)
 
     def _where_instead(self, event: NaNEvent, call: Call) -> str | None:
         """Where backward or the optimizer was called, and between which operations, if the line of the operation

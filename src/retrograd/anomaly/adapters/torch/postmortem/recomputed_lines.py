@@ -28,6 +28,7 @@ from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
+from retrograd.anomaly.adapters.torch.postmortem.pure_functions import CONSTRUCTORS, FUNCTIONS, LAYERS, LINEAR_ALGEBRA
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.records.dispatcher_entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
@@ -43,27 +44,14 @@ _BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Div: ("div", "other", operator.truediv),
     ast.Pow: ("pow", "exponent", operator.pow),
     ast.MatMult: ("matmul", "other", operator.matmul),
+    ast.Mod: ("remainder", "other", operator.mod),
+    ast.FloorDiv: ("floor_divide", "other", operator.floordiv),
 }
-_PURE = frozenset(  # no side effects and no random numbers
-    (
-        *("abs", "acos", "acosh", "add", "amax", "amin", "asin", "asinh", "atan", "atan2", "atanh", "bmm", "clamp"),
-        *("cos", "cosh", "cummax", "cumprod", "cumsum", "detach", "diagonal", "diff", "digamma", "div"),
-        *("double", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "flatten", "flip", "float", "half", "hypot"),
-        *("expand", "expand_as", "gather", "index_select", "masked_select", "movedim", "repeat", "repeat_interleave"),
-        *("reshape_as", "take_along_dim", "tril", "triu", "unflatten", "view_as", "ones_like", "zeros_like"),
-        *("lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logit", "logsumexp", "masked_fill"),
-        *("matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mul", "narrow", "norm", "permute"),
-        *("pow", "prod", "quantile", "reciprocal", "relu", "reshape", "roll", "rsqrt", "select", "sigmoid", "sign"),
-        *("sin", "sinh", "softmax", "sqrt", "square", "squeeze", "std", "sub", "sum", "t", "tan", "tanh", "transpose"),
-        *("unsqueeze", "var", "view", "where", "xlogy"),
-    )
-)
-_PURE_LAYERS = frozenset(  # the same of torch.nn.functional
-    (
-        *("avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "cosine_similarity", "log_softmax", "logsigmoid"),
-        *("max_pool1d", "max_pool2d", "normalize", "one_hot", "pad", "relu", "sigmoid", "silu", "softmax", "softplus"),
-    )
-)
+_OF_MASKS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
 _QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
 _NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
@@ -79,7 +67,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 _CONDITIONS = 3  # per line, for which both outcomes are tried
-_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape"))
+_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", "device", "real", "imag", "min", "max"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
@@ -144,6 +132,8 @@ class _Line:
                 return self.value(chosen if is_chosen else other)
             case ast.UnaryOp(op=ast.Invert(), operand=inner):
                 return ~self.value(inner)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OF_MASKS:
+                return _OF_MASKS[type(op)](self.value(left), self.value(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
                 return _COMPARISONS[type(op)](self.value(left), self.value(right))
             case ast.Name(id=name) if name in self.variables:
@@ -185,21 +175,33 @@ class _Line:
                 return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
-                args=[ast.Name(id=name)],
+                args=[given],
                 keywords=keywords,
-            ) if self.variables.get(owner) is torch and _holds_numbers(self.variables.get(name)):
-                return torch.tensor(self.variables[name], **{str(each.arg): self._option(each) for each in keywords})
+            ) if self.variables.get(owner) is torch:
+                return torch.tensor(self._numbers(given), **self._named(keywords))
             case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
                 return self.value(owner)
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(
+                owner
+            ) is torch and isinstance(getattr(torch, name, None), torch.dtype):
+                return getattr(torch, name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=keywords) if (
+                name in CONSTRUCTORS and self.variables.get(owner) is torch
+            ):
+                return getattr(torch, name)(*map(self.value, args), **self._named(keywords))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="linalg"), attr=name), args=args
+            ) if name in LINEAR_ALGEBRA and self.variables.get(owner) is torch:
+                return self._called(node, getattr(torch.linalg, name), name, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args) if (
-                name in _PURE_LAYERS and self.variables.get(owner) is torch.nn.functional
+                name in LAYERS and self.variables.get(owner) is torch.nn.functional
             ):
                 return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
-            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in FUNCTIONS:
                 if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
                     return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
@@ -269,6 +271,25 @@ class _Line:
                 return value
         raise _UnknownError
 
+    def _numbers(self, node: ast.expr) -> Any:
+        """What a tensor is made from: numbers that a variable holds, or that are written there."""
+        numbers = self.variables.get(node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
+        if isinstance(node, ast.Name) and not _holds_numbers(numbers):
+            raise _UnknownError
+        return numbers
+
+    def _named(self, keywords: Sequence[ast.keyword]) -> dict[str, Any]:
+        """The keyword arguments of a call: numbers and tensors, or options."""
+        named = {}
+        for each in keywords:
+            if each.arg is None:
+                raise _UnknownError
+            try:
+                named[each.arg] = self.value(each.value)
+            except _UnknownError:
+                named[each.arg] = self._option(each)
+        return named
+
     def _option(self, given: ast.keyword) -> Any:
         """A keyword argument that says which type or device to use."""
         match given.value:
@@ -293,10 +314,10 @@ class _Line:
     def _called(
         self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
     ) -> Any:
-        if any(each.arg is None for each in keywords) or not args:
+        if not args:
             raise _UnknownError
         values = [self.value(each) for each in args]
-        named = {str(each.arg): self.value(each.value) for each in keywords}
+        named = self._named(keywords)
         dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
         known = {**dim, **named}
         given = [
