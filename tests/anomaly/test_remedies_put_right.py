@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -163,3 +164,49 @@ def test_a_loss_layer_with_class_weights_is_left_as_it_is() -> None:
     event = only_event(run("torch", text))
     assert "criterion" not in (event.remedy or "")
     assert "scores" not in (event.remedy or "")
+
+
+BOUNDED = {
+    "d = (s + s.T - 2 * x @ x.T).clamp(min=0).sqrt()": "the bound itself",
+    "d = torch.sqrt(torch.clamp(s + s.T - 2 * x @ x.T, 0))": "given by position",
+    "q = torch.clamp(s + s.T - 2 * x @ x.T, min=0)\nd = q.sqrt()": "in another line",
+}
+
+
+@pytest.mark.parametrize("code", BOUNDED)
+@libraries
+def test_a_bound_of_zero_under_a_root_is_raised(library: str, code: str) -> None:
+    """The distances keep their gradients; those of a point to itself get none, as with cdist."""
+    text = (
+        "x = torch.tensor([[0.3, 1.7, 2.2], [1.1, 2.3, 0.4], [0.7, 0.1, 1.9]], requires_grad=True)\n"
+        f"s = x.pow(2).sum(1, keepdim=True)\n{code}\nloss = d.sum()\nloss.backward()"
+    )
+    cured = executed(library, mended(text, only_event(run(library, text))))
+    points = torch.tensor(np.asarray(cured["x"].detach()), requires_grad=True)
+    torch.cdist(points, points).sum().backward()
+    np.testing.assert_allclose(np.asarray(cured["x"].grad), points.grad, rtol=1e-4, atol=1e-4)
+
+
+QUANTISED = """
+x = torch.tensor([{0}, {0}], requires_grad=True)
+def quantised(x):
+    low, high = x.min(), x.max()
+    scale = (high - low) / 255
+    zero = torch.round(-low / scale)
+    q = torch.round(x / scale) + zero
+    return (q - zero) * scale
+y = quantised(x.detach()) + x
+y.sum().backward()
+"""
+
+
+@pytest.mark.parametrize("number", [0.0, 3.0, -0.5])
+def test_a_divisor_of_several_lines_is_mended_where_it_is_made(number: float) -> None:
+    """Then they agree, and a constant stays what it is."""
+    text = QUANTISED.format(number)
+    event = only_event(run("torch", text))
+    assert event.remedy_lineno == 5
+    assert not event.also
+    cured = mended(text, event)
+    assert not run("torch", cured).events
+    np.testing.assert_allclose(executed("torch", cured)["y"].detach(), [2 * number] * 2, rtol=1e-6)

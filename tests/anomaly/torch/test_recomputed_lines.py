@@ -272,7 +272,9 @@ OF_MORE_KINDS = {
     "by a constructed tensor": "adv = same / torch.arange(3, dtype=zero.dtype)  # born here",
     "by an identity": "adv = torch.ones(3) / torch.eye(3)[0]  # born here",
     "after a conversion": "adv = same / zero.to(torch.float64).to(same.dtype)  # born here",
-    "by a norm": "rows = zero.unsqueeze(1) * same\nadv = (rows / torch.linalg.norm(rows, dim=1, keepdim=True))[1]  # born here",
+    "by a norm": (
+        "rows = zero.unsqueeze(1) * same\nadv = (rows / torch.linalg.norm(rows, dim=1, keepdim=True))[1]  # born here"
+    ),
     "by the norm of a vector": "adv = same / torch.linalg.vector_norm(zero[1:2])  # born here",
     "by a cross product": (
         "a = torch.stack([same, same])\nn = torch.cross(a, 2 * a, dim=-1)\n"

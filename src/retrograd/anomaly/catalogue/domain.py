@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Site, atom, number_written
 from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -287,11 +287,31 @@ def root_at_zero(scene: Scene) -> Finding | None:
             clamped(scene, low),
             general(scene, low),
         )
+    if (raised := _raised_bound(scene, eps)) is not None:
+        return Finding(
+            f"{happened} The bound below is 0 itself: raise it slightly. Elements at the bound then get no gradient, "
+            "and all others keep their values.",
+            raised,
+            general(scene, eps),
+        )
     return Finding(
         f"{happened} A small number under the root keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
     )
+
+
+def _raised_bound(scene: Scene, low: str) -> str | None:
+    """The line with a bound above 0 where what the birth is taken of is bounded by 0; None if it is not."""
+    site = scene.site(scene.birth)
+    made = maker(first(scene.birth), "clamp", "clamp_min")
+    bound = site.line.operation_at(site.written.argument(0, "input"))
+    if made is None or not site:
+        return None
+    written = bound.argument(1, "min") if bound.op in ("clamp", "clamp_min") else None
+    if written is not None:
+        return site.line.replaced({written: low}) if number_written(written) == 0 else None
+    return clamped(scene, low) if value(second(made)) == 0 else None
 
 
 _GAMMA = ("lgamma", "digamma", "polygamma", "mvlgamma", "gamma", "betaln")
