@@ -210,3 +210,28 @@ def test_a_divisor_of_several_lines_is_mended_where_it_is_made(number: float) ->
     cured = mended(text, event)
     assert not run("torch", cured).events
     np.testing.assert_allclose(executed("torch", cured)["y"].detach(), [2 * number] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("code", [-999.0, -9999.0, -99.0])
+@libraries
+@pytest.mark.parametrize("op", ["log1p", "log"])
+def test_the_code_of_a_missing_value_is_taken_for_one(library: str, code: float, op: str) -> None:
+    """It is replaced, and the other values stay as they are."""
+    text = (
+        f"x = torch.tensor([[1.0, 2.0], [3.0, {code}]])\nw = torch.ones(2, requires_grad=True)\n"
+        f"z = torch.{op}(x) * w\nz.sum().backward()"
+    )
+    event = only_event(run(library, text))
+    assert "missing" in (event.cause or "")
+    cured = executed(library, mended(text, event))["z"].detach()
+    np.testing.assert_allclose(
+        np.asarray(cured), getattr(np, op)([[1.0, 2.0], [3.0, 0.0 if op == "log1p" else 1.0]]), rtol=1e-6
+    )
+
+
+@libraries
+def test_another_negative_number_is_no_code(library: str) -> None:
+    text = "x = torch.tensor([1.0, -37.5])\nw = torch.ones(2, requires_grad=True)\n(torch.log(x) * w).sum().backward()"
+    event = only_event(run(library, text))
+    assert "missing" not in (event.cause or "")
+    assert event.remedy is None

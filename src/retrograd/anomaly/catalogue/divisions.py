@@ -61,7 +61,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
             (rewritten, place), remedy = inside, _AT_ITS_EDGE
         elif known == 0 and (shared := _guarded_where_made(scene, below, low, site)) is not None:
             rewritten, place, others = shared
-            remedy = f"{remedy} Do so where {others} as well, is made: all that is computed from it then agrees."
+            remedy = f"Keep {others} as well, away from 0 where it is made: all that is computed from it then agrees."
         if (log := _log_of_one(below)) is not None:
             remedy, (rewritten, place) = _FIRST_RANK, _from_two(scene, log, site)
             otherwise = f"y = a / {spelling.call(log.op, 'rank + 2')}"

@@ -404,6 +404,21 @@ def negative_logarithm(scene: Scene) -> Finding | None:
     )
     if known is not None and not _by_rounding(scene, edge - known):
         below = "below -1" if edge else "negative"
+        if _may_be_code(first(scene.birth)):
+            usual, code = "1.0" if edge == 0 else "0.0", f"{known:g}"
+            name, spelling = scene.called(first(scene.birth), "x"), scene.spelling()
+            return Finding(
+                f"{happened} {code} looks like the code of a missing value in the data. Replace it before the "
+                f"logarithm, as below by a value whose logarithm is 0 or better by what is usual there, and tell the "
+                "model which values were missing.",
+                scene.replaced(
+                    scene.site(scene.birth),
+                    0,
+                    lambda text, spelling: spelling.where(f"{atom(text)} == {code}", usual, text),
+                    "input",
+                ),
+                f"y = {spelling.call(scene.op, spelling.where(f'{name} == {code}', usual, name))}",
+            )
         return Finding(
             f"{happened} That is more than rounding. Find out why the argument is {below}; "
             "if it should be positive, make it so where it is computed (softplus, exp)."
@@ -413,6 +428,15 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         clamped(scene, low),
         general(scene, low),
     )
+
+
+_CODES = (9, 99, 999, 9999, 99999, 999999)
+
+
+def _may_be_code(operand: Operand) -> bool:
+    """Whether it is a number of data by which a table marks what is missing: -999."""
+    known = value(operand)
+    return known is not None and -known in _CODES and not operand.requires_grad
 
 
 def _scaled_tanh(operand: Operand) -> Operation | None:
