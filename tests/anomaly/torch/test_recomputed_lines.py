@@ -347,3 +347,54 @@ def test_data_given_to_a_function_that_has_returned_is_computed_again(name: str)
     assert (event.op, event.lineno, event.operands) == ("div", line(text), {"input": 0.0, "other": 0.0})
     assert event.rerun is None
     assert not run("torch", mended(text, event)).events
+
+
+RETURNED = {
+    "a loss module": (
+        "class Corrected(torch.nn.Module):\n"
+        "    def __init__(self, freq):\n        super().__init__()\n        self.register_buffer('freq', freq)\n"
+        "    def forward(self, scores, items):\n"
+        "        log_q = torch.log(self.freq[items])  # born here\n"
+        "        logits = scores - log_q\n"
+        "        return torch.nn.functional.cross_entropy(logits[None], items[:1])\n"
+        "criterion = Corrected(zero)\n",
+        "criterion(w * 2, torch.arange(3))",
+    ),
+    "a function": (
+        "def weighted(scores, counts):\n"
+        "    weights = 1 / counts  # born here\n"
+        "    return torch.softmax(scores * weights, 0)[0]\n",
+        "weighted(w * 2, zero)",
+    ),
+    "a module of an object": (
+        "class Scaled(torch.nn.Module):\n"
+        "    def forward(self, scores, given):\n"
+        "        share = given / given.sum()  # born here\n"
+        "        return torch.logsumexp(scores + share, 0)\n"
+        "class Trainer:\n    def __init__(self):\n        self.criterion = Scaled()\n"
+        "    def loss(self, scores):\n        return self.criterion(scores, zero - 1)\n"
+        "trainer = Trainer()\n",
+        "trainer.loss(w * 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_birth_in_data_of_a_function_that_has_returned_is_found(name: str) -> None:
+    """Nothing has kept its variables, but its arguments are known."""
+    defined, used = RETURNED[name]
+    text = f"{SETUP}{defined}loss = {used}\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.lineno, event.rerun) == (line(text), None)
+    assert not run("torch", mended(text, event)).events
+
+
+def test_a_mask_of_infinities_in_a_function_that_has_returned_is_not_blamed() -> None:
+    text = (
+        f"{SETUP}def loss_of(scores, hidden):\n"
+        "    bias = torch.zeros(3).masked_fill(hidden, -float('inf'))\n"
+        "    return torch.softmax(scores + bias, 0)[0]\n"
+        "loss = loss_of(w * 2, zero < 5)\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert "softmax" in event.op

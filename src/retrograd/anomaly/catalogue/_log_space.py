@@ -77,8 +77,8 @@ def scaling_in_log_space(scene: Scene, quotient: Operation) -> str | None:
     """The line ``u = a / (K @ v)`` for the logarithms of the two scalings ``u`` and ``v``."""
     site = scene.site(quotient)
     name, whole = site.line.assignment or (None, None)
-    product = site.line.operation_at(bare(site.written.argument(1, "other")))
-    made = maker(second(quotient), "matmul")
+    below, made = site.written.argument(1, "other"), maker(second(quotient), "matmul")
+    product = site.line.operation_at(None if below is None else bare(below))
     if name is None or whole is None or made is None or product.op != "matmul":
         return None
     pairs = zip(product.arguments, made.args, strict=False)

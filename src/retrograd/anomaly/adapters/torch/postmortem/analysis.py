@@ -22,6 +22,7 @@ from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_again, made_in_line, made_of_operand
+from retrograd.anomaly.adapters.torch.postmortem.returned_functions import made_inside
 from retrograd.anomaly.adapters.torch.postmortem.unsaved_data import converted, given, unsaved_data
 from retrograd.anomaly.adapters.torch.records import checkpoint_reruns
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
@@ -397,7 +398,10 @@ class Analysis:
         if self._recorder is not None or (leaf is None and origin.sure):
             return None, origin
         if leaf is None:
-            made, held = made_of_operand(under_way(self.names.frame, call.code), call)
+            running = under_way(self.names.frame, call.code)
+            made, held = made_of_operand(running, call)
+            if made is None and held is None and running is None:
+                made = made_inside(self.names.frame, call)
             if held is not None:
                 origin = replace(origin, where=None, leaf=Argument("other", held.detach(), original=held), sure=True)
             return made, origin
@@ -414,7 +418,7 @@ class Analysis:
             origin = replace(origin, call=call, where=None, leaf=Argument(leaf.name, data.detach(), original=data))
             name = self.names.tensor(data)
         if frame is None:  # the function has returned, but perhaps not those that called it
-            return self._given_to(call, data), origin
+            return self._given_to(call, data) or made_inside(self.names.frame, call, data), origin
         if name is not None:
             return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
         made, held = made_in_line(frame, frame.f_code, call.at, data)

@@ -71,11 +71,11 @@ _MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", 
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
-class _UnknownError(Exception):
+class UnknownError(Exception):
     """An expression that cannot be computed again."""
 
 
-_UNKNOWN = object()
+UNKNOWN = object()
 _QUIET = Filter("ignore", module="")
 
 
@@ -98,7 +98,7 @@ class Made:
 
 
 @dataclass
-class _Step:
+class Step:
     """An operation computed again, and the functions inside which it was, the innermost first, with their calls."""
 
     node: ast.expr
@@ -109,13 +109,13 @@ class _Step:
 
 
 @dataclass
-class _Line:
+class Recomputation:
     """A line being computed again."""
 
     variables: Mapping[str, Any]
     outcomes: Mapping[int, bool] = field(default_factory=dict)
-    birth: _Step | None = None
-    turn: _Step | None = None  # of an infinity that came in into a NaN
+    birth: Step | None = None
+    turn: Step | None = None  # of an infinity that came in into a NaN
     came_in: list[str] = field(default_factory=list)  # the variables that were already bad
     depth: int = 0  # of functions of the program
 
@@ -123,7 +123,7 @@ class _Line:
         match node:
             case ast.Constant(value=int() | float() | bool() | str() | None):
                 return node.value
-            case ast.Call(func=func, args=args, keywords=keywords) if (own := self._function(func)) is not None:
+            case ast.Call(func=func, args=args, keywords=keywords) if (own := self.function_of(func)) is not None:
                 return self._returned(node, own, args, keywords)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
@@ -139,7 +139,7 @@ class _Line:
             case ast.Name(id=name) if name in self.variables:
                 value = self.variables[name]
                 if isinstance(value, Tensor) and value.numel() > _LARGEST:
-                    raise _UnknownError
+                    raise UnknownError
                 if isinstance(value, Tensor):
                     self.came_in += [name] if is_bad(value) else []
                     return value.detach()
@@ -205,7 +205,7 @@ class _Line:
                 if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
                     return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
-        raise _UnknownError
+        raise UnknownError
 
     def made(self, text: str, number: int, shift: int = 0) -> Made | None:
         """The birth, given the line's text and number; ``shift`` is where the expression begins in the text."""
@@ -226,13 +226,16 @@ class _Line:
         start, end = node.col_offset - before, (node.end_col_offset or 0) - before
         return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
 
-    def _function(self, node: ast.expr) -> StraightFunction | None:
+    def function_of(self, node: ast.expr) -> StraightFunction | None:
         """The function of the program that a call calls, if it can be computed step by step."""
         match node:
             case ast.Name(id=name):
-                return straight(self.variables.get(name))
+                return _straight(self.variables.get(name))
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
                 held = self.variables[owner]
+                member = {**vars(held), **(vars(held).get("_modules") or {})}.get(name)
+                if isinstance(member, torch.nn.Module):
+                    return _straight(member)
                 found = inspect.getattr_static(type(held), name, None)
                 if isinstance(found, staticmethod):
                     return straight(found.__func__)
@@ -244,12 +247,12 @@ class _Line:
     ) -> Any:
         """The result of a function of the program."""
         if self.depth >= _DEPTH or any(each.arg is None for each in keywords):
-            raise _UnknownError
+            raise UnknownError
         named = {str(each.arg): self.value(each.value) for each in keywords}
         variables = function.bound([self.value(each) for each in args], named)
         if variables is None:
-            raise _UnknownError
-        line = _Line(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
+            raise UnknownError
+        line = Recomputation(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
         for name, expression in function.assigned:
             variables[name] = line.value(expression)
         result = line.value(function.result)
@@ -269,13 +272,13 @@ class _Line:
                 return value.detach()
             if isinstance(value, (int, float)):
                 return value
-        raise _UnknownError
+        raise UnknownError
 
     def _numbers(self, node: ast.expr) -> Any:
         """What a tensor is made from: numbers that a variable holds, or that are written there."""
         numbers = self.variables.get(node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
         if isinstance(node, ast.Name) and not _holds_numbers(numbers):
-            raise _UnknownError
+            raise UnknownError
         return numbers
 
     def _named(self, keywords: Sequence[ast.keyword]) -> dict[str, Any]:
@@ -283,10 +286,10 @@ class _Line:
         named = {}
         for each in keywords:
             if each.arg is None:
-                raise _UnknownError
+                raise UnknownError
             try:
                 named[each.arg] = self.value(each.value)
-            except _UnknownError:
+            except UnknownError:
                 named[each.arg] = self._option(each)
         return named
 
@@ -299,7 +302,7 @@ class _Line:
                 return self.variables[name]
             case ast.Constant(value=str() | bool() as value):
                 return value
-        raise _UnknownError
+        raise UnknownError
 
     def _index(self, node: ast.expr) -> Any:
         match node:
@@ -315,7 +318,7 @@ class _Line:
         self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
     ) -> Any:
         if not args:
-            raise _UnknownError
+            raise UnknownError
         values = [self.value(each) for each in args]
         named = self._named(keywords)
         dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
@@ -334,12 +337,21 @@ class _Line:
             result = function(*(each for _, each in given))
         finally:
             _QUIET.remove()
-        made = _Step(node, name, [Argument(key, each) for key, each in given], result)
+        made = Step(node, name, [Argument(key, each) for key, each in given], result)
         if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
             self.birth = made
         elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
             self.turn = made
         return result
+
+
+def _straight(called: Any) -> StraightFunction | None:
+    """What a function of the program computes, or a module of its own that has no hooks."""
+    if not isinstance(called, torch.nn.Module):
+        return straight(called)
+    if called._forward_hooks or called._forward_pre_hooks:
+        return None
+    return straight(MethodType(type(called).forward, called))
 
 
 def _is_object(value: Any) -> bool:
@@ -374,7 +386,7 @@ def _variables(frame: FrameType) -> ChainMap[str, Any]:
 def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
     """The value of an expression, detached from autograd; None if it is of a kind that cannot be computed again."""
     try:
-        return _Line(variables).value(expression)
+        return Recomputation(variables).value(expression)
     except Exception:
         return None
 
@@ -400,7 +412,7 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
                 result, made = _given_by(frame, assigned, name, lineno, depth, chosen)
             except Exception:  # a part of a statement, another operation, or variables that have changed since
                 continue
-            if _same(result, value):
+            if same(result, value):
                 found.append(made)
     return found[0] if len(found) == 1 else None  # either of two branches may have been taken
 
@@ -442,17 +454,17 @@ def _given_by(
     text, number = assigned
     statement = module_of(text).body[0]
     if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
-        raise _UnknownError
+        raise UnknownError
     before: dict[str, tuple[Any, Made | None]] = {}
     for each in names_in(statement.value):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
-            before[each] = _UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
-            with contextlib.suppress(_UnknownError, TypeError):
+            before[each] = UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
+            with contextlib.suppress(UnknownError, TypeError):
                 earlier = _assignment_before(frame.f_code, number, each)
                 before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
-    line = _Line(_variables(frame).new_child(earlier_values), outcomes or {})
+    line = Recomputation(_variables(frame).new_child(earlier_values), outcomes or {})
     result = line.value(statement.value)
     if line.birth is not None:
         return result, line.made(text, number)
@@ -473,7 +485,7 @@ def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int
             return assigned
         if not exclude_each_other(code, above, lineno):
             break
-    raise _UnknownError
+    raise UnknownError
 
 
 def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
@@ -495,14 +507,14 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
         return None, None
     variables = _variables(frame)
     for part in ast.walk(written):
-        line = _Line(variables)
+        line = Recomputation(variables)
         if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):
             continue
         try:
             result = line.value(part)
         except Exception:
             continue
-        if not _same(result, value):
+        if not same(result, value):
             continue
         if line.birth is not None:
             before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
@@ -524,7 +536,7 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
     if frame is None or written is None or output is None or call.entry is None or len(lacking) != 1:
         return None, None
     parts = _operands(written)
-    line = _Line(_variables(frame))
+    line = Recomputation(_variables(frame))
     try:
         value = line.value(parts[lacking[0]])
         args = [replace(each, value=value) if each.missing else each for each in call.args]
@@ -532,7 +544,7 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
             result = call.entry(**arguments_for(call.entry, args))
     except Exception:
         return None, None
-    if not is_bad(value) or not _same(result, output) or output.isnan().any() > value.isnan().any():
+    if not is_bad(value) or not same(result, output) or output.isnan().any() > value.isnan().any():
         return None, None
     if line.birth is not None:
         before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
@@ -566,7 +578,7 @@ def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None
     writes = list(writes_to(type(module), attribute))
     if len(writes) != 1 or not isinstance(writes[0].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
         return None, None
-    write, line = writes[0], _Line({writes[0].owner: module, "torch": torch})
+    write, line = writes[0], Recomputation({writes[0].owner: module, "torch": torch})
     text = linecache.getline(write.code.co_filename, write.statement.lineno)
     if write.value is None or write.statement.lineno != write.statement.end_lineno:
         return write, None
@@ -578,7 +590,7 @@ def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None
     return write, None if line.came_in else line.made(text.strip(), write.statement.lineno, -before)
 
 
-def _same(one: Any, other: Tensor) -> bool:
+def same(one: Any, other: Tensor) -> bool:
     if not isinstance(one, Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
     return bool(torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all())
