@@ -235,3 +235,63 @@ def test_another_negative_number_is_no_code(library: str) -> None:
     event = only_event(run(library, text))
     assert "missing" not in (event.cause or "")
     assert event.remedy is None
+
+
+KEPT = {
+    "a weighted variance": (
+        "y = torch.sqrt((p * x**2).sum(1) - (p * x).sum(1) ** 2)",
+        "p = torch.tensor([1.0, 0.0, 0.0])",
+        "p = torch.tensor([0.5, 0.25, 0.25])",
+    ),
+    "a quantity below its bound over itself": (
+        "y = x.sum() * (torch.minimum(s, torch.full_like(s, 5.0)) / s)",
+        "s = torch.tensor([0.0, 10.0])",
+        "s = torch.tensor([0.5, 10.0])",
+    ),
+    "the inverse of a softplus": (
+        "v = torch.nn.functional.softplus(s * x)\ny = x * torch.log(3 / v) + v",
+        "s = -200.0",
+        "s = 0.5",
+    ),
+    "the logarithm of a softplus": (
+        "v = torch.nn.functional.softplus(s * x)\ny = x * torch.log(v) + 1 / (1 + v)",
+        "s = -200.0",
+        "s = 0.5",
+    ),
+    "whitening": (
+        "a = (x - x.mean(0)) * s\ncov = a.T @ a\nvals, vecs = torch.linalg.eigh(cov)\ny = torch.rsqrt(vals)",
+        "s = torch.tensor([1.0, 1.0, 0.0])",
+        "s = torch.tensor([1.0, 20.0, 300.0])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_remedy_holds_and_keeps_healthy_values(name: str) -> None:
+    code, bad, good = KEPT[name]
+    start = "x = torch.tensor([[1.5, 2.5, 3.0], [2.0, 7.0, 1.0], [3.0, 9.0, 8.0], [5.0, 1.0, 2.0]], requires_grad=True)"
+    failing, well = (f"{start}\n{setting}\n{code}\ny.sum().backward()" for setting in (bad, good))
+    event = only_event(run("torch", failing))
+    assert event.remedy_lineno is not None
+    assert not run("torch", mended(failing, event)).events
+    instead = well.splitlines()
+    instead[event.remedy_lineno - 1] = mended(failing, event).splitlines()[event.remedy_lineno - 1]
+    before, after = executed("torch", well), executed("torch", "\n".join(instead))
+    np.testing.assert_allclose(after["y"].detach(), before["y"].detach(), rtol=1e-4)
+    np.testing.assert_allclose(after["x"].grad, before["x"].grad, rtol=1e-3, atol=1e-5)
+
+
+def test_a_share_below_its_bound_is_one_where_it_is_zero() -> None:
+    code, bad, _ = KEPT["a quantity below its bound over itself"]
+    text = f"x = torch.ones(2, requires_grad=True)\n{bad}\n{code}\ny.sum().backward()"
+    cured = executed("torch", mended(text, only_event(run("torch", text))))
+    np.testing.assert_allclose(cured["y"].detach(), [2.0, 1.0])
+
+
+def test_the_eps_of_a_norm_in_float16_stays_small() -> None:
+    text = (
+        "x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)\nh = x.half()\n"
+        "y = h / (h.norm(dim=-1, keepdim=True) + 1e-8)\n((y @ y.T) ** 2).sum().backward()"
+    )
+    cured = executed("torch", mended(text, only_event(run("torch", text))))
+    np.testing.assert_allclose(cured["y"].detach()[1], [0.6, 0.8], rtol=2e-3)

@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._scopes import assignments_to, reads_of, targets_of
 from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.domain import kept_inside
+from retrograd.anomaly.catalogue.domain import FLOORED, floored_softplus, kept_inside
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -53,6 +53,8 @@ def division_by_zero(scene: Scene) -> Finding | None:
             remedy, eps = _FINITE_LATER.format(bounded), _small(scene)
             rewritten = scene.guarded(site, lambda text, _: f"{atom(text)} + {eps}")
             otherwise = f"y = a / ({name} + {eps})"
+        elif (floored := floored_softplus(scene, below)) is not None:
+            (rewritten, place), remedy = floored, FLOORED
         elif known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
             (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
         elif known == 0 and (rooted := _root_of_power(scene, below, low)) is not None:

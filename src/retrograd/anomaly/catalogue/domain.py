@@ -42,6 +42,22 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
     return f"y = {spelling.call(name, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
 
 
+def floored_softplus(scene: Scene, operand: Operand | None) -> tuple[str, Place | None] | None:
+    """The line of the softplus that made an operand, which underflowed, with a floor; and its place."""
+    made = maker(operand, "softplus")
+    site = NOWHERE if made is None else scene.site(made)
+    if made is None or value(operand) != 0 or not site or site.node is not site.written.node:
+        return None
+    new = site.line.replaced({site.node: f"{site.line.text(site.node)} + {'1e-3' if scene.half else '1e-6'}"})
+    return None if new is None else (new, made.place)
+
+
+FLOORED = (
+    "It is a softplus, which is above 0, but rounds to 0 far below. Add a small number to it where it is made: "
+    "whatever is computed from it then agrees."
+)
+
+
 def least_of_root(scene: Scene) -> str:
     """A bound for the argument of a root that is too small to affect any value."""
     return scene.floor if scene.half else "1e-30"
@@ -493,6 +509,8 @@ def zero_logarithm(scene: Scene) -> Finding | None:
     tiny = isinstance(known, float) and 0 < known < 1e-35 and scene.backward and not edge
     if not tiny and known != edge and not (known is None and scene.kind == "divide"):
         return None
+    if not edge and (floored := floored_softplus(scene, first(scene.birth))) is not None:
+        return Finding(f"{scene.op}(0) is -inf. {FLOORED}", floored[0], general(scene, scene.floor), floored[1])
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     keep = (
         f"Clamp the argument slightly above {edge:g} (clamped elements get no gradient); if it is a probability, "
