@@ -243,6 +243,11 @@ KEPT = {
         "p = torch.tensor([1.0, 0.0, 0.0])",
         "p = torch.tensor([0.5, 0.25, 0.25])",
     ),
+    "a weighted variance below 0 by rounding": (
+        "z = x * s + 0.7\np = torch.tensor([0.2, 0.3, 0.5])\ny = torch.sqrt((p * z**2).sum(1) - (p * z).sum(1) ** 2)",
+        "s = torch.tensor([[0.0], [1.0], [1.0], [1.0]])",
+        "s = 1.0",
+    ),
     "a quantity below its bound over itself": (
         "y = x.sum() * (torch.minimum(s, torch.full_like(s, 5.0)) / s)",
         "s = torch.tensor([0.0, 10.0])",

@@ -74,7 +74,7 @@ def cancelled_variance(scene: Scene) -> Finding | None:
 def cancelled_weighted_variance(scene: Scene) -> Finding | None:
     inside = root(scene.birth) if scene.op in _ROOTS else None
     difference = maker(inside, "sub")
-    averages = [maker(each, "sum", "mean", "matmul") for each in (first(difference), squared(second(difference)))]
+    averages = [maker(each, "sum", "matmul") for each in (first(difference), squared(second(difference)))]
     known = value(inside)
     if difference is None or None in averages or known is None or known > 0:
         return None
@@ -422,6 +422,7 @@ def norm_differentiated_twice(scene: Scene) -> Finding | None:
 CAUSES = (
     norm_differentiated_twice,
     cancelled_variance,
+    cancelled_weighted_variance,
     overflowing_norm,
     overflowing_powers,
     equal_points,
