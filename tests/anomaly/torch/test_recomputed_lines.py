@@ -78,6 +78,9 @@ def test_python_numbers_among_the_variables_are_used() -> None:
         ("adv = same.clone().mul_(1)", "adv = adv / (adv - 2)"),  # it has overwritten what it read
         ("adv = torch.nn.functional.relu(zero / zero)",),  # another function
         ("adv = zero.add_(0) / zero",),  # one that writes
+        ("adv = torch.nn.functional.relu(zero, inplace=True) / zero",),
+        ("adv = torch.nn.functional.relu(zero, True) / zero",),
+        ("adv = torch.div(same, zero, out=torch.empty(3))",),
         ("adv = torch.rand(3) / 0",),
         ("adv = same.clone()", "adv /= 0"),
     ],

@@ -285,7 +285,7 @@ class Recomputation:
         """The keyword arguments of a call: numbers and tensors, or options."""
         named = {}
         for each in keywords:
-            if each.arg is None:
+            if each.arg in (None, "inplace", "out"):  # the last two write
                 raise UnknownError
             try:
                 named[each.arg] = self.value(each.value)
@@ -321,6 +321,8 @@ class Recomputation:
             raise UnknownError
         values = [self.value(each) for each in args]
         named = self._named(keywords)
+        if name in LAYERS and True in [each for each in values if isinstance(each, bool)]:  # in place
+            raise UnknownError
         dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
         known = {**dim, **named}
         given = [
