@@ -304,7 +304,7 @@ def test_a_constant_factor_is_not_taken_for_a_mask(library: str, steps: bool) ->
 
 def test_a_nan_of_an_unknown_origin_is_called_unknown() -> None:
     setup = leaf("[2.0, 1.0]")
-    event = run("torch", f"{setup}\ny = (x * torch.tensor(0.0).log().mul(0)).sum()\n{BACKWARD}").event
+    event = run("torch", f"{setup}\ny = (x * torch.tensor(0.0).log_().mul(0)).sum()\n{BACKWARD}").event
     assert event is not None
     assert "no operation of this step made it" not in (event.cause or "")
     assert "is not known" in (event.cause or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -190,3 +191,139 @@ def test_the_coarseness_of_an_angle_is_that_of_its_dtype(dtype: str, step: float
     told = float(cause.partition("moves in steps of ")[2].partition(" ")[0])
     assert dtype in cause
     assert told == pytest.approx(step, rel=0.5)
+
+
+BOUNDED = {
+    "d = (s + s.T - 2 * x @ x.T).clamp(min=0).sqrt()": "the bound itself",
+    "d = torch.sqrt(torch.clamp(s + s.T - 2 * x @ x.T, 0))": "given by position",
+    "q = torch.clamp(s + s.T - 2 * x @ x.T, min=0)\nd = q.sqrt()": "in another line",
+}
+
+
+@pytest.mark.parametrize("code", BOUNDED)
+@libraries
+def test_a_bound_of_zero_under_a_root_is_raised(library: str, code: str) -> None:
+    """The distances keep their gradients; those of a point to itself get none, as with cdist."""
+    text = (
+        "x = torch.tensor([[0.3, 1.7, 2.2], [1.1, 2.3, 0.4], [0.7, 0.1, 1.9]], requires_grad=True)\n"
+        f"s = x.pow(2).sum(1, keepdim=True)\n{code}\nloss = d.sum()\nloss.backward()"
+    )
+    cured = executed(library, mended(text, only_event(run(library, text))))
+    points = torch.tensor(np.asarray(cured["x"].detach()), requires_grad=True)
+    torch.cdist(points, points).sum().backward()
+    np.testing.assert_allclose(np.asarray(cured["x"].grad), points.grad, rtol=1e-4, atol=1e-4)
+
+
+QUANTISED = """
+x = torch.tensor([{0}, {0}], requires_grad=True)
+def quantised(x):
+    low, high = x.min(), x.max()
+    scale = (high - low) / 255
+    zero = torch.round(-low / scale)
+    q = torch.round(x / scale) + zero
+    return (q - zero) * scale
+y = quantised(x.detach()) + x
+y.sum().backward()
+"""
+
+
+@pytest.mark.parametrize("number", [0.0, 3.0, -0.5])
+def test_a_divisor_of_several_lines_is_mended_where_it_is_made(number: float) -> None:
+    """Then they agree, and a constant stays what it is."""
+    text = QUANTISED.format(number)
+    event = only_event(run("torch", text))
+    assert event.remedy_lineno == 5
+    assert not event.also
+    cured = mended(text, event)
+    assert not run("torch", cured).events
+    np.testing.assert_allclose(executed("torch", cured)["y"].detach(), [2 * number] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("code", [-999.0, -9999.0, -99.0])
+@libraries
+@pytest.mark.parametrize("op", ["log1p", "log"])
+def test_the_code_of_a_missing_value_is_taken_for_one(library: str, code: float, op: str) -> None:
+    """It is replaced, and the other values stay as they are."""
+    text = (
+        f"x = torch.tensor([[1.0, 2.0], [3.0, {code}]])\nw = torch.ones(2, requires_grad=True)\n"
+        f"z = torch.{op}(x) * w\nz.sum().backward()"
+    )
+    event = only_event(run(library, text))
+    assert "missing" in (event.cause or "")
+    cured = executed(library, mended(text, event))["z"].detach()
+    np.testing.assert_allclose(
+        np.asarray(cured), getattr(np, op)([[1.0, 2.0], [3.0, 0.0 if op == "log1p" else 1.0]]), rtol=1e-6
+    )
+
+
+@libraries
+def test_another_negative_number_is_no_code(library: str) -> None:
+    text = "x = torch.tensor([1.0, -37.5])\nw = torch.ones(2, requires_grad=True)\n(torch.log(x) * w).sum().backward()"
+    event = only_event(run(library, text))
+    assert "missing" not in (event.cause or "")
+    assert event.remedy is None
+
+
+KEPT = {
+    "a weighted variance": (
+        "y = torch.sqrt((p * x**2).sum(1) - (p * x).sum(1) ** 2)",
+        "p = torch.tensor([1.0, 0.0, 0.0])",
+        "p = torch.tensor([0.5, 0.25, 0.25])",
+    ),
+    "a weighted variance below 0 by rounding": (
+        "z = x * s + 0.7\np = torch.tensor([0.2, 0.3, 0.5])\ny = torch.sqrt((p * z**2).sum(1) - (p * z).sum(1) ** 2)",
+        "s = torch.tensor([[0.0], [1.0], [1.0], [1.0]])",
+        "s = 1.0",
+    ),
+    "a quantity below its bound over itself": (
+        "y = x.sum() * (torch.minimum(s, torch.full_like(s, 5.0)) / s)",
+        "s = torch.tensor([0.0, 10.0])",
+        "s = torch.tensor([0.5, 10.0])",
+    ),
+    "the inverse of a softplus": (
+        "v = torch.nn.functional.softplus(s * x)\ny = x * torch.log(3 / v) + v",
+        "s = -200.0",
+        "s = 0.5",
+    ),
+    "the logarithm of a softplus": (
+        "v = torch.nn.functional.softplus(s * x)\ny = x * torch.log(v) + 1 / (1 + v)",
+        "s = -200.0",
+        "s = 0.5",
+    ),
+    "whitening": (
+        "a = (x - x.mean(0)) * s\ncov = a.T @ a\nvals, vecs = torch.linalg.eigh(cov)\ny = torch.rsqrt(vals)",
+        "s = torch.tensor([1.0, 1.0, 0.0])",
+        "s = torch.tensor([1.0, 20.0, 300.0])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_remedy_holds_and_keeps_healthy_values(name: str) -> None:
+    code, bad, good = KEPT[name]
+    start = "x = torch.tensor([[1.5, 2.5, 3.0], [2.0, 7.0, 1.0], [3.0, 9.0, 8.0], [5.0, 1.0, 2.0]], requires_grad=True)"
+    failing, well = (f"{start}\n{setting}\n{code}\ny.sum().backward()" for setting in (bad, good))
+    event = only_event(run("torch", failing))
+    assert event.remedy_lineno is not None
+    assert not run("torch", mended(failing, event)).events
+    instead = well.splitlines()
+    instead[event.remedy_lineno - 1] = mended(failing, event).splitlines()[event.remedy_lineno - 1]
+    before, after = executed("torch", well), executed("torch", "\n".join(instead))
+    np.testing.assert_allclose(after["y"].detach(), before["y"].detach(), rtol=1e-4)
+    np.testing.assert_allclose(after["x"].grad, before["x"].grad, rtol=1e-3, atol=1e-5)
+
+
+def test_a_share_below_its_bound_is_one_where_it_is_zero() -> None:
+    code, bad, _ = KEPT["a quantity below its bound over itself"]
+    text = f"x = torch.ones(2, requires_grad=True)\n{bad}\n{code}\ny.sum().backward()"
+    cured = executed("torch", mended(text, only_event(run("torch", text))))
+    np.testing.assert_allclose(cured["y"].detach(), [2.0, 1.0])
+
+
+def test_the_eps_of_a_norm_in_float16_stays_small() -> None:
+    text = (
+        "x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)\nh = x.half()\n"
+        "y = h / (h.norm(dim=-1, keepdim=True) + 1e-8)\n((y @ y.T) ** 2).sum().backward()"
+    )
+    cured = executed("torch", mended(text, only_event(run("torch", text))))
+    np.testing.assert_allclose(cured["y"].detach()[1], [0.6, 0.8], rtol=2e-3)

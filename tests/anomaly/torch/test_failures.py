@@ -58,12 +58,12 @@ def test_a_nan_in_a_matrix_without_a_gradient_is_named_with_its_line() -> None:
     returns = torch.ones(4, 2)
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
         scaled = returns / returns.std(0) - returns
-        kernel = torch.einsum("ij,ik->jk", scaled, scaled - scaled)
+        kernel = torch.tensordot(scaled, scaled - scaled, dims=([0], [0]))
         torch.linalg.cholesky(kernel)
     event = w.event
     assert event is not None
     assert (event.kind, event.index, event.code_line) == ("leaf", (0, 0), "torch.linalg.cholesky(kernel)")
-    assert 'kernel = torch.einsum("ij,ik->jk", scaled, scaled - scaled)' in (event.cause or "")
+    assert "kernel = torch.tensordot(scaled, scaled - scaled, dims=([0], [0]))" in (event.cause or "")
     assert event.rerun is not None
 
 
@@ -175,7 +175,7 @@ def test_an_error_that_the_program_catches_is_no_event() -> None:
 
 class Scores(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.log(x) - torch.log(x)
+        return x.clone().log_() - x.clone().log_()
 
     def sampled(self, x: Tensor) -> Tensor:
         scores = self.prepared(x)

@@ -235,7 +235,7 @@ def train_averages(counts: list[Tensor], spoil: bool = False) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with script() as w:
         for each in counts:
-            x = torch.ones(3, 4) / (each[:, None] if spoil else 1)
+            x = torch.ones(3, 4).div_(each[:, None] if spoil else 1)  # in place, which is not computed again
             optimizer.zero_grad()
             model(x, each.clamp(min=1) if spoil else each).sum().backward()
             optimizer.step()

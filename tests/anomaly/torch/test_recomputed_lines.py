@@ -74,10 +74,13 @@ def test_python_numbers_among_the_variables_are_used() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ("adv = zero / zero", "zero = zero + 1"),  # what it reads has changed
-        ("adv = same.clone()", "adv = adv / (adv - 2)"),  # it has overwritten what it read
+        ("adv = zero / zero", "zero.add_(1)"),  # what it reads has changed
+        ("adv = same.clone().mul_(1)", "adv = adv / (adv - 2)"),  # it has overwritten what it read
         ("adv = torch.nn.functional.relu(zero / zero)",),  # another function
         ("adv = zero.add_(0) / zero",),  # one that writes
+        ("adv = torch.nn.functional.relu(zero, inplace=True) / zero",),
+        ("adv = torch.nn.functional.relu(zero, True) / zero",),
+        ("adv = torch.div(same, zero, out=torch.empty(3))",),
         ("adv = torch.rand(3) / 0",),
         ("adv = same.clone()", "adv /= 0"),
     ],
@@ -263,3 +266,138 @@ def test_a_function_that_does_more_is_not_run_again(body: str) -> None:
     event = only_event(run("torch", text))
     assert event.kind == "leaf"
     assert event.code_line == "loss = (w * adv).sum()"
+
+
+OF_MORE_KINDS = {
+    "by the remainder of a label": "adv = same / (torch.tensor([3, 4, 5]) % 4).float()  # born here",
+    "by a floor": "adv = same / (zero // 2 * zero + 0.0)  # born here",
+    "by a mask of both": "adv = same / ((zero > 0) & (same > 0)).float()  # born here",
+    "by a constructed tensor": "adv = same / torch.arange(3, dtype=zero.dtype)  # born here",
+    "by an identity": "adv = torch.ones(3) / torch.eye(3)[0]  # born here",
+    "after a conversion": "adv = same / zero.to(torch.float64).to(same.dtype)  # born here",
+    "by a norm": (
+        "rows = zero.unsqueeze(1) * same\nadv = (rows / torch.linalg.norm(rows, dim=1, keepdim=True))[1]  # born here"
+    ),
+    "by the norm of a vector": "adv = same / torch.linalg.vector_norm(zero[1:2])  # born here",
+    "by a cross product": (
+        "a = torch.stack([same, same])\nn = torch.cross(a, 2 * a, dim=-1)\n"
+        "adv = (n / n.norm(dim=-1, keepdim=True))[0]  # born here"
+    ),
+    "by a sum of products": 'adv = same / torch.einsum("i,i->i", zero, same)  # born here',
+    "by a count": "adv = same / torch.bincount(torch.tensor([0, 0, 2]), minlength=3)  # born here",
+    "of sorted numbers": "adv = same / zero.sort().values  # born here",
+}
+
+
+@pytest.mark.parametrize("name", OF_MORE_KINDS)
+def test_lines_of_more_functions_are_computed_again(name: str) -> None:
+    text = text_of(OF_MORE_KINDS[name])
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.rerun) == ("div", line(text), None)
+
+
+def test_a_function_of_the_program_that_takes_a_tuple_apart_is_computed_again() -> None:
+    text = (
+        f"{SETUP}def scaled(given):\n    low, high = given.aminmax()\n    first, rest = given[:1], given[1:]\n"
+        "    return (given - low) / (high - low)  # born here\n"
+        "loss = (w * scaled(same)).sum()\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.operands) == ("div", line(text), {"input": 0.0, "other": 0.0})
+
+
+def test_a_mesh_that_another_function_made_is_computed_again() -> None:
+    """The normals of its faces, one of which has no area."""
+    text = (
+        f"{SETUP}faces = torch.tensor([[0, 1, 2], [0, 1, 1]])\n"
+        "corners = torch.tensor([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])\n"
+        "def normals(verts, faces):\n"
+        "    tri = verts[:, faces]\n"
+        "    n = torch.cross(tri[:, :, 1] - tri[:, :, 0], tri[:, :, 2] - tri[:, :, 0], dim=-1)\n"
+        "    length = torch.linalg.norm(n, dim=-1, keepdim=True)\n"
+        "    return n / length  # born here\n"
+        "loss = (w * normals(corners, faces)).sum()\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno) == ("div", line(text))
+    assert not run("torch", mended(text, event)).events
+
+
+NORMALISED = "def normalised(given):\n    return (given - given.mean()) / given.std()  # born here\n"
+LOSSES = {
+    "a variable": (
+        "adv = normalised(same)\nloss = policy_loss(w, adv)",
+        "def policy_loss(w, adv):\n    return (w * adv).sum()\n",
+    ),
+    "no name": ("loss = policy_loss(w, normalised(same))", "def policy_loss(w, adv):\n    return (w * adv).sum()\n"),
+    "another name": (
+        "adv = normalised(same)\nloss = outer(w, adv)",
+        "def inner(w, weights):\n    return (w * weights).sum()\ndef outer(w, given):\n    return inner(w, given)\n",
+    ),
+    "a module's argument": (
+        "adv = normalised(same)\nloss = criterion(w, adv)",
+        "class Weighted(torch.nn.Module):\n    def forward(self, w, adv):\n        return (w * adv).sum()\n"
+        "criterion = Weighted()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_data_given_to_a_function_that_has_returned_is_computed_again(name: str) -> None:
+    used, defined = LOSSES[name]
+    text = f"{SETUP}{NORMALISED}{defined}{used}\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.operands) == ("div", line(text), {"input": 0.0, "other": 0.0})
+    assert event.rerun is None
+    assert not run("torch", mended(text, event)).events
+
+
+RETURNED = {
+    "a loss module": (
+        "class Corrected(torch.nn.Module):\n"
+        "    def __init__(self, freq):\n        super().__init__()\n        self.register_buffer('freq', freq)\n"
+        "    def forward(self, scores, items):\n"
+        "        log_q = torch.log(self.freq[items])  # born here\n"
+        "        logits = scores - log_q\n"
+        "        return torch.nn.functional.cross_entropy(logits[None], items[:1])\n"
+        "criterion = Corrected(zero)\n",
+        "criterion(w * 2, torch.arange(3))",
+    ),
+    "a function": (
+        "def weighted(scores, counts):\n"
+        "    weights = 1 / counts  # born here\n"
+        "    return torch.softmax(scores * weights, 0)[0]\n",
+        "weighted(w * 2, zero)",
+    ),
+    "a module of an object": (
+        "class Scaled(torch.nn.Module):\n"
+        "    def forward(self, scores, given):\n"
+        "        share = given / given.sum()  # born here\n"
+        "        return torch.logsumexp(scores + share, 0)\n"
+        "class Trainer:\n    def __init__(self):\n        self.criterion = Scaled()\n"
+        "    def loss(self, scores):\n        return self.criterion(scores, zero - 1)\n"
+        "trainer = Trainer()\n",
+        "trainer.loss(w * 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_birth_in_data_of_a_function_that_has_returned_is_found(name: str) -> None:
+    """Nothing has kept its variables, but its arguments are known."""
+    defined, used = RETURNED[name]
+    text = f"{SETUP}{defined}loss = {used}\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.lineno, event.rerun) == (line(text), None)
+    assert not run("torch", mended(text, event)).events
+
+
+def test_a_mask_of_infinities_in_a_function_that_has_returned_is_not_blamed() -> None:
+    text = (
+        f"{SETUP}def loss_of(scores, hidden):\n"
+        "    bias = torch.zeros(3).masked_fill(hidden, -float('inf'))\n"
+        "    return torch.softmax(scores + bias, 0)[0]\n"
+        "loss = loss_of(w * 2, zero < 5)\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert "softmax" in event.op

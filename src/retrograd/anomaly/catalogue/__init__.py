@@ -19,6 +19,7 @@ from retrograd.anomaly.catalogue import (
     distribution_parameters,
     divisions,
     domain,
+    eigenvalues,
     exponentials,
     half_precision,
     incomplete_records,
@@ -59,6 +60,7 @@ CAUSES: tuple[Cause, ...] = (
     *half_precision.CAUSES,
     *safeguards.CAUSES,
     *inverses.CAUSES,
+    *eigenvalues.CAUSES,
     *recurrences.CAUSES,
     *overflow.CAUSES,
     # whole expressions

@@ -438,6 +438,16 @@ def _where(parts: Parts, expression: Expression, written: Written, depth: int) -
     return Logarithm(chosen, signed=one.signed or other.signed)
 
 
+def _masked_fill(parts: Parts, expression: Expression, written: Written, depth: int) -> Logarithm | None:
+    """The logarithm of what has zeros in some places, as a term of a sum may."""
+    fill = number_written(written.argument(2, "value"))
+    found = parts.gained(expression.at(written.arguments[0]), depth) if written.arguments else None
+    mask = written.text(1, "mask")
+    if found is None or mask is None or fill != 0 or not expression.summed:
+        return None
+    return Logarithm(f'{atom(found.whole)}.masked_fill({mask}, float("-inf"))')
+
+
 def _term(text: str) -> str:
     """The expression, in parentheses unless it can be a summand."""
     try:
@@ -468,5 +478,6 @@ RULES: Mapping[str, Rule] = {
     "stack": _stack,
     "cat": _cat,
     "where": _where,
+    "masked_fill": _masked_fill,
 }
 """By the operation; the logarithm of any other is taken of the whole."""

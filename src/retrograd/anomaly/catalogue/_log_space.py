@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._definitions import Expression
-from retrograd.anomaly.catalogue._expression import first
+from retrograd.anomaly.catalogue._expression import first, maker, second
 from retrograd.anomaly.catalogue._log_parts import Logarithm, Parts
 from retrograd.anomaly.catalogue._log_rules import RULES, of_one_plus
 from retrograd.anomaly.catalogue._repeated_faults import complements
@@ -71,6 +71,23 @@ def step_in_log_space(scene: Scene, step: Operation) -> str | None:
     if found is None or not line or any(each.id == name for each in line.names()):
         return None
     return f"log_{name} = {found.whole}"
+
+
+def scaling_in_log_space(scene: Scene, quotient: Operation) -> str | None:
+    """The line ``u = a / (K @ v)`` for the logarithms of the two scalings ``u`` and ``v``."""
+    site = scene.site(quotient)
+    name, whole = site.line.assignment or (None, None)
+    below, made = site.written.argument(1, "other"), maker(second(quotient), "matmul")
+    product = site.line.operation_at(None if below is None else bare(below))
+    if name is None or whole is None or made is None or product.op != "matmul":
+        return None
+    pairs = zip(product.arguments, made.args, strict=False)
+    scalings = [each.id for each, known in pairs if isinstance(each, ast.Name) and maker(known, "exp") is None]
+    if len(scalings) != 1:
+        return None
+    parts = Parts(scene, quotient, site, RULES, carried=scalings[0])
+    found = parts.gained(Expression(whole, site.line, site.place))
+    return None if found is None else f"log_{name} = {found.whole}"
 
 
 def log_of_factors(scene: Scene, exp: Operation) -> str | None:

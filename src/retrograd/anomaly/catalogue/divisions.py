@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import math
+from collections.abc import Collection
 
 from retrograd.anomaly.catalogue._denominators import of_like_size
 from retrograd.anomaly.catalogue._expression import (
@@ -20,10 +21,10 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._scopes import assignments_to
+from retrograd.anomaly.catalogue._scopes import assignments_to, reads_of, targets_of
 from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, dotted, number_written
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.catalogue.domain import kept_inside
+from retrograd.anomaly.catalogue.domain import FLOORED, floored_softplus, kept_inside
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -52,12 +53,17 @@ def division_by_zero(scene: Scene) -> Finding | None:
             remedy, eps = _FINITE_LATER.format(bounded), _small(scene)
             rewritten = scene.guarded(site, lambda text, _: f"{atom(text)} + {eps}")
             otherwise = f"y = a / ({name} + {eps})"
+        elif (floored := floored_softplus(scene, below)) is not None:
+            (rewritten, place), remedy = floored, FLOORED
         elif known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
             (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
         elif known == 0 and (rooted := _root_of_power(scene, below, low)) is not None:
             (rewritten, place), remedy = rooted, _UNDER_THE_POWER
         elif known == 0 and (inside := kept_inside(scene, below, site)) is not None:
             (rewritten, place), remedy = inside, _AT_ITS_EDGE
+        elif known == 0 and (shared := _guarded_where_made(scene, below, low, site)) is not None:
+            rewritten, place, others = shared
+            remedy = f"Keep {others} as well, away from 0 where it is made: all that is computed from it then agrees."
         if (log := _log_of_one(below)) is not None:
             remedy, (rewritten, place) = _FIRST_RANK, _from_two(scene, log, site)
             otherwise = f"y = a / {spelling.call(log.op, 'rank + 2')}"
@@ -86,6 +92,38 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
         return tighter
     test = f"{atom(text)} == 0" if value(below) in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
     return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
+
+
+def _guarded_where_made(
+    scene: Scene, below: Operand, low: str | None, site: Site
+) -> tuple[str | None, Place, str] | None:
+    """The line that makes a denominator by which other lines of its function divide as well, with its 0 replaced.
+
+    With its place, and words that say which lines these are.
+    """
+    node, place = site.written.argument(1, "other"), scene.birth.place
+    if not isinstance(node, ast.Name) or place is None or is_number(below):
+        return None
+    made = [each for each in assignments_to(node.id, place) if targets_of(each) == {node.id}]
+    reads = reads_of(node.id, place)
+    if len(made) != 1 or made[0].lineno != made[0].end_lineno or made[0].lineno >= place.lineno:
+        return None
+    others = sorted({each.lineno for each in reads} - {place.lineno})
+    line = Line.parse(linecache.getline(place.filename or "", made[0].lineno).strip())
+    if line.assignment is None or not any(_has(node.id, 1, DIVISIONS, each, place) for each in others):
+        return None
+    if low is not None and any(_has(node.id, at, ("mul",), each, place) for at in (0, 1) for each in others):
+        low = scene.eps  # the product undoes the quotient, but not if that was rounded to 0 in between
+    value_made = line.assignment[1]
+    rewritten = line.replaced({value_made: _guarded(scene, below, line.text(value_made), low, scene.spelling(site))})
+    readers = f"line {others[0]} uses" if len(others) == 1 else f"lines {', '.join(map(str, others))} use"
+    return rewritten, place._replace(lineno=made[0].lineno), f"{node.id}, which {readers}"
+
+
+def _has(name: str, position: int, ops: Collection[str], lineno: int, place: Place) -> bool:
+    """Whether a line of a place's file has such an operation with a variable in a position."""
+    line = Line.parse(linecache.getline(place.filename or "", lineno).strip())
+    return any(each.op in ops and each.text(position, "other") == name for each in line.operations)
 
 
 def _root_of_power(scene: Scene, below: Operand, low: str | None) -> tuple[str | None, Place | None] | None:

@@ -21,7 +21,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import NOTHING, NOWHERE, Site, atom
+from retrograd.anomaly.catalogue._source_line import NOTHING, NOWHERE, Site, atom, number_written
 from retrograd.anomaly.operation_names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Place
 
@@ -40,6 +40,22 @@ def general(scene: Scene, low: str | None, high: str | None = None) -> str:
     spelling = scene.spelling()
     name = "special.ndtri" if scene.op == "ndtri" else scene.op
     return f"y = {spelling.call(name, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
+
+
+def floored_softplus(scene: Scene, operand: Operand | None) -> tuple[str, Place | None] | None:
+    """The line of the softplus that made an operand, which underflowed, with a floor; and its place."""
+    made = maker(operand, "softplus")
+    site = NOWHERE if made is None else scene.site(made)
+    if made is None or value(operand) != 0 or not site or site.node is not site.written.node:
+        return None
+    new = site.line.replaced({site.node: f"{site.line.text(site.node)} + {'1e-3' if scene.half else '1e-6'}"})
+    return None if new is None else (new, made.place)
+
+
+FLOORED = (
+    "It is a softplus, which is above 0, but rounds to 0 far below. Add a small number to it where it is made: "
+    "whatever is computed from it then agrees."
+)
 
 
 def least_of_root(scene: Scene) -> str:
@@ -294,11 +310,31 @@ def root_at_zero(scene: Scene) -> Finding | None:
             clamped(scene, low),
             general(scene, low),
         )
+    if (raised := _raised_bound(scene, eps)) is not None:
+        return Finding(
+            f"{happened} The bound below is 0 itself: raise it slightly. Elements at the bound then get no gradient, "
+            "and all others keep their values.",
+            raised,
+            general(scene, eps),
+        )
     return Finding(
         f"{happened} A small number under the root keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
     )
+
+
+def _raised_bound(scene: Scene, low: str) -> str | None:
+    """The line with a bound above 0 where what the birth is taken of is bounded by 0; None if it is not."""
+    site = scene.site(scene.birth)
+    made = maker(first(scene.birth), "clamp", "clamp_min")
+    bound = site.line.operation_at(site.written.argument(0, "input"))
+    if made is None or not site:
+        return None
+    written = bound.argument(1, "min") if bound.op in ("clamp", "clamp_min") else None
+    if written is not None:
+        return site.line.replaced({written: low}) if number_written(written) == 0 else None
+    return clamped(scene, low) if value(second(made)) == 0 else None
 
 
 _GAMMA = ("lgamma", "digamma", "polygamma", "mvlgamma", "gamma", "betaln")
@@ -388,6 +424,21 @@ def negative_logarithm(scene: Scene) -> Finding | None:
     )
     if known is not None and not _by_rounding(scene, edge - known):
         below = "below -1" if edge else "negative"
+        if _may_be_code(first(scene.birth)):
+            usual, code = "1.0" if edge == 0 else "0.0", f"{known:g}"
+            name, spelling = scene.called(first(scene.birth), "x"), scene.spelling()
+            return Finding(
+                f"{happened} {code} looks like the code of a missing value in the data. Replace it before the "
+                f"logarithm, as below by a value whose logarithm is 0 or better by what is usual there, and tell the "
+                "model which values were missing.",
+                scene.replaced(
+                    scene.site(scene.birth),
+                    0,
+                    lambda text, spelling: spelling.where(f"{atom(text)} == {code}", usual, text),
+                    "input",
+                ),
+                f"y = {spelling.call(scene.op, spelling.where(f'{name} == {code}', usual, name))}",
+            )
         return Finding(
             f"{happened} That is more than rounding. Find out why the argument is {below}; "
             "if it should be positive, make it so where it is computed (softplus, exp)."
@@ -397,6 +448,15 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         clamped(scene, low),
         general(scene, low),
     )
+
+
+_CODES = (9, 99, 999, 9999, 99999, 999999)
+
+
+def _may_be_code(operand: Operand) -> bool:
+    """Whether it is a number of data by which a table marks what is missing: -999."""
+    known = value(operand)
+    return known is not None and -known in _CODES and not operand.requires_grad
 
 
 def _scaled_tanh(operand: Operand) -> Operation | None:
@@ -476,6 +536,8 @@ def zero_logarithm(scene: Scene) -> Finding | None:
     tiny = isinstance(known, float) and 0 < known < 1e-35 and scene.backward and not edge
     if not tiny and known != edge and not (known is None and scene.kind == "divide"):
         return None
+    if not edge and (floored := floored_softplus(scene, first(scene.birth))) is not None:
+        return Finding(f"{scene.op}(0) is -inf. {FLOORED}", floored[0], general(scene, scene.floor), floored[1])
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     keep = (
         f"Clamp the argument slightly above {edge:g} (clamped elements get no gradient); if it is a probability, "

@@ -20,6 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     shown,
     value,
 )
+from retrograd.anomaly.catalogue._log_space import scaling_in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import summand
 from retrograd.anomaly.catalogue._source_line import Site, atom
@@ -401,13 +402,17 @@ def underflowed_sum(scene: Scene) -> Finding | None:
     if product is not None and not any(maker(each, "div") for each in product.args[:2]):
         return None  # the weights that exponentials are multiplied by are no scaling that an iteration has found
     log_matrix = exponent or scene.taken(exp, "log_K")
+    general_line = (
+        f"log_u = {spelling.call('log', 'a')} - {spelling.tensor_call('logsumexp', f'{log_matrix} + log_v', 'dim=-1')}"
+    )
     return Finding(
         f"{happened}. When scaling the rows and columns of such a matrix in turn (Sinkhorn iterations for optimal "
         "transport), work with the logs of the scalings and sum with logsumexp: log u = log a - logsumexp(log K + log "
-        "v). A small number in the denominator would only hide that the row is lost; a larger eps in the exponent "
-        "keeps it.",
+        "v). Begin with logs of 0, do the same in the line of the other scaling, and take exp(log u + log K + log v) "
+        "only at the end. A small number in the denominator would only hide that the row is lost; a larger eps in the "
+        "exponent keeps it.",
         None,
-        f"log_u = {spelling.call('log', 'a')} - {spelling.tensor_call('logsumexp', f'{log_matrix} + log_v', 'dim=-1')}",
+        scaling_in_log_space(scene, scene.birth) or general_line,
     )
 
 

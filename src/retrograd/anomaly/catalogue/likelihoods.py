@@ -115,7 +115,7 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
 WAYS = (
     *("exp", "expm1", "cosh", "sinh", "i0", "pow", "square", "sqrt", "reciprocal"),
     *("add", "mul", "div", "sub", "neg", "where", "flip"),
-    *("sum", "mean", "prod", "cumsum", "cumprod", "matmul", "dot", "stack"),
+    *("sum", "mean", "prod", "cumsum", "cumprod", "matmul", "dot", "stack", "cat", "masked_fill"),
 )
 """The operations that lead to a logarithm which is taken too late."""
 

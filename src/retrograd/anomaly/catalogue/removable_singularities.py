@@ -73,6 +73,34 @@ def _is_zero_with(operand: Operand, norm: Operation) -> bool:
     return found is not None and (found.place, found.col) == (norm.place, norm.col)
 
 
+@cause(None, "quantity below its bound, divided by itself")
+def bounded_over_itself(scene: Scene) -> Finding | None:
+    below = second(scene.birth)
+    if scene.op != "div" or scene.kind != "invalid" or scene.backward or value(below) != 0:
+        return None
+    site = scene.site(scene.birth)
+    above, node = (site.written.argument(position, name) for position, name in enumerate(("input", "other")))
+    made, bounded = maker(first(scene.birth), *_BOUNDED), site.line.operation_at(above)
+    text = "" if node is None else site.line.text(node)
+    is_written = bounded.op in _BOUNDED and text in [bounded.text(0, "input"), bounded.text(1, "other")]
+    if not is_written and not any(same(each, below) for each in (() if made is None else made.args[:2])):
+        return None
+    spelling, x = scene.spelling(site), scene.called(below, "x")
+    safe, rewritten = spelling.where(f"{x} == 0", "1.0", x), None
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+        guarded = site.line.text(site.node, {node: spelling.where(f"{text} == 0", "1.0", text)})
+        rewritten = site.replaced(spelling.where(f"{text} == 0", "1.0", guarded))
+    return Finding(
+        f"0 / 0 is NaN. But below its bound {x} is divided by itself here, and that is 1, however small it is: choose "
+        "1 where it is 0, and divide by another number there.",
+        rewritten,
+        f"w = {spelling.where(f'{x} == 0', '1.0', f'bounded / {safe}')}",
+    )
+
+
+_BOUNDED = ("minimum", "clamp_max", "clamp")
+
+
 @cause(None, "quotient whose two sides are zero together")
 def removable_zero(scene: Scene) -> Finding | None:
     below = second(scene.birth)
@@ -370,4 +398,4 @@ def _is_moved(line: Line, node: ast.expr, outer: ast.AST) -> bool:
     return any(each.op not in _ELEMENTWISE for each in written)
 
 
-CAUSES = (direction_with_limit, derivative_over_coordinate, removable_zero, limit_nearby)
+CAUSES = (bounded_over_itself, direction_with_limit, derivative_over_coordinate, removable_zero, limit_nearby)

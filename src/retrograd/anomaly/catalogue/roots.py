@@ -70,6 +70,25 @@ def cancelled_variance(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "root of a weighted variance lost in rounding")
+def cancelled_weighted_variance(scene: Scene) -> Finding | None:
+    inside = root(scene.birth) if scene.op in _ROOTS else None
+    difference = maker(inside, "sub")
+    averages = [maker(each, "sum", "matmul") for each in (first(difference), squared(second(difference)))]
+    known = value(inside)
+    if difference is None or None in averages or known is None or known > 0:
+        return None
+    return Finding(
+        "The mean of the squares minus the square of the mean is a variance, but the two are almost equal and cancel: "
+        f"rounding leaves {scene.at(inside, 0.0)} here, and a root needs more than 0. Keep it above a small number "
+        "(such elements then get no gradient), or subtract the mean before squaring.",
+        scene.replaced(
+            scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, scene.floor), "input", alone=True
+        ),
+        f"std = {scene.spelling().call('sqrt', scene.spelling().clamp('second - mean ** 2', scene.floor))}",
+    )
+
+
 @cause(36, "root of a sum of squares that overflow")
 def overflowing_norm(scene: Scene) -> Finding | None:
     if scene.kind not in ("overflow", "invalid") or scene.backward or scene.half:
@@ -403,6 +422,7 @@ def norm_differentiated_twice(scene: Scene) -> Finding | None:
 CAUSES = (
     norm_differentiated_twice,
     cancelled_variance,
+    cancelled_weighted_variance,
     overflowing_norm,
     overflowing_powers,
     equal_points,

@@ -8,8 +8,10 @@ import re
 from typing import Any
 
 from retrograd.anomaly.catalogue._expression import (
+    addends,
     first,
     is_masked,
+    is_number,
     maker,
     named,
     plus_one,
@@ -21,7 +23,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient, are_of_same, largest
 from retrograd.anomaly.catalogue._source_line import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.surroundings import Operation, Place
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _LINEAR = ("add", "dot", "matmul", "mean", "mul", "neg")
 
@@ -85,6 +87,63 @@ def _exponents(line: Line, text: str) -> list[ast.expr]:
     """The arguments of the exponentials in a line that are written so."""
     given = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
     return [node for node in given if node is not None]
+
+
+@cause(None, "softmax over groups, without subtracting the largest value of each")
+def softmax_over_groups(scene: Scene) -> Finding | None:
+    if scene.backward or (scene.op, scene.kind) not in (("exp", "overflow"), ("div", "invalid")):
+        return None
+    for quotient in scene.roots("div", through=("exp",)):
+        exp, total = maker(first(quotient), "exp"), _total_of_groups(second(quotient))
+        added = None if total is None else maker(named(total, "source", "src"), "exp")
+        if exp is None or added is None or not are_of_same(exp, added):
+            continue
+        site = scene.site(quotient)
+        above = scene.site(exp, site) or scene.site(exp)
+        x, node = first(exp), above.written.argument(0, "input")
+        text = scene.called(x, "x") if node is None else above.written.line.text(node)
+        index = _group_of_each(site) or "index"
+        largest_ones = _largest_of_groups(text, index, len(x.shape or (0,)))
+        spelled_out = above.node is above.written.node
+        rewritten = None
+        if node is not None and is_name(text) and index != "index":
+            rewritten = above.written.line.replaced({node: f"{text} - {largest_ones}"})
+        return Finding(
+            f"exp({scene.at(x, 'x')}) leaves the range of {scene.dtype}, and the quotient is inf / inf or 0 / 0. It is "
+            "a softmax over the elements of each group. Subtract the largest x of the group first: this does not "
+            "change the quotient and keeps every exponential at or below 1. A bound would make large ones equal.",
+            rewritten,
+            f"e = {scene.spelling(site).call('exp', f'{text} - {largest_ones}')}",
+            above.place if spelled_out else exp.place,
+        )
+    return None
+
+
+def _total_of_groups(below: Operand | None) -> Operation | None:
+    """What adds up a denominator by groups; a small number may be added to the sums."""
+    terms = (below,) if (pair := addends(below)) is None else tuple(each for each in pair if not is_number(each))
+    return maker(terms[0], "index_add", "scatter_add", "scatter_reduce") if len(terms) == 1 else None
+
+
+def _group_of_each(quotient: Site) -> str | None:
+    """How a line writes the groups of the elements by which it looks up their sums."""
+    below, line = quotient.written.argument(1, "other"), quotient.line
+    for part in ast.walk(below) if below is not None else ():
+        if isinstance(part, ast.Subscript):
+            return line.text(part.slice)
+        call = line.operation_at(part)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "index_select":
+            return call.text(2, "index")
+    return None
+
+
+def _largest_of_groups(text: str, index: str, dims: int) -> str:
+    """The largest value of each element's group, by ``index``, as code."""
+    x = atom(text)
+    groups = f"{atom(index)}.reshape({', '.join(['-1', *['1'] * (dims - 1)])}).expand_as({text})"
+    shape = ", ".join([f"int({index}.max()) + 1", f"*{x}.shape[1:]"][: min(dims, 2)])
+    top = f'{x}.new_zeros({shape}).scatter_reduce(0, {groups}, {x}.detach(), "amax", include_self=False)'
+    return f"{top}[{index}]"
 
 
 @cause(None, "sigmoid written as exp(x) / (1 + exp(x))")
@@ -311,4 +370,4 @@ def _masked_logits(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (masked_row, written_out_softmax, written_out_sigmoid, infinite_score, distant_scores)
+CAUSES = (masked_row, written_out_softmax, softmax_over_groups, written_out_sigmoid, infinite_score, distant_scores)

@@ -100,11 +100,20 @@ def _straight_body(node: ast.FunctionDef | ast.Lambda) -> tuple[list[tuple[str, 
             ):
                 pairs = zip(names, values, strict=True)
                 assigned += [(each.id, value) for each, value in pairs if isinstance(each, ast.Name)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=value) if _independent(names, [value] * len(names)):
+                assigned += [
+                    (each.id, item_of(value, number)) for number, each in enumerate(names) if isinstance(each, ast.Name)
+                ]
             case ast.Return(value=ast.expr() as result) if statement is node.body[-1]:
                 return assigned, result
             case _:
                 return None
     return None
+
+
+def item_of(value: ast.expr, number: int) -> ast.Subscript:
+    """The expression of one of the items of a value, which stands where that does."""
+    return ast.copy_location(ast.Subscript(value, ast.Constant(number), ast.Load()), value)
 
 
 def _independent(names: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:

@@ -23,7 +23,9 @@ from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateSt
 from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to_come
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
-from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_again, made_in_line, made_of_operand
+from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made
+from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import made_again, made_in_line, made_of_operand
+from retrograd.anomaly.adapters.torch.postmortem.returned_functions import made_inside
 from retrograd.anomaly.adapters.torch.postmortem.unsaved_data import converted, given, unsaved_data
 from retrograd.anomaly.adapters.torch.records import checkpoint_reruns
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad, seq_of
@@ -403,7 +405,10 @@ class Analysis:
         if self._recorder is not None or (leaf is None and origin.sure):
             return None, origin
         if leaf is None:
-            made, held = made_of_operand(under_way(self.names.frame, call.code), call)
+            running = under_way(self.names.frame, call.code)
+            made, held = made_of_operand(running, call)
+            if made is None and held is None and running is None:
+                made = made_inside(self.names.frame, call)
             if held is not None:
                 origin = replace(origin, where=None, leaf=Argument("other", held.detach(), original=held), sure=True)
             return made, origin
@@ -419,14 +424,24 @@ class Analysis:
             frame, call, data = found
             origin = replace(origin, call=call, where=None, leaf=Argument(leaf.name, data.detach(), original=data))
             name = self.names.tensor(data)
-        if frame is None:
-            return None, origin
+        if frame is None:  # the function has returned, but perhaps not those that called it
+            return self._given_to(call, data) or made_inside(self.names.frame, call, data), origin
         if name is not None:
             return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
         made, held = made_in_line(frame, frame.f_code, call.at, data)
         if made is None and held is not None:
             origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))
         return made, origin
+
+    def _given_to(self, call: Call, data: Tensor) -> Made | None:
+        """The operation that made data which one of the callers of an operation's function gave to it."""
+        if (holder := self.names.holder(data)) is not None:
+            frame, name = holder
+            at = next((at for code, at in call.callers if code is frame.f_code), frame.f_lasti)
+            return made_again(frame, name, data, line_of(frame.f_code, at))
+        around = ((under_way(self.names.frame, code), at) for code, at in call.callers)
+        made = (made_in_line(frame, frame.f_code, at, data)[0] for frame, at in around if frame is not None)
+        return next(filter(None, made), None)
 
     def _where_instead(self, event: NaNEvent, call: Call) -> str | None:
         """Where backward or the optimizer was called, and between which operations, if the line of the operation

@@ -29,7 +29,8 @@ from retrograd.anomaly.adapters.program.source_location import (
 )
 from retrograd.anomaly.adapters.program.variables import taken_of
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin
-from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import Made, made_by_write, variables_of
+from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made
+from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import made_by_write, variables_of
 from retrograd.anomaly.adapters.torch.records.calls import (
     Argument,
     Call,

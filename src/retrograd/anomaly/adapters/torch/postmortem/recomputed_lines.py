@@ -8,351 +8,35 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
 import itertools
 import linecache
-import math
-import operator
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import CodeType, EllipsisType, FrameType, FunctionType, MethodType
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.program.assignments import exclude_each_other, is_sure_before
 from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
-from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
+from retrograd.anomaly.adapters.program.straight_functions import item_of
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
-from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.postmortem.recomputation import (
+    DEPTH,
+    LARGEST,
+    UNKNOWN,
+    Made,
+    Recomputation,
+    UnknownError,
+)
+from retrograd.anomaly.adapters.torch.records.calls import Call, is_bad
 from retrograd.anomaly.adapters.torch.records.dispatcher_entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
-from retrograd.anomaly.stack_frames import is_own
-from retrograd.anomaly.warning_filters import Filter
 
-_LARGEST = 1 << 22  # elements
-_DEPTH = 4  # of a chain of lines, each of which made what the next one reads
-_BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("add", "other", operator.add),
-    ast.Sub: ("sub", "other", operator.sub),
-    ast.Mult: ("mul", "other", operator.mul),
-    ast.Div: ("div", "other", operator.truediv),
-    ast.Pow: ("pow", "exponent", operator.pow),
-    ast.MatMult: ("matmul", "other", operator.matmul),
-}
-_PURE = frozenset(  # no side effects and no random numbers
-    (
-        *("abs", "acos", "acosh", "add", "amax", "amin", "asin", "asinh", "atan", "atan2", "atanh", "bmm", "clamp"),
-        *("cos", "cosh", "cummax", "cumprod", "cumsum", "detach", "diagonal", "diff", "digamma", "div"),
-        *("double", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "flatten", "flip", "float", "half", "hypot"),
-        *("expand", "expand_as", "gather", "index_select", "masked_select", "movedim", "repeat", "repeat_interleave"),
-        *("reshape_as", "take_along_dim", "tril", "triu", "unflatten", "view_as", "ones_like", "zeros_like"),
-        *("lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logit", "logsumexp", "masked_fill"),
-        *("matmul", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mul", "narrow", "norm", "permute"),
-        *("pow", "prod", "quantile", "reciprocal", "relu", "reshape", "roll", "rsqrt", "select", "sigmoid", "sign"),
-        *("sin", "sinh", "softmax", "sqrt", "square", "squeeze", "std", "sub", "sum", "t", "tan", "tanh", "transpose"),
-        *("unsqueeze", "var", "view", "where", "xlogy"),
-    )
-)
-_PURE_LAYERS = frozenset(  # the same of torch.nn.functional
-    (
-        *("avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "cosine_similarity", "log_softmax", "logsigmoid"),
-        *("max_pool1d", "max_pool2d", "normalize", "one_hot", "pad", "relu", "sigmoid", "silu", "softmax", "softplus"),
-    )
-)
-_PURE_LINALG = frozenset(("cross", "norm", "vector_norm"))  # the same of torch.linalg
-_QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
-_NAMES = {  # parameters of functions that do not call theirs (input, other)
-    "pow": ("input", "exponent"),
-    "masked_fill": ("input", "mask", "value"),
-    "where": ("condition", "input", "other"),
-}
-_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 _CONDITIONS = 3  # per line, for which both outcomes are tried
-_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape"))
-_POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
-
-
-class _UnknownError(Exception):
-    """An expression that cannot be computed again."""
-
-
-_UNKNOWN = object()
-_QUIET = Filter("ignore", module="")
-
-
-@dataclass
-class Made:
-    """The operation that gave birth, in the line that called it.
-
-    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``. If the line is that
-    of another function than the one whose variables were read, ``code`` is this other function, and ``callers`` are
-    the lines that led there, as an event has them, the innermost first.
-    """
-
-    call: Call
-    line: str
-    lineno: int
-    start: int
-    end: int
-    code: CodeType | None = None
-    callers: tuple[dict[str, Any], ...] = ()
-
-
-@dataclass
-class _Step:
-    """An operation computed again, and the functions inside which it was, the innermost first, with their calls."""
-
-    node: ast.expr
-    op: str
-    arguments: list[Argument]
-    output: Tensor
-    inside: tuple[tuple[CodeType, ast.expr], ...] = ()
-
-
-@dataclass
-class _Line:
-    """A line being computed again."""
-
-    variables: Mapping[str, Any]
-    outcomes: Mapping[int, bool] = field(default_factory=dict)
-    birth: _Step | None = None
-    turn: _Step | None = None  # of an infinity that came in into a NaN
-    came_in: list[str] = field(default_factory=list)  # the variables that were already bad
-    depth: int = 0  # of functions of the program
-
-    def value(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Constant(value=int() | float() | bool() | str() | None):
-                return node.value
-            case ast.Call(func=func, args=args, keywords=keywords) if (own := self._function(func)) is not None:
-                return self._returned(node, own, args, keywords)
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
-            case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
-                is_chosen = self.outcomes[col] if col in self.outcomes else bool(self.value(test))
-                return self.value(chosen if is_chosen else other)
-            case ast.UnaryOp(op=ast.Invert(), operand=inner):
-                return ~self.value(inner)
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                return _COMPARISONS[type(op)](self.value(left), self.value(right))
-            case ast.Name(id=name) if name in self.variables:
-                value = self.variables[name]
-                if isinstance(value, Tensor) and value.numel() > _LARGEST:
-                    raise _UnknownError
-                if isinstance(value, Tensor):
-                    self.came_in += [name] if is_bad(value) else []
-                    return value.detach()
-                if isinstance(value, (int, float)):
-                    return value
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
-                return self._member(self.variables[owner], name)
-            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]):
-                return len(self.value(of))
-            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) if name in _QUESTIONS:
-                return getattr(Tensor, name)(self.value(owner), *map(self.value, args))
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                name, second, function = _BINARY[type(op)]
-                return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is math:
-                return getattr(math, name)
-            case ast.Attribute(value=ast.Name(id=owner), attr="inf" | "nan" | "pi" as name) if self.variables.get(
-                owner
-            ) in (torch, np):
-                return getattr(math, name)
-            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text)]):
-                return float(text)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=[]) if (
-                self.variables.get(owner) is math
-            ):
-                return getattr(math, name)(*map(self.value, args))
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=owner), attr="cat" | "stack" as name),
-                args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *rest],
-                keywords=keywords,
-            ) if self.variables.get(owner) is torch:
-                named = {str(each.arg): self.value(each.value) for each in keywords}
-                return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
-                args=[ast.Name(id=name)],
-                keywords=keywords,
-            ) if self.variables.get(owner) is torch and _holds_numbers(self.variables.get(name)):
-                return torch.tensor(self.variables[name], **{str(each.arg): self._option(each) for each in keywords})
-            case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
-                return self.value(owner)
-            case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
-                return getattr(self.value(owner), name)
-            case ast.Subscript(value=owner, slice=index):
-                return self.value(owner)[self._index(index)]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args) if (
-                name in _PURE_LAYERS and self.variables.get(owner) is torch.nn.functional
-            ):
-                return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
-            case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="linalg"), attr=name), args=args
-            ) if name in _PURE_LINALG and self.variables.get(owner) is torch:
-                return self._called(node, getattr(torch.linalg, name), name, args, node.keywords)
-            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
-                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
-                    return self._called(node, getattr(torch, name), name, args, node.keywords)
-                return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
-        raise _UnknownError
-
-    def made(self, text: str, number: int, shift: int = 0) -> Made | None:
-        """The birth, given the line's text and number; ``shift`` is where the expression begins in the text."""
-        known = self.birth or self.turn
-        if known is None:
-            return None
-        node = known.node
-        call = Call(f"aten.{known.op}.default", known.arguments, [known.output], 0, pointwise=known.op in _POINTWISE)
-        if not known.inside:
-            return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
-        if node.lineno != node.end_lineno:  # part of a statement of several lines
-            return None
-        code, lines = known.inside[0][0], [{"code_line": text, "lineno": number}]
-        for (_, called), (outer, _) in reversed(list(itertools.pairwise(known.inside))):
-            lines.insert(0, _line_at(outer, called))
-        own = linecache.getline(code.co_filename, node.lineno)
-        before = len(own.encode()) - len(own.lstrip().encode())
-        start, end = node.col_offset - before, (node.end_col_offset or 0) - before
-        return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
-
-    def _function(self, node: ast.expr) -> StraightFunction | None:
-        """The function of the program that a call calls, if it can be computed step by step."""
-        match node:
-            case ast.Name(id=name):
-                return straight(self.variables.get(name))
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
-                held = self.variables[owner]
-                found = inspect.getattr_static(type(held), name, None)
-                if isinstance(found, staticmethod):
-                    return straight(found.__func__)
-                return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
-        return None
-
-    def part(self, node: ast.expr, number: int) -> Any:
-        """One of the results of a call of a function of the program."""
-        own = self._function(node.func) if isinstance(node, ast.Call) else None
-        chosen = None if own is None else own.part(number)
-        if chosen is None or not isinstance(node, ast.Call):
-            raise _UnknownError
-        return self._returned(node, chosen, node.args, node.keywords)
-
-    def _returned(
-        self, node: ast.expr, function: StraightFunction, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
-    ) -> Any:
-        """The result of a function of the program."""
-        if self.depth >= _DEPTH or any(each.arg is None for each in keywords):
-            raise _UnknownError
-        named = {str(each.arg): self.value(each.value) for each in keywords}
-        variables = function.bound([self.value(each) for each in args], named)
-        if variables is None:
-            raise _UnknownError
-        line = _Line(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
-        for name, expression in function.assigned:
-            variables[name] = line.value(expression)
-        result = line.value(function.result)
-        inside = function.code, node
-        if self.birth is None and line.birth is not None:
-            self.birth = replace(line.birth, inside=(*line.birth.inside, inside))
-        if self.turn is None and line.turn is not None:
-            self.turn = replace(line.turn, inside=(*line.turn.inside, inside))
-        return result
-
-    def _member(self, held: Any, name: str) -> Any:
-        """A tensor or number that an object has as an attribute of its own."""
-        own = getattr(held, "__dict__", {})
-        for members in (own, own.get("_buffers") or {}, own.get("_parameters") or {}):
-            value = members.get(name)
-            if isinstance(value, Tensor) and value.numel() <= _LARGEST:
-                return value.detach()
-            if isinstance(value, (int, float)):
-                return value
-        raise _UnknownError
-
-    def _option(self, given: ast.keyword) -> Any:
-        """A keyword argument that says which type or device to use."""
-        match given.value:
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is torch:
-                return getattr(torch, name)
-            case ast.Name(id=name) if isinstance(self.variables.get(name), (str, torch.device, torch.dtype)):
-                return self.variables[name]
-            case ast.Constant(value=str() | bool() as value):
-                return value
-        raise _UnknownError
-
-    def _index(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Name(id=name) if isinstance(self.variables.get(name), np.ndarray):
-                return self.variables[name]
-            case ast.Constant(value=EllipsisType()):
-                return ...
-            case ast.Tuple(elts=parts):
-                return tuple(map(self._index, parts))
-            case ast.Slice(lower=lower, upper=upper, step=step):
-                return slice(*(None if each is None else self.value(each) for each in (lower, upper, step)))
-        return self.value(node)
-
-    def _called(
-        self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
-    ) -> Any:
-        if any(each.arg is None for each in keywords) or not args:
-            raise _UnknownError
-        values = [self.value(each) for each in args]
-        named = {str(each.arg): self.value(each.value) for each in keywords}
-        dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
-        known = {**dim, **named}
-        given = [
-            pair
-            for pair in zip(_NAMES.get(name, ("input", "other")), values, strict=False)
-            if pair[0] == "input" or name in _NAMES or isinstance(pair[1], Tensor)
-        ]
-        given += [(key, each) for key, each in known.items() if all(key != other for other, _ in given)]
-        return self._made(node, name, lambda *_: function(*values, **named), given)
-
-    def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
-        _QUIET.put()  # the program's own call has warned already
-        try:
-            result = function(*(each for _, each in given))
-        finally:
-            _QUIET.remove()
-        made = _Step(node, name, [Argument(key, each) for key, each in given], result)
-        if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
-            self.birth = made
-        elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
-            self.turn = made
-        return result
-
-
-def _is_object(value: Any) -> bool:
-    """Whether it is a module, or an object of one of the program's own classes."""
-    functions = (each for each in vars(type(value)).values() if isinstance(each, FunctionType))
-    return isinstance(value, torch.nn.Module) or any(is_own(each.__code__) for each in functions)
-
-
-def _line_at(code: CodeType, node: ast.expr) -> dict[str, Any]:
-    """The line of a call in a function, as an event has it."""
-    line = linecache.getline(code.co_filename, node.lineno).strip()
-    return {"filename": code.co_filename, "lineno": node.lineno, "function": code.co_qualname, "code_line": line}
-
-
-def _holds_numbers(value: Any) -> bool:
-    """Whether it is a list or an array of numbers, as rewards are collected in."""
-    if isinstance(value, np.ndarray):
-        return value.size <= _LARGEST
-    return isinstance(value, (list, tuple)) and all(isinstance(each, (int, float)) for each in value)
 
 
 def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
@@ -368,12 +52,12 @@ def _variables(frame: FrameType) -> ChainMap[str, Any]:
 def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
     """The value of an expression, detached from autograd; None if it is of a kind that cannot be computed again."""
     try:
-        return _Line(variables).value(expression)
+        return Recomputation(variables).value(expression)
     except Exception:
         return None
 
 
-def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = _DEPTH) -> Made | None:
+def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = DEPTH) -> Made | None:
     """The operation that made a variable of a function non-finite; None if that cannot be known for certain.
 
     Parameters
@@ -385,7 +69,7 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     lineno
         The line that read it.
     """
-    if frame is None or value.numel() > _LARGEST:
+    if frame is None or value.numel() > LARGEST:
         return None
     found: list[Made | None] = []
     for assigned in _assignments(frame.f_code, lineno, name):
@@ -394,7 +78,7 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
                 result, made = _given_by(frame, assigned, name, lineno, depth, chosen)
             except Exception:  # a part of a statement, another operation, or variables that have changed since
                 continue
-            if _same(result, value):
+            if same(result, value):
                 found.append(made)
     return found[0] if len(found) == 1 else None  # either of two branches may have been taken
 
@@ -436,19 +120,19 @@ def _given_by(
     text, number = assigned
     statement = module_of(text).body[0]
     if not isinstance(statement, ast.Assign) or depth == 0:
-        raise _UnknownError
-    expression, part = _given_to(statement, name)
+        raise UnknownError
+    expression = _given_to(statement, name)
     before: dict[str, tuple[Any, Made | None]] = {}
     for each in names_in(expression):
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
-            before[each] = _UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
-            with contextlib.suppress(_UnknownError, TypeError):
+            before[each] = UNKNOWN, None  # an error only if it is read; in a branch that was not taken it is not
+            with contextlib.suppress(UnknownError, TypeError):
                 earlier = _assignment_before(frame.f_code, number, each)
                 before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
-    line = _Line(_variables(frame).new_child(earlier_values), outcomes or {})
-    result = line.value(expression) if part is None else line.part(expression, part)
+    line = Recomputation(_variables(frame).new_child(earlier_values), outcomes or {})
+    result = line.value(expression)
     if line.birth is not None:
         return result, line.made(text, number)
     for each in line.came_in:
@@ -468,7 +152,7 @@ def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int
             return assigned
         if not exclude_each_other(code, above, lineno):
             break
-    raise _UnknownError
+    raise UnknownError
 
 
 def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
@@ -486,18 +170,18 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
         The data.
     """
     written, place = written_at(code, at), place_fields(code, at)
-    if written is None or value.numel() > _LARGEST:
+    if written is None or value.numel() > LARGEST:
         return None, None
     variables = _variables(frame)
     for part in ast.walk(written):
-        line = _Line(variables)
+        line = Recomputation(variables)
         if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):
             continue
         try:
             result = line.value(part)
         except Exception:
             continue
-        if not _same(result, value):
+        if not same(result, value):
             continue
         if line.birth is not None:
             before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
@@ -519,7 +203,7 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
     if frame is None or written is None or output is None or call.entry is None or len(lacking) != 1:
         return None, None
     parts = _operands(written)
-    line = _Line(_variables(frame))
+    line = Recomputation(_variables(frame))
     try:
         value = line.value(parts[lacking[0]])
         args = [replace(each, value=value) if each.missing else each for each in call.args]
@@ -527,7 +211,7 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
             result = call.entry(**arguments_for(call.entry, args))
     except Exception:
         return None, None
-    if not is_bad(value) or not _same(result, output) or output.isnan().any() > value.isnan().any():
+    if not is_bad(value) or not same(result, output) or output.isnan().any() > value.isnan().any():
         return None, None
     if line.birth is not None:
         before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
@@ -548,18 +232,18 @@ def _operands(written: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _given_to(statement: ast.Assign, name: str) -> tuple[ast.expr, int | None]:
-    """The expression that an assignment gives to a name, and which of its results, if it is unpacked."""
+def _given_to(statement: ast.Assign, name: str) -> ast.expr:
+    """The expression that an assignment gives to a name, alone or together with others."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-            return value, None
+            return value
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
             names = [each.id if isinstance(each, ast.Name) else None for each in targets]
             if names.count(name) == 1 and isinstance(value, ast.Tuple) and len(value.elts) == len(names):
-                return value.elts[names.index(name)], None
+                return value.elts[names.index(name)]
             if names.count(name) == 1:
-                return value, names.index(name)
-    raise _UnknownError
+                return item_of(value, names.index(name))
+    raise UnknownError
 
 
 def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None, Made | None]:
@@ -570,7 +254,7 @@ def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None
     writes = list(writes_to(type(module), attribute))
     if len(writes) != 1 or not isinstance(writes[0].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
         return None, None
-    write, line = writes[0], _Line({writes[0].owner: module, "torch": torch})
+    write, line = writes[0], Recomputation({writes[0].owner: module, "torch": torch})
     text = linecache.getline(write.code.co_filename, write.statement.lineno)
     if write.value is None or write.statement.lineno != write.statement.end_lineno:
         return write, None
@@ -582,7 +266,7 @@ def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None
     return write, None if line.came_in else line.made(text.strip(), write.statement.lineno, -before)
 
 
-def _same(one: Any, other: Tensor) -> bool:
+def same(one: Any, other: Tensor) -> bool:
     if not isinstance(one, Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
     return bool(torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all())

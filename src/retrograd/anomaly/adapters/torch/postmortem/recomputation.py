@@ -1,0 +1,374 @@
+"""Computing an expression of the program once more, step by step, from the variables that it reads."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import linecache
+import math
+import operator
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import CodeType, EllipsisType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
+from retrograd.anomaly.adapters.torch.postmortem.pure_functions import CONSTRUCTORS, FUNCTIONS, LAYERS, LINEAR_ALGEBRA
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
+from retrograd.anomaly.stack_frames import is_own
+from retrograd.anomaly.warning_filters import Filter
+
+LARGEST = 1 << 22  # elements
+DEPTH = 4  # of a chain of lines, each of which made what the next one reads
+_BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", "other", operator.add),
+    ast.Sub: ("sub", "other", operator.sub),
+    ast.Mult: ("mul", "other", operator.mul),
+    ast.Div: ("div", "other", operator.truediv),
+    ast.Pow: ("pow", "exponent", operator.pow),
+    ast.MatMult: ("matmul", "other", operator.matmul),
+    ast.Mod: ("remainder", "other", operator.mod),
+    ast.FloorDiv: ("floor_divide", "other", operator.floordiv),
+}
+_OF_MASKS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
+_NAMES = {  # parameters of functions that do not call theirs (input, other)
+    "pow": ("input", "exponent"),
+    "masked_fill": ("input", "mask", "value"),
+    "where": ("condition", "input", "other"),
+}
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", "device", "real", "imag", "min", "max"))
+_POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
+
+
+class UnknownError(Exception):
+    """An expression that cannot be computed again."""
+
+
+UNKNOWN = object()
+_QUIET = Filter("ignore", module="")
+
+
+@dataclass
+class Made:
+    """The operation that gave birth, in the line that called it.
+
+    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``. If the line is that
+    of another function than the one whose variables were read, ``code`` is this other function, and ``callers`` are
+    the lines that led there, as an event has them, the innermost first.
+    """
+
+    call: Call
+    line: str
+    lineno: int
+    start: int
+    end: int
+    code: CodeType | None = None
+    callers: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass
+class Step:
+    """An operation computed again, and the functions inside which it was, the innermost first, with their calls."""
+
+    node: ast.expr
+    op: str
+    arguments: list[Argument]
+    output: Tensor
+    inside: tuple[tuple[CodeType, ast.expr], ...] = ()
+
+
+@dataclass
+class Recomputation:
+    """A line being computed again."""
+
+    variables: Mapping[str, Any]
+    outcomes: Mapping[int, bool] = field(default_factory=dict)
+    birth: Step | None = None
+    turn: Step | None = None  # of an infinity that came in into a NaN
+    came_in: list[str] = field(default_factory=list)  # the variables that were already bad
+    depth: int = 0  # of functions of the program
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() | bool() | str() | None):
+                return node.value
+            case ast.Call(func=func, args=args, keywords=keywords) if (own := self.function_of(func)) is not None:
+                return self._returned(node, own, args, keywords)
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
+            case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
+                is_chosen = self.outcomes[col] if col in self.outcomes else bool(self.value(test))
+                return self.value(chosen if is_chosen else other)
+            case ast.UnaryOp(op=ast.Invert(), operand=inner):
+                return ~self.value(inner)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OF_MASKS:
+                return _OF_MASKS[type(op)](self.value(left), self.value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                return _COMPARISONS[type(op)](self.value(left), self.value(right))
+            case ast.Name(id=name) if name in self.variables:
+                value = self.variables[name]
+                if isinstance(value, Tensor) and value.numel() > LARGEST:
+                    raise UnknownError
+                if isinstance(value, Tensor):
+                    self.came_in += [name] if is_bad(value) else []
+                    return value.detach()
+                if isinstance(value, (int, float)):
+                    return value
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
+                return self._member(self.variables[owner], name)
+            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]):
+                return len(self.value(of))
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) if name in _QUESTIONS:
+                return getattr(Tensor, name)(self.value(owner), *map(self.value, args))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                name, second, function = _BINARY[type(op)]
+                return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is math:
+                return getattr(math, name)
+            case ast.Attribute(value=ast.Name(id=owner), attr="inf" | "nan" | "pi" as name) if self.variables.get(
+                owner
+            ) in (torch, np):
+                return getattr(math, name)
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text)]):
+                return float(text)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=[]) if (
+                self.variables.get(owner) is math
+            ):
+                return getattr(math, name)(*map(self.value, args))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="cat" | "stack" as name),
+                args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *rest],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch:
+                named = {str(each.arg): self.value(each.value) for each in keywords}
+                return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
+                args=[given],
+                keywords=keywords,
+            ) if self.variables.get(owner) is torch:
+                return torch.tensor(self._numbers(given), **self._named(keywords))
+            case ast.Call(func=ast.Attribute(value=owner, attr="requires_grad_")):
+                return self.value(owner)
+            case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
+                return getattr(self.value(owner), name)
+            case ast.Subscript(value=ast.Call() as called, slice=ast.Constant(value=int() as number)) if (
+                own := self._part_of(called, number)
+            ) is not None:
+                return self._returned(called, own, called.args, called.keywords)
+            case ast.Subscript(value=owner, slice=index):
+                return self.value(owner)[self._index(index)]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(
+                owner
+            ) is torch and isinstance(getattr(torch, name, None), torch.dtype):
+                return getattr(torch, name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args, keywords=keywords) if (
+                name in CONSTRUCTORS and self.variables.get(owner) is torch
+            ):
+                return getattr(torch, name)(*map(self.value, args), **self._named(keywords))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="linalg"), attr=name), args=args
+            ) if name in LINEAR_ALGEBRA and self.variables.get(owner) is torch:
+                return self._called(node, getattr(torch.linalg, name), name, args, node.keywords)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args) if (
+                name in LAYERS and self.variables.get(owner) is torch.nn.functional
+            ):
+                return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in FUNCTIONS:
+                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
+                    return self._called(node, getattr(torch, name), name, args, node.keywords)
+                return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
+        raise UnknownError
+
+    def made(self, text: str, number: int, shift: int = 0) -> Made | None:
+        """The birth, given the line's text and number; ``shift`` is where the expression begins in the text."""
+        known = self.birth or self.turn
+        if known is None:
+            return None
+        node = known.node
+        call = Call(f"aten.{known.op}.default", known.arguments, [known.output], 0, pointwise=known.op in _POINTWISE)
+        if not known.inside:
+            return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+        if node.lineno != node.end_lineno:  # part of a statement of several lines
+            return None
+        code, lines = known.inside[0][0], [{"code_line": text, "lineno": number}]
+        for (_, called), (outer, _) in reversed(list(itertools.pairwise(known.inside))):
+            lines.insert(0, _line_at(outer, called))
+        own = linecache.getline(code.co_filename, node.lineno)
+        before = len(own.encode()) - len(own.lstrip().encode())
+        start, end = node.col_offset - before, (node.end_col_offset or 0) - before
+        return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
+
+    def function_of(self, node: ast.expr) -> StraightFunction | None:
+        """The function of the program that a call calls, if it can be computed step by step."""
+        match node:
+            case ast.Name(id=name):
+                return _straight(self.variables.get(name))
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
+                held = self.variables[owner]
+                member = {**vars(held), **(vars(held).get("_modules") or {})}.get(name)
+                if isinstance(member, torch.nn.Module):
+                    return _straight(member)
+                found = inspect.getattr_static(type(held), name, None)
+                if isinstance(found, staticmethod):
+                    return straight(found.__func__)
+                return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
+        return None
+
+    def _part_of(self, called: ast.Call, number: int) -> StraightFunction | None:
+        """The function that computes one of the results of a call of a function of the program."""
+        own = self.function_of(called.func)
+        return None if own is None else own.part(number)
+
+    def _returned(
+        self, node: ast.expr, function: StraightFunction, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    ) -> Any:
+        """The result of a function of the program."""
+        if self.depth >= DEPTH or any(each.arg is None for each in keywords):
+            raise UnknownError
+        named = {str(each.arg): self.value(each.value) for each in keywords}
+        variables = function.bound([self.value(each) for each in args], named)
+        if variables is None:
+            raise UnknownError
+        line = Recomputation(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
+        for name, expression in function.assigned:
+            variables[name] = line.value(expression)
+        result = line.value(function.result)
+        inside = function.code, node
+        if self.birth is None and line.birth is not None:
+            self.birth = replace(line.birth, inside=(*line.birth.inside, inside))
+        if self.turn is None and line.turn is not None:
+            self.turn = replace(line.turn, inside=(*line.turn.inside, inside))
+        return result
+
+    def _member(self, held: Any, name: str) -> Any:
+        """A tensor or number that an object has as an attribute of its own."""
+        own = getattr(held, "__dict__", {})
+        for members in (own, own.get("_buffers") or {}, own.get("_parameters") or {}):
+            value = members.get(name)
+            if isinstance(value, Tensor) and value.numel() <= LARGEST:
+                return value.detach()
+            if isinstance(value, (int, float)):
+                return value
+        raise UnknownError
+
+    def _numbers(self, node: ast.expr) -> Any:
+        """What a tensor is made from: numbers that a variable holds, or that are written there."""
+        numbers = self.variables.get(node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
+        if isinstance(node, ast.Name) and not _holds_numbers(numbers):
+            raise UnknownError
+        return numbers
+
+    def _named(self, keywords: Sequence[ast.keyword]) -> dict[str, Any]:
+        """The keyword arguments of a call: numbers and tensors, or options."""
+        named = {}
+        for each in keywords:
+            if each.arg in (None, "inplace", "out"):  # the last two write
+                raise UnknownError
+            try:
+                named[each.arg] = self.value(each.value)
+            except UnknownError:
+                named[each.arg] = self._option(each)
+        return named
+
+    def _option(self, given: ast.keyword) -> Any:
+        """A keyword argument that says which type or device to use."""
+        match given.value:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(owner) is torch:
+                return getattr(torch, name)
+            case ast.Name(id=name) if isinstance(self.variables.get(name), (str, torch.device, torch.dtype)):
+                return self.variables[name]
+            case ast.Constant(value=str() | bool() as value):
+                return value
+        raise UnknownError
+
+    def _index(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name) if isinstance(self.variables.get(name), np.ndarray):
+                return self.variables[name]
+            case ast.Constant(value=EllipsisType()):
+                return ...
+            case ast.Tuple(elts=parts):
+                return tuple(map(self._index, parts))
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return slice(*(None if each is None else self.value(each) for each in (lower, upper, step)))
+        return self.value(node)
+
+    def _called(
+        self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    ) -> Any:
+        if not args:
+            raise UnknownError
+        values = [self.value(each) for each in args]
+        named = self._named(keywords)
+        if name in LAYERS and True in [each for each in values if isinstance(each, bool)]:  # in place
+            raise UnknownError
+        dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
+        known = {**dim, **named}
+        given = [
+            pair
+            for pair in zip(_NAMES.get(name, ("input", "other")), values, strict=False)
+            if pair[0] == "input" or name in _NAMES or isinstance(pair[1], Tensor)
+        ]
+        given += [(key, each) for key, each in known.items() if all(key != other for other, _ in given)]
+        return self._made(node, name, lambda *_: function(*values, **named), given)
+
+    def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
+        _QUIET.put()  # the program's own call has warned already
+        try:
+            result = function(*(each for _, each in given))
+        finally:
+            _QUIET.remove()
+        made = Step(node, name, [Argument(key, each) for key, each in given], result)
+        if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
+            self.birth = made
+        elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
+            self.turn = made
+        return result
+
+
+def _straight(called: Any) -> StraightFunction | None:
+    """What a function of the program computes, or a module of its own that has no hooks."""
+    if not isinstance(called, torch.nn.Module):
+        return straight(called)
+    if called._forward_hooks or called._forward_pre_hooks:
+        return None
+    return straight(MethodType(type(called).forward, called))
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is a module, or an object of one of the program's own classes."""
+    functions = (each for each in vars(type(value)).values() if isinstance(each, FunctionType))
+    return isinstance(value, torch.nn.Module) or any(is_own(each.__code__) for each in functions)
+
+
+def _line_at(code: CodeType, node: ast.expr) -> dict[str, Any]:
+    """The line of a call in a function, as an event has it."""
+    line = linecache.getline(code.co_filename, node.lineno).strip()
+    return {"filename": code.co_filename, "lineno": node.lineno, "function": code.co_qualname, "code_line": line}
+
+
+def _holds_numbers(value: Any) -> bool:
+    """Whether it is a list or an array of numbers, as rewards are collected in."""
+    if isinstance(value, np.ndarray):
+        return value.size <= LARGEST
+    return isinstance(value, (list, tuple)) and all(isinstance(each, (int, float)) for each in value)
