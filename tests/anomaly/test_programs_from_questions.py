@@ -285,7 +285,7 @@ x = torch.zeros(4, 3, requires_grad=True)
 decoder = torch.nn.Linear(3, 2)
 w.model = decoder
 def sample(logits, u):
-    noise = -torch.log(-torch.log(u))
+    noise = -(-torch.log(u)).log_()
     return torch.softmax(logits + noise, -1)  # born here
 loss = decoder(sample(x, torch.tensor([[0.5, 1.0, 0.5]]))).pow(2).mean()
 loss.backward()

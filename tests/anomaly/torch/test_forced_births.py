@@ -59,7 +59,7 @@ def test_an_allowed_division_by_zero_is_not_blamed() -> None:
 
 
 def offset(score: Tensor, mask: Tensor) -> Tensor:
-    return (shifted(score) + torch.log(mask - 0.5).detach() - 1.0).sum()  # offset
+    return (shifted(score) + (mask - 0.5).log_().detach() - 1.0).sum()  # offset
 
 
 def test_an_uncertain_birth_is_called_uncertain() -> None:

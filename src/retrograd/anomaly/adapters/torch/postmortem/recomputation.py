@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import cmath
 import inspect
 import itertools
 import linecache
@@ -327,7 +328,7 @@ class Recomputation:
         given = [
             pair
             for pair in zip(_NAMES.get(name, ("input", "other")), values, strict=False)
-            if pair[0] == "input" or name in _NAMES or isinstance(pair[1], Tensor)
+            if pair[0] == "input" or name in _NAMES or isinstance(pair[1], Tensor) or Argument(*pair).is_bad_number
         ]
         given += [(key, each) for key, each in known.items() if all(key != other for other, _ in given)]
         return self._made(node, name, lambda *_: function(*values, **named), given)
@@ -339,11 +340,19 @@ class Recomputation:
         finally:
             _QUIET.remove()
         made = Step(node, name, [Argument(key, each) for key, each in given], result)
-        if self.birth is None and is_bad(result) and not any(is_bad(each) for _, each in given):
+        is_given = any(_gives(each, result) for each in made.arguments)
+        if self.birth is None and is_bad(result) and not is_given:
             self.birth = made
         elif self.turn is None and has_nan(result) and not any(has_nan(each) for _, each in given):
             self.turn = made
         return result
+
+
+def _gives(argument: Argument, result: Any) -> bool:
+    """Whether a bad result may have been given to the operation, as infinite numbers are that masks are made of."""
+    if argument.is_bad_number:
+        return cmath.isnan(argument.value) or not has_nan(result)
+    return is_bad(argument.value)
 
 
 def _straight(called: Any) -> StraightFunction | None:

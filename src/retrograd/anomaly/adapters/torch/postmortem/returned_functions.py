@@ -83,9 +83,7 @@ def _birth_behind(line: Recomputation, node: ast.Call, code: CodeType, data: Ten
             if part is expression:
                 variables[name] = result
                 break
-        if birth is None and inner.birth is not None:
-            is_mask = any(given.is_bad_number for given in inner.birth.arguments)
-            birth = inner.birth = None if is_mask else inner.birth
+        birth = birth or inner.birth
     if function.code is not code or birth is None or not gives_data:
         return None
     return replace(birth, inside=(*birth.inside, (function.code, node)))
