@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.anomaly.adapters.program.source_location import written_at
+from retrograd.anomaly.adapters.program.syntax import COMPARISONS
 from retrograd.anomaly.adapters.program.variables import local_variables
 
 _UFUNCS: dict[type[ast.operator], np.ufunc] = {
@@ -31,14 +32,6 @@ _SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
 }
 _ATTRIBUTES = frozenset(("T", "mT", "real", "imag", "shape", "size", "ndim", "dtype"))
 _METHODS = frozenset(
@@ -164,7 +157,7 @@ def _value(node: ast.expr | None, variables: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=op, operand=operand):
             return _SIGNS[type(op)](_value(operand, variables))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _COMPARISONS[type(op)](_value(left, variables), _value(right, variables))
+            return COMPARISONS[type(op)](_value(left, variables), _value(right, variables))
         case ast.BinOp() | ast.Call():
             return _operation(node, variables).result
     raise TypeError("of a kind that is not computed once more")

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
+from retrograd.anomaly.adapters.program.syntax import COMPARISONS
 from retrograd.anomaly.adapters.torch.postmortem.pure_functions import CONSTRUCTORS, FUNCTIONS, LAYERS, LINEAR_ALGEBRA
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
 from retrograd.anomaly.stack_frames import is_own
@@ -47,14 +48,6 @@ _NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
     "masked_fill": ("input", "mask", "value"),
     "where": ("condition", "input", "other"),
-}
-_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
 }
 _MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", "device", "real", "imag", "min", "max"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
@@ -123,8 +116,8 @@ class Recomputation:
                 return ~self.value(inner)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OF_MASKS:
                 return _OF_MASKS[type(op)](self.value(left), self.value(right))
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                return _COMPARISONS[type(op)](self.value(left), self.value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
+                return COMPARISONS[type(op)](self.value(left), self.value(right))
             case ast.Name(id=name) if name in self.variables:
                 value = self.variables[name]
                 if isinstance(value, Tensor) and value.numel() > LARGEST:
