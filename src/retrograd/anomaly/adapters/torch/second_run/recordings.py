@@ -128,7 +128,8 @@ class Recordings:
     @contextlib.contextmanager
     def within_update(self) -> Iterator[None]:
         """A context in which operations are recorded although an optimizer is stepping: for the user's closure."""
-        was_paused = self.recorder is not None and self.recorder.paused  # not in a step of the program's own
+        # not in a step of the program's own; if recording begins in the closure, what follows it is left out
+        was_paused = self.recorder is None or self.recorder.paused
         self._pause(False)
         try:
             yield
