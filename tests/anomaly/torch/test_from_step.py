@@ -145,6 +145,32 @@ def test_a_closure_within_the_optimizer_is_recorded() -> None:
     assert (w.event.op, w.event.step) == ("SqrtBackward0", 3)
 
 
+def test_what_torchs_optimizers_do_after_a_closure_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if recording begins in the closure, after the first of its backward passes."""
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.LBFGS([weight], max_iter=3)
+    gather = torch.optim.LBFGS._gather_flat_grad
+    paused = []
+
+    def spied(self: Any) -> Tensor:
+        recorder = getattr(w._adapters[-1], "_monitor", w._adapters[-1]).recorder
+        paused.append(recorder is None or recorder.paused)
+        return gather(self)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (weight - 3).pow(4).sum()
+        loss.backward()
+        return loss
+
+    monkeypatch.setattr(torch.optim.LBFGS, "_gather_flat_grad", spied)
+    with rg.anomaly.watch(policy="record", from_step=2) as w:
+        for _ in range(2):
+            optimizer.step(closure)
+    assert len(paused) > 2
+    assert all(paused)
+
+
 class Ascending(torch.optim.Optimizer):
     """Takes the gradient where the loss is higher, by a closure, and steps by another optimizer (as SAM does)."""
 
