@@ -435,16 +435,15 @@ class Watch:
         return is_second_run or bool(expected.depth) or sys.is_finalizing()
 
     def checked(self, kind: str, event: NaNEvent, found: CheckedLoss, *, in_vain: bool = False) -> None:
-        """Take over the event of a loss that the program checks by itself, as the reason if it ends because of it.
-
-        ``in_vain`` says that it has skipped so many batches in a row that this is to be reported.
+        """Take over the event of a loss that the program checks, as the reason if it ends because of it; or report it,
+        if the program has skipped too many batches in a row (``in_vain``).
         """
         if not self.listens_to(kind):
             return
         event = self._completed(replace(event, step=self.step + 1, batch_idx=self.batch_idx))
         self.left_out.explained(event, found)
         if in_vain:
-            self.in_vain(kind, event, IN_VAIN)
+            self.warned(kind, event, IN_VAIN)
         elif self.left_out.may_end(found):
             self._checked = kind, event
 
@@ -478,8 +477,8 @@ class Watch:
         message = f"{message_of(self._completed(event))}\n{ONCE}"
         warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user())
 
-    def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
-        """Take over an event and warn: the program has continued after such events for so long that it trains no more.
+    def warned(self, kind: str, event: NaNEvent, remark: str | None = None) -> None:
+        """Take over an event of which no policy needs to do more than warn, as no update is at stake.
 
         Parameters
         ----------
@@ -491,9 +490,10 @@ class Watch:
             What has come of it.
         """
         event = with_note(self._completed(event), remark)
-        action = "record" if self._action(kind, event) == "record" else "warn"
-        self._record(kind, event, action)
-        if action == "warn":
+        action = self._action(kind, event)
+        if action != "ignore":
+            self._record(kind, event, "record" if action == "record" else "warn")
+        if action not in ("ignore", "record"):
             warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user())
 
     def histories(self) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:

@@ -239,7 +239,7 @@ class ArrayInterface:
             )
         value = self._data.item()
         if state.monitor is not None:
-            state.monitor.read(value)
+            state.monitor.read(self, value)
         return value
 
     def tolist(self) -> Any:
@@ -253,7 +253,7 @@ class ArrayInterface:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
         value = bool(self._data.item())
         if state.monitor is not None:
-            state.monitor.read(value)
+            state.monitor.read(self, value)
         return value
 
     def __float__(self) -> float:

@@ -64,7 +64,7 @@ class Monitor:
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
         """Check the tangents of outputs, before the caller sees them."""
 
-    def read(self, value: Any) -> None:
+    def read(self, tensor: Tensor, value: Any) -> None:
         """Take note of a number or truth value that is read from a tensor."""
 
     def scaling(self, loss: Tensor | None) -> None:

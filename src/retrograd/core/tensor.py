@@ -361,7 +361,7 @@ class Tensor(Methods):
     def __format__(self, spec: str) -> str:
         # formatted like a number, unless its repr says more, as for parameters
         if self._data.ndim == 0 and (spec or not (local.vmaps or "_is_param" in self.__dict__)):
-            return format(self._data.item(), spec)
+            return format(self.item(), spec)
         return object.__format__(self, spec)
 
     def __repr__(self) -> str:

@@ -23,15 +23,15 @@ from retrograd.anomaly.adapters.leaf_names import LeafNames
 from retrograd.anomaly.adapters.learning_rates import rates_pass
 from retrograd.anomaly.adapters.optimizer_state import OptimizerStateCheck
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.program.loss_checks import may_tell_of_one
 from retrograd.anomaly.adapters.program.manual_update_rates import rate_written
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.retrograd.births import Birth, all_samples, birth_at, in_helper_thread, ran_by
 from retrograd.anomaly.adapters.retrograd.births_from_values import in_result, in_rule, in_rules, in_sum
-from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation, look_at_checked
+from retrograd.anomaly.adapters.retrograd.boundaries.failures import explanation
 from retrograd.anomaly.adapters.retrograd.boundaries.optimizer_state import first_bad_state
 from retrograd.anomaly.adapters.retrograd.boundaries.returned_gradients import ReturnedGradients, all_leaves
 from retrograd.anomaly.adapters.retrograd.boundaries.updates import Updates
+from retrograd.anomaly.adapters.retrograd.boundaries.value_reads import Reads
 from retrograd.anomaly.adapters.retrograd.boundaries.withheld_gradients import MarkedGradients, WithheldGradients
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.gradient_checks import (
@@ -91,7 +91,7 @@ class RetrogradMonitor(Monitor):
         self._rehearsed = False  # whether the second run of a step has begun
         self._frozen = Patches()
         self._outer: Monitor | None = None
-        self._steps = Updates(weakref.proxy(self))
+        self._steps, self._reads = Updates(weakref.proxy(self)), Reads(weakref.proxy(self))
         self._now = ThreadState()
         self._returned = ReturnedGradients(watch, self._now)
         self._is_counted = False  # whether the present step is in watch.step already
@@ -450,9 +450,8 @@ class RetrogradMonitor(Monitor):
         """The event of an error about numbers that are not finite; None for any other."""
         return explanation(error, self.watch, self.analysis)
 
-    def read(self, value: Any) -> None:
-        if may_tell_of_one(value):
-            look_at_checked(sys._getframe(2), value, self.watch, self.analysis)
+    def read(self, tensor: Tensor, value: Any) -> None:
+        self._reads.read(sys._getframe(2), tensor, value)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Report births that did no harm, if the watch listens to their kind."""

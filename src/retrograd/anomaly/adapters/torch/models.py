@@ -73,7 +73,7 @@ class Models:
             return [self._given]
         if not self._has_looked:
             self._has_looked = True
-            self._add(_outermost(_modules(user_frame(sys._getframe(1)))))
+            self._add(outermost(modules_around(user_frame(sys._getframe(1)))))
         return [each for found in self._found if (each := found()) is not None]
 
     def buffers(self) -> list[Tensor]:
@@ -96,7 +96,7 @@ class Models:
         if steps:
             self._met.add(optimizer)
         updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
-        modules = _modules(user_frame(sys._getframe(1)))
+        modules = modules_around(user_frame(sys._getframe(1)))
         holding = [each for each in modules if not updated.isdisjoint(map(id, each.parameters()))]
         self._add(_outermost_to_follow(holding))  # including modules that average a model's weights, for their buffers
         called = _outermost_to_follow(each for each in holding if not _is_called_beside(each, holding, updated))
@@ -105,13 +105,13 @@ class Models:
 
     def _add(self, models: list[torch.nn.Module]) -> None:
         known = [each for found in self._found if (each := found()) is not None]  # the others were deleted
-        present = _outermost([*known, *models])
+        present = outermost([*known, *models])
         self._found = [weakref.ref(each) for each in present]
         self._buffers = [weakref.ref(each) for model in present for each in small_buffers(model)]
 
 
 def _outermost_to_follow(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
-    return [each for each in _outermost(modules) if not isinstance(each, _LOOKING_FOR_HOOKS)]
+    return [each for each in outermost(modules) if not isinstance(each, _LOOKING_FOR_HOOKS)]
 
 
 def is_on_device(optimizer: Any) -> bool:
@@ -119,7 +119,7 @@ def is_on_device(optimizer: Any) -> bool:
     return any(each.device.type != "cpu" for group in optimizer.param_groups for each in group["params"])
 
 
-def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
+def modules_around(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in objects these variables hold.
 
     One whose constructor has not run yet is skipped, as it cannot list its parts.
@@ -152,7 +152,7 @@ def _is_called_beside(module: torch.nn.Module, others: Sequence[torch.nn.Module]
     return adds_copies(module, others, updated) or (cannot_be_called and adds_nothing(module, others))
 
 
-def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+def outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
     """The modules that are not part of another."""
     different = list(dict.fromkeys(modules))
     parts = {part for each in different for part in each.modules() if part is not each}

@@ -107,8 +107,8 @@ class TorchMonitor:
         self._handles: list[Any] = []
         self.sites = SiteLog((1 - LOOKS) * watch.budget)
         self.calls = ModelCalls(weak(self._model_begins))
-        self._models = Models(watch, self.model, self.calls)
-        self._buffers = Buffers(watch, self._models)
+        self.models = Models(watch, self.model, self.calls)
+        self._buffers = Buffers(watch, self.models)
         self.scaling = Scaling(weak(self._bad_scale), weak(self._step_is_over), weak(self._rehearsing))
         self.agreement = Agreement()
         self.lag = Lag(weak(self.known_later))
@@ -138,7 +138,7 @@ class TorchMonitor:
         self.scaling.start(self._patches)
         call_around_steps(self._patches, self._handles, self._before_step, self._after_step)
         point_at_callers(self._patches, self._handles)
-        self._models.start(self._patches)
+        self.models.start(self._patches)
         if self.model is not None:
             self.calls.follow(self.model)
             self._buffers.update()
@@ -160,7 +160,7 @@ class TorchMonitor:
         self.lag.stop()
         self._growth.stop()
         self.calls.stop()
-        self._models.forget()
+        self.models.forget()
         remove_all(self._handles)
         self._handles = []  # only now: stopping may be interrupted and repeated
         self._patches.undo()
@@ -348,7 +348,7 @@ class TorchMonitor:
             event, again = self.agreement.guilty(event, known, self.watch.replaying)
         parameters = [parameter for parameter, _ in gradients]
         if not known and self.agreement.have(parameters) and self.watch.policies[kind] != "raise":
-            self.watch.in_vain(kind, event, UNSHARED)
+            self.watch.warned(kind, event, UNSHARED)
         elif self.report(kind, event, parameters, again):
             self.now.withhold(parameters)
             return False
@@ -367,7 +367,7 @@ class TorchMonitor:
             self.now.optimizer = optimizer
             self._manual_updates.no_steps()
             self._formulas.see(optimizer)
-            self._models.meet(optimizer, steps=True)
+            self.models.meet(optimizer, steps=True)
             self.agreement.share(optimizer)
         self.scaling.stepped()
         if callable(kwargs.get("closure")):
@@ -525,7 +525,7 @@ class TorchMonitor:
         names, record, tail = names or self._names(), record or self.recorder, tail or self.now.tail
         context, now = self._context(), self.now
         changes = now.went_back, now.gradient_is_changed
-        return Analysis(names, record, self.sites, self.calls, self._is_meant, context, tail, note, *changes)
+        return Analysis(names, record, self.sites, self.calls, self.is_meant, context, tail, note, *changes)
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
         """Report an event, and return whether to withhold the update; ``again``: whether the step may be run again."""
@@ -536,7 +536,7 @@ class TorchMonitor:
         self.now.waiting = []
         return self.watch.found(kind, self._buffers.put_back(kind, event), exact=exact) == "withhold"
 
-    def _is_meant(self, call: Any) -> bool:
+    def is_meant(self, call: Any) -> bool:
         """Whether the user has declared the infinities of an operation as intended."""
         if {call.name, canonical(call.name)} & self.watch.allow:
             return True
@@ -565,7 +565,7 @@ class TorchMonitor:
 
     def snapshot(self) -> Snapshot:
         self._manual_updates.settle()
-        return self.recordings.snapshot(self._models.buffers())
+        return self.recordings.snapshot(self.models.buffers())
 
     def restore(self, snapshot: Snapshot) -> None:
         self.now.restored(self.recordings.restore(snapshot, self.now.still_withheld()))

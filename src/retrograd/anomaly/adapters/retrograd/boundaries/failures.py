@@ -1,4 +1,4 @@
-"""Errors about numbers that are not finite, and losses that the program checks, as events."""
+"""Errors about numbers that are not finite, as events."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from types import FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.program.failed_calls import FailedCall
-from retrograd.anomaly.adapters.program.loss_checks import checked_loss
 from retrograd.anomaly.adapters.program.variables import variables_left_by
 from retrograd.anomaly.adapters.retrograd.births import arguments_of, birth_of
 from retrograd.anomaly.adapters.retrograd.boundaries.distribution_parameters import refused_parameter
-from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.adapters.retrograd.gradient_checks import loss_of
 from retrograd.anomaly.adapters.retrograd.postmortem.tangents import TangentAnalysis
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.stack_frames import with_causes
-from retrograd.core import sites, state
+from retrograd.core import sites
 from retrograd.core.errors import LinAlgError
 from retrograd.core.tensor import Tensor
 
@@ -52,23 +51,6 @@ def _explained(error: BaseException, watch: Watch, analysis: Analyse) -> NaNEven
     return _refused_loss(error, watch, analysis) or refused_parameter(error, watch.model, analysis)
 
 
-def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, analysis: Analyse) -> None:
-    """Report a non-finite loss that the program is checking, as it has read a value in a frame."""
-    if watch.is_quiet or not state.local.grad_enabled:
-        return
-    around, seen = sites.user_frame(frame), watch.left_out
-    found = checked_loss(around, sites.is_internal, _has_history, _is_bad, seen)
-    if found is None or not (found.is_own or found.replaces):
-        return
-    loss = found.loss
-    in_vain = found.is_own and found.leaves_out and seen.note(found, type(value) is float)
-    if in_vain or (not watch.is_silent and (seen.may_end(found) or seen.is_new(found))):
-        with watch.with_loss(loss_of(loss._data)):
-            event = _of_loss(loss, found.frame, watch, analysis)
-        if event is not None and event.op not in watch.allow:
-            watch.checked(harm_of([loss._data]), event, found, in_vain=in_vain)
-
-
 def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of a NaN in an argument of a function of ours that raised an error."""
     refused = FailedCall(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
@@ -86,29 +68,22 @@ def _refused_loss(error: BaseException, watch: Watch, analysis: Analyse) -> NaNE
     for frame, value in variables_left_by(error, sites.is_internal):
         if _is_bad_loss(value):
             watch.loss_history[-1] = loss_of(value._data)
-            return _of_loss(value, frame, watch, analysis)
+            return event_of_loss(value, frame, watch, analysis)
     return None
 
 
 def _is_bad_loss(value: Any) -> bool:
     """Whether something is a loss that is not finite."""
-    return _has_history(value) and value.numel() == 1 and is_bad(value._data)
+    return has_history(value) and value.numel() == 1 and is_bad(value._data)
 
 
-def _is_bad(value: Any) -> bool | None:
-    """Whether a tensor has a non-finite number; None for anything but a floating-point tensor."""
-    if not issubclass(type(value), Tensor) or value._data.dtype.kind not in "fc":
-        return None
-    return is_bad(value._data)
-
-
-def _has_history(value: Any) -> bool:
+def has_history(value: Any) -> bool:
     """Whether it is a tensor with a history; a proxy is not resolved, as what it stands for may be gone."""
     edge = value._resolve_edge() if issubclass(type(value), Tensor) else None
     return edge is not None and not edge[0].is_leaf
 
 
-def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, analysis: Analyse) -> NaNEvent | None:
+def event_of_loss(loss: Tensor, frame: FrameType, watch: Watch, analysis: Analyse) -> NaNEvent | None:
     """The event of a non-finite loss; None if nothing is known about it."""
     event = analysis([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
     return None if event.op == "unknown" else event

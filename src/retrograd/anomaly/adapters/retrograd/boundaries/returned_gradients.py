@@ -103,7 +103,7 @@ class ReturnedGradients:
         if not _by_scipy():
             return self._watch.found(kind, event, exact=exact)
         self._is_told = True
-        self._watch.in_vain(kind, event, _LEFT)
+        self._watch.warned(kind, event, _LEFT)
         return "go on"
 
 

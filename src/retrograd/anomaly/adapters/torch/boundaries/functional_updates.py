@@ -248,7 +248,7 @@ class FunctionalUpdates:
             chain.is_told = True
             event = None if chain.cause is None else chain.cause.event
             event = self._of_update(lost[0]) if event is None else event
-            self._monitor.watch.in_vain(kind, event, _NEVER_BACK.format(PATIENCE))
+            self._monitor.watch.warned(kind, event, _NEVER_BACK.format(PATIENCE))
         return False
 
     def settle(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.loss_checks import checked_loss, may_tell_of_one
+from retrograd.anomaly.adapters.torch.boundaries.evaluations import Evaluations
 from retrograd.anomaly.adapters.torch.boundaries.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.gradient_checks.gradients import item, kind_of, loss_number
 from retrograd.anomaly.adapters.torch.records.calls import is_bad
@@ -39,6 +40,7 @@ class Reads:
 
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
+        self._evaluations = Evaluations(monitor)
         self._patches = Patches()
 
     def start(self) -> None:
@@ -56,14 +58,18 @@ class Reads:
 
     def _read(self, original: Any, tensor: Tensor) -> Any:
         value = original(tensor)
-        if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
+        if may_tell_of_one(value) and not torch.compiler.is_compiling():
             monitor = self._monitor
             if not (monitor.now.busy or monitor.watch.is_quiet):
-                self._look(sys._getframe(2), value)  # the user's frame
+                self._look(sys._getframe(2), value, tensor)  # the user's frame
         return value
 
-    def _look(self, frame: Any, value: Any) -> None:
+    def _look(self, frame: Any, value: Any, tensor: Tensor) -> None:
         watch = self._monitor.watch
+        if not torch.is_grad_enabled():
+            if value != value:
+                self._evaluations.read(frame, tensor)
+            return
         found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
             return

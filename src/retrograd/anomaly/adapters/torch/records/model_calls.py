@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -19,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from retrograd.anomaly.adapters.program.source_location import written_at
 from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
-from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.distributed import is_replicated, is_sharded
@@ -52,6 +54,13 @@ class ModelCall:
         self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[float] = []  # sequence numbers of the nodes that made the outputs
+        self.is_training = model is not None and model.training
+        self.made_nan = False  # if that was looked at
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no argument has a state that its use would change."""
+        return _is_plain(self.args) and _is_plain(self.kwargs)
 
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments."""
@@ -86,6 +95,9 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
+        self.evaluated: WeakKeyDictionary[torch.nn.Module, ModelCall] = (
+            WeakKeyDictionary()
+        )  # the latest without gradients
         self.running = False
 
 
@@ -98,6 +110,11 @@ class ModelCalls:
     ----------
     begins
         Called before the first call of each model; returns whether to remember its calls.
+
+    Attributes
+    ----------
+    looks_at_evaluations
+        Whether to look for NaN in what models return without gradients, and to keep the first call that makes some.
     """
 
     def __init__(self, begins: Callable[[], bool]) -> None:
@@ -105,6 +122,7 @@ class ModelCalls:
         self._new: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._followed: list[tuple[weakref.ref[torch.nn.Module], list[Any]]] = []  # with the handles of their hooks
         self._here = _Here()
+        self.looks_at_evaluations = False
 
     def follow(self, model: torch.nn.Module) -> None:
         """Remember the calls of a model from here on until :meth:`stop`, and no longer those of its parts."""
@@ -133,6 +151,8 @@ class ModelCalls:
         self._followed = []
         self._new.clear()
         self._here.calls.clear()
+        self._here.evaluated.clear()
+        self.looks_at_evaluations = False
 
     def kept(self) -> list[ModelCall]:
         """The remembered calls."""
@@ -162,12 +182,27 @@ class ModelCalls:
             self._here.calls = present
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._is_heard() and self._is_wanted(module):
-            self._here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
+        if not self._is_heard():
+            return
+        here = self._here
+        if not torch.is_grad_enabled():
+            known = here.evaluated.get(module)
+            if known is None or not known.made_nan:
+                here.evaluated[module] = call = ModelCall(args, kwargs, module, user_frame(sys._getframe(1)))
+                call.model = None  # it would keep its own key alive
+        elif self._is_wanted(module):
+            here.evaluated.clear()
+            here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
-        if self._is_heard() and self._here.calls:
-            self._here.calls[-1].observe(output)
+        if not self._is_heard():
+            return
+        here = self._here
+        if not torch.is_grad_enabled():
+            if self.looks_at_evaluations and (call := here.evaluated.get(module)) is not None:
+                call.made_nan |= any(isinstance(each, Tensor) and has_nan(each) for each in tree_flatten(output)[0])
+        elif here.calls:
+            here.calls[-1].observe(output)
 
     def _is_wanted(self, module: Any) -> bool:
         """Whether to remember a model's calls; decided before its first one."""
@@ -187,7 +222,7 @@ class ModelCalls:
             return False
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False
-        return torch.is_grad_enabled() and not self._here.running
+        return not self._here.running
 
     def nodes_of_outputs(self) -> set[float]:
         """The sequence numbers of the nodes at which a model's part of the graph ends."""
@@ -212,17 +247,32 @@ class ModelCalls:
         if not self._here.calls:
             return []
         gradients = Gradients(each for model in self._models for each in model.parameters())
-        self._here.running = True
         try:
-            with left_as_they_are(self._models), torch.enable_grad():
-                runs = (self._run(call, backward) for call in self._here.calls)
+            with self._again(), torch.enable_grad():
+                runs = (self._run(call, call.model, backward) for call in self._here.calls)
                 return next(filter(None, runs), [])
         finally:
-            self._here.running = False
             gradients.restore()
 
-    def _run(self, call: ModelCall, backward: bool) -> list[tuple[Call, int]]:
-        model = None if call.model is None else _without_communication(call.model)
+    def evaluate_again(self) -> list[tuple[Call, int]]:
+        """The same for the latest calls without gradients, if that has no side effects: what made bad outputs."""
+        with self._again():
+            called = [(call, model) for model, call in self._here.evaluated.items() if call.is_plain]
+            runs = (self._run(call, model, backward=False) for call, model in called)
+            return next(filter(None, runs), [])
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        """A context in which models are called by us."""
+        self._here.running = True
+        try:
+            with left_as_they_are(self._models):
+                yield
+        finally:
+            self._here.running = False
+
+    def _run(self, call: ModelCall, called: torch.nn.Module | None, backward: bool) -> list[tuple[Call, int]]:
+        model = None if called is None else _without_communication(called)
         if model is None:
             return []
         recorder = Recorder()
@@ -231,7 +281,7 @@ class ModelCalls:
         call.random.restore()
         args, kwargs = tree_map(_cut_off, (call.args, call.kwargs))
         try:
-            with autocast_as(call.autocast), uncompiled(), recorder:
+            with autocast_as(call.autocast), _evaluating(model, not call.is_training), uncompiled(), recorder:
                 output = model(*args, **kwargs)
         except Exception:  # for instance, Lightning's DDP calls training_step in place of forward
             return []
@@ -257,6 +307,19 @@ def remove_all(handles: Iterable[Any]) -> None:
         handle.remove()
 
 
+@contextmanager
+def _evaluating(model: torch.nn.Module, evaluates: bool) -> Iterator[None]:
+    """A context in which a model is in evaluation mode, if it ``evaluates`` and is not any more."""
+    changed = [each for each in model.modules() if each.training] if evaluates and model.training else []
+    for each in changed:
+        each.training = False
+    try:
+        yield
+    finally:
+        for each in changed:
+            each.training = True
+
+
 def _cut_off(value: Any) -> Any:
     """An argument detached from its history, whose graph has been freed."""
     if isinstance(value, Tensor) and value.grad_fn is not None:
@@ -269,3 +332,16 @@ def _without_communication(model: torch.nn.Module) -> torch.nn.Module | None:
     if is_sharded(model):
         return None
     return model.module if is_replicated(model) else model  # type: ignore[return-value]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is unchanged by its use: tensors, numbers, text, and structures of these."""
+    if value is None or isinstance(value, (Tensor, bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
+        return True
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_plain, value))
+    if dataclasses.is_dataclass(value):
+        return all(_is_plain(getattr(value, field.name, None)) for field in dataclasses.fields(value))
+    return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -31,7 +29,7 @@ class Given(ModelCall):
     def can_be_run_again(self) -> bool:
         """Whether the arguments are unchanged, and none has state that its use would change."""
         unchanged = all(version(tensor) == before for tensor, before in self._versions)
-        return unchanged and _is_plain(self.args) and _is_plain(self.kwargs)
+        return unchanged and self.is_plain
 
     def run(self, model: torch.nn.Module, recorder: Recorder) -> bool:
         """Repeat the call, and return whether it completed. Buffers and random state are restored afterwards."""
@@ -49,16 +47,3 @@ class Given(ModelCall):
 def version(tensor: Tensor) -> int:
     """How often a tensor has been written to; inference tensors have no count."""
     return 0 if tensor.is_inference() else tensor._version
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is unchanged by its use: tensors, numbers, text, and structures of these."""
-    if value is None or isinstance(value, (Tensor, bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
-        return True
-    if isinstance(value, Mapping):
-        return all(map(_is_plain, value.values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(map(_is_plain, value))
-    if dataclasses.is_dataclass(value):
-        return all(_is_plain(getattr(value, field.name, None)) for field in dataclasses.fields(value))
-    return False

@@ -1,0 +1,69 @@
+"""NaN that the program reads while it computes no gradients, as of a validation loss: no update is at stake.
+
+Many measures are NaN where they are undefined, such as the accuracy for a class that does not occur. So a NaN is
+reported only if a call of a model made it, a weight or a running average holds it, or it was born in the program's own
+lines other than as a quotient of zeros or an average of nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from retrograd.anomaly.adapters.program.assignments import calls_behind, sources
+from retrograd.anomaly.adapters.program.source_location import variables_read
+from retrograd.anomaly.adapters.program.variables import named_variables
+from retrograd.anomaly.event import NaNEvent
+
+HARMED = "a number that the program reads"
+_PACKAGE = __name__.partition(".")[0]
+_MOST_PLACES = 64
+_AVERAGES = frozenset(("mean", "nanmean", "median", "std", "var", "var_mean", "std_mean", "corrcoef", "cov"))
+_PASS_ON = frozenset(("cuda", "double", "enumerate", "float", "items", "iter", "next", "range", "to", "tqdm", "zip"))
+
+
+class ReadingPlaces:
+    """Where the program has read a NaN, and how often."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[CodeType, int], int] = {}
+
+    def is_worth_a_look(self, frame: FrameType) -> bool:
+        """Whether to search for the reason: at an instruction's first NaN, its second, fourth, eighth, and so on."""
+        place = frame.f_code, frame.f_lasti
+        if place not in self._counts and len(self._counts) >= _MOST_PLACES:
+            return False
+        self._counts[place] = count = self._counts.get(place, 0) + 1
+        return count > 0 and count & (count - 1) == 0
+
+    def is_told(self, frame: FrameType) -> None:
+        """Note that the reason has been reported."""
+        self._counts[frame.f_code, frame.f_lasti] = -(1 << 62)
+
+
+def is_ours(frame: FrameType | None) -> bool:
+    """Whether code of this package does the reading."""
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
+
+
+def is_of_a_measure(event: NaNEvent) -> bool:
+    """Whether it is a quotient of zeros or an average of nothing outside any model, as measures that do not apply."""
+    is_undefined = event.op in _AVERAGES or (event.op == "div" and not any(event.operands.values()))
+    return is_undefined and event.module_type is None
+
+
+def first_bad(frame: FrameType, is_bad: Callable[[Any], bool]) -> tuple[str, Any] | None:
+    """The variable that came in non-finite of those from which a function has made what it reads now.
+
+    None if a call made that variable, other than one that moves data or iterates over it: of a model, for instance.
+    """
+    code, variables = frame.f_code, dict(named_variables(frame))
+    found: list[str] = []
+    behind: list[str] = list(variables_read(code, frame.f_lasti))
+    while bad := [each for each in behind if each not in found and is_bad(variables.get(each))]:
+        found.append(bad[0])
+        behind = list(sources(code, bad[0]))
+    if not found or any(each.rpartition(".")[2] not in _PASS_ON for each in calls_behind(code, found[-1])):
+        return None
+    return found[-1], variables[found[-1]]

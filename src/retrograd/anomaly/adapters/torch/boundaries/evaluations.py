@@ -1,0 +1,101 @@
+"""NaN that the program reads where no gradients are computed: of a call of a model, a weight, or its own lines."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.evaluations import HARMED, ReadingPlaces, first_bad, is_of_a_measure, is_ours
+from retrograd.anomaly.adapters.torch.models import modules_around, outermost
+from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis, met_at
+from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.stack_frames import callers_of, user_frame
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+
+
+class Evaluations:
+    """Warns of a NaN, once for each instruction that reads one.
+
+    Parameters
+    ----------
+    monitor
+        Supplies the watch, the calls of models and the explanations.
+    """
+
+    def __init__(self, monitor: TorchMonitor) -> None:
+        self._monitor: TorchMonitor = weakref.proxy(monitor)
+        self._places = ReadingPlaces()
+
+    def read(self, frame: FrameType | None, value: Tensor) -> None:
+        """Something reads a NaN in a frame: not this package, nor an optimizer, whose updates are checked anyway."""
+        monitor = self._monitor
+        if is_ours(frame) or monitor.now.steps.any or not monitor.watch.listens_to("nan"):
+            return
+        frame = user_frame(frame)
+        if frame is None or not self._places.is_worth_a_look(frame):
+            return
+        with monitor.at_work():
+            models = dict.fromkeys((*monitor.models.present(), *modules_around(frame)))
+            event = self._event(frame, value, models)
+            if event is None:
+                self._look_next_time(models)
+        if event is not None:
+            self._places.is_told(frame)
+            monitor.watch.warned("nan", replace(event, harmed=HARMED))
+
+    def _look_next_time(self, models: Iterable[torch.nn.Module]) -> None:
+        """Have the models' outputs looked at from now on: this NaN may come from an earlier call than the latest."""
+        if not in_use():
+            self._monitor.calls.looks_at_evaluations = True
+            for each in outermost(models):
+                self._monitor.calls.follow(each)
+
+    def _event(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> NaNEvent | None:
+        monitor, analysis = self._monitor, self._monitor.analysis_at(frame)
+        if monitor.recorder is not None:
+            made = monitor.recorder.made_by(value)
+            origin = None if made is None else origin_of([made], monitor.is_meant)
+        else:
+            origin = origin_of(monitor.calls.evaluate_again(), monitor.is_meant) or _bad_member(frame, models)
+        event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin)
+        return None if event is None or is_of_a_measure(event) else event
+
+
+def _bad_member(frame: FrameType, models: Iterable[torch.nn.Module]) -> Origin | None:
+    """A weight that is not finite, or a buffer that holds NaN."""
+    for model in models:
+        for weight in filter(is_bad, model.parameters()):
+            return met_at(frame, Argument("weight", weight.detach(), leaf=weight))
+        for buffer in filter(has_nan, model.buffers()):
+            return met_at(frame, Argument("buffer", buffer.detach(), original=buffer))
+    return None
+
+
+def _of_lines(analysis: Analysis, frame: FrameType, value: Tensor) -> NaNEvent | None:
+    """The event of the birth in the lines of the function that reads a value, or of the data that it was given."""
+    event = _of_data(analysis, frame, "input", value)
+    came_in = first_bad(frame, _is_bad_data) if event.kind == "leaf" else None
+    if came_in is not None:
+        return _of_data(analysis, frame, *came_in)
+    return None if event.kind == "leaf" else event
+
+
+def _of_data(analysis: Analysis, frame: FrameType, name: str, value: Tensor) -> NaNEvent:
+    call = Call("leaf", [Argument(name, value.detach(), original=value)], [None], 0)
+    call.code, call.at, call.callers = frame.f_code, frame.f_lasti, callers_of(frame)
+    return analysis.of_argument(call)
+
+
+def _is_bad_data(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.requires_grad and is_bad(value)

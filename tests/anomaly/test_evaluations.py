@@ -1,0 +1,192 @@
+"""NaN that a program reads while it computes no gradients, as of a validation loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import AnomalyWarning, Watch, watch
+from retrograd.anomaly.event import NaNEvent
+from tests.anomaly.both import libraries, line, mended, only_event, run
+
+TRAINING = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.norm, self.fc2 = nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = torch.relu(self.norm(self.fc1(x)))
+        if not self.training:
+            h = {inside}
+        return self.fc2(h)
+
+def train():
+    for _ in range(3):
+        x = torch.randn(16, 4)
+        optimizer.zero_grad()
+        loss = ((net(x) - x.sum(1, keepdim=True)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+
+net = Net()
+optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+batches = [(torch.randn(16, 4), torch.rand(16, 1)) for _ in range(3)]
+"""
+EVALUATION = """
+@torch.no_grad()
+def evaluate():
+    net.eval()
+    total = 0.0
+    for x, y in batches:
+        out = net(x)
+        loss = {loss}
+        total += {read}
+    net.train()
+    return total
+
+train()
+{between}
+{evaluations}
+train()
+"""
+
+
+def program(
+    loss: str = "((out - y) ** 2).mean()",
+    *,
+    inside: str = "h",
+    read: str = "loss.item()",
+    between: str = "",
+    evaluations: str = "evaluate()",
+) -> str:
+    evaluation = EVALUATION.format(loss=loss, read=read, between=between, evaluations=evaluations)
+    return TRAINING.format(inside=inside) + evaluation
+
+
+def found(library: str, text: str) -> NaNEvent:
+    """The only event, which is at the marked line, and after which training goes on."""
+    w = run(library, text)
+    assert w.step == 6
+    event = only_event(w)
+    assert (event.lineno, event.step, event.is_backward) == (line(text), 3, False)
+    assert event.harmed == "a number that the program reads"
+    return event
+
+
+@libraries
+@pytest.mark.parametrize("read", ["loss.item()", "float(loss)", "float(f'{loss:.3f}')", "loss.item() if True else 0"])
+def test_a_birth_in_the_model(library: str, read: str) -> None:
+    text = program(inside="h / (h - h).sum(1, keepdim=True)  # born here", read=read)
+    event = found(library, text)
+    assert (event.op, event.module_type, event.layer_name) == ("div", "Net", None)
+
+
+@libraries
+def test_the_remedy_cures_the_evaluation(library: str) -> None:
+    hidden = (
+        "net.fc1.bias.data.fill_(-100.0); net.norm.running_mean.zero_(); net.norm.eval(); net.norm.bias.data.zero_()"
+    )
+    text = program(inside="h / h.sum(1, keepdim=True)  # born here", between=hidden)
+    event = found(library, text)
+    assert event.operands == {"input": 0.0, "other": 0.0}
+    assert not run(library, mended(text, event)).events
+
+
+@libraries
+def test_a_birth_in_the_lines_of_the_evaluation(library: str) -> None:
+    event = found(library, program("-(0.0 * y * torch.log(out * 0.0)).mean()  # born here"))
+    assert event.op in ("log", "mul")
+
+
+@libraries
+def test_running_averages_that_are_nan(library: str) -> None:
+    text = program(between="net.norm.running_var[3] = float('nan')")
+    event = only_event(run(library, text))
+    assert (event.kind, event.operands) == ("leaf", {"norm.running_var": pytest.approx(float("nan"), nan_ok=True)})
+    assert "in training mode earlier" in (event.cause or "")
+    assert "reset_running_stats" in (event.remedy or "")
+
+
+@libraries
+def test_data_that_came_in(library: str) -> None:
+    event = only_event(run(library, program(between="batches[1][0][3] = float('nan')")))
+    assert (event.index or ())[:1] == (3,)
+    assert event.kind == "leaf" or library == "retrograd"
+
+
+def test_a_sum_over_batches_is_explained_by_the_next_evaluation() -> None:
+    """The latest call of the model has made no NaN: its outputs are looked at only once there is a reason to."""
+    text = program(
+        read="loss",
+        inside="torch.log(h * x.amin())  # born here",
+        between="batches = [(torch.rand(16, 4) + 1.0, y) for _, y in batches]; batches[0][0][0] = -1.0",
+        evaluations="first = evaluate()\nwith torch.no_grad(): print(float(first))\ntrain()\n"
+        "second = evaluate()\nwith torch.no_grad(): print(float(second))",
+    )
+    w = run("torch", text)
+    event = only_event(w)
+    assert (event.op, event.lineno, event.step) == ("log", line(text), 6)
+
+
+@libraries
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "(out.round() * 0).sum() / (y * 0).sum()",  # a score of a class that does not occur
+        "out[y > 2].mean()",
+    ],
+)
+def test_measures_that_are_undefined_are_not_reported(library: str, loss: str) -> None:
+    assert not run(library, program(loss, read="loss.item()")).events
+
+
+@libraries
+def test_an_infinite_loss_is_not_reported(library: str) -> None:
+    assert not run(library, program("torch.exp((out - y).abs().mean() + 1000)")).events
+
+
+@libraries
+def test_a_nan_that_is_expected_is_not_reported(library: str) -> None:
+    text = program(
+        inside="h / (h - h)",
+        evaluations="from retrograd.anomaly import expect_nonfinite\nwith expect_nonfinite('a test'): evaluate()",
+    )
+    assert not run(library, text).events
+
+
+@libraries
+@pytest.mark.parametrize("policy", ["raise", "warn", "skip_step"])
+def test_it_warns_and_training_goes_on(library: str, policy: str) -> None:
+    text = program(inside="h / (h - h)", evaluations="evaluate(); evaluate()")
+    with pytest.warns(AnomalyWarning, match="it reached a number that the program reads") as warned:
+        w = run(library, text, policy=policy)
+    assert (len(warned), len(w.events), w.step) == (1, 1, 6)
+
+
+@libraries
+def test_the_policy_ignore(library: str) -> None:
+    assert not run(library, program(inside="h / (h - h)"), policy="ignore").events
+
+
+@libraries
+def test_a_policy_of_the_users_is_asked(library: str) -> None:
+    seen: list[NaNEvent] = []
+    assert len(run(library, program(inside="h / (h - h)"), policy=lambda event: seen.append(event)).events) == 1
+    assert len(seen) == 1
+    assert not run(library, program(inside="h / (h - h)"), policy=lambda event: "ignore").events
+
+
+def recorded(text: str) -> Watch:
+    """The watch under which a torch program has run with every operation recorded."""
+    import torch
+
+    variables = {"torch": torch, "nn": torch.nn}
+    with watch(policy="record", from_step=1) as w:
+        exec(text, variables)
+    return w
+
+
+def test_with_every_operation_recorded() -> None:
+    event = only_event(recorded(program(inside="h / (h - h)", read="loss.item()")))
+    assert (event.op, event.harmed) == ("div", "a number that the program reads")
+    assert not recorded(program("out[y > 2].mean()")).events
