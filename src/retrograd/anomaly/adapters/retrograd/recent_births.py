@@ -36,13 +36,13 @@ class RecentBirths:
             if any(each.absorbs(birth) for each in self.births[-4:]):
                 return
             if len(self.births) >= MOST_BIRTHS:
-                self._drop(next((each for each in self.births if each.is_stale), self.births[0]))
+                self._drop(next((each for each in self.births if each.is_stale), self._one_in_the_middle()))
             self._bytes += (size := size_of(birth))
             if self._copied + size <= MOST_COPIED:
                 self._copied += size
                 birth.copy_operands()
             self.births.append(birth)
-            self._drop_first_ones()
+            self._drop_some()
 
     def complete(self, birth: Birth) -> bool:
         """Complete a birth reported earlier by a flag inside the call; return whether there is one."""
@@ -54,14 +54,18 @@ class RecentBirths:
                     if birth.operands:
                         each.operands, each.copies = birth.operands, ()
                     self._bytes += size_of(each)
-                    self._drop_first_ones()
+                    self._drop_some()
                     return True
         return False
 
-    def _drop_first_ones(self) -> None:
-        """Drop the oldest births until memory is within its limit."""
+    def _drop_some(self) -> None:
+        """Drop births until memory is within its limit."""
         while self._bytes > MOST_BYTES and len(self.births) > 1:
-            self._drop(self.births[0])
+            self._drop(self._one_in_the_middle())
+
+    def _one_in_the_middle(self) -> Birth:
+        """The one to drop first: in backward the first birth causes the others, in forward the first may be masks."""
+        return self.births[(len(self.births) - 1) // 2]
 
     def _drop(self, birth: Birth) -> None:
         self._bytes -= size_of(birth)
