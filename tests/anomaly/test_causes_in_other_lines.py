@@ -10,6 +10,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import diagnose
+from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, mended, only_event, run
 
 SINKHORN = """
@@ -112,6 +113,39 @@ def test_an_overflowing_forward_algorithm_is_moved_to_log_space(library: str) ->
         one, other = (getattr(each[name], of) for each in (found, exact))
         one, other = (each() if of == "detach" else each for each in (one, other))
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
+
+
+HMM = """
+transitions = torch.tensor([[1.0, 0.5], [0.2, -1.0]], requires_grad=True)
+emissions = torch.tensor([[0.5, -0.5], [0.3, 0.1]])
+alpha = torch.softmax(torch.zeros(2), 0)
+for t in range({steps}):
+    alpha = (alpha @ torch.softmax(transitions, 1)) * torch.softmax(emissions, 1)[:, t % 2]
+loss = -torch.log(alpha.sum())
+loss.backward()
+"""
+
+
+@libraries
+def test_a_forward_algorithm_that_has_nearly_underflowed_is_moved_to_log_space(library: str) -> None:
+    """Its likelihood is still above 0, but so small that the derivative of the logarithm overflows."""
+    text = HMM.format(steps=126)
+    event = only_event(run(library, text))
+    assert (event.is_backward, diagnose(event).title) == (
+        True,
+        "log of a likelihood that left its range factor by factor",
+    )
+    assert "alpha is multiplied in line 6" in (event.cause or "")
+    assert "has nearly underflowed" in (event.cause or "")
+    assert "Change the lines that compute alpha as above" in format_event(event)
+    instead = text.replace(
+        "alpha = torch.softmax(torch.zeros(2), 0)", "log_alpha = torch.log_softmax(torch.zeros(2), 0)"
+    )
+    instead = instead.replace("torch.log(alpha.sum())", "torch.logsumexp(log_alpha, 0)").splitlines()
+    instead[5] = f"    {event.remedy}".replace("rg.", "torch.")
+    assert not run(library, "\n".join(instead)).events
+    found, exact = variables(library, "\n".join(instead)), variables(library, text)
+    np.testing.assert_allclose(found["loss"].item(), exact["loss"].item(), rtol=1e-4)
 
 
 @libraries

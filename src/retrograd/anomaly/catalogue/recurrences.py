@@ -268,17 +268,13 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
         product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
         if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
             product = scene.birth
-        elif product is None or not scene.zero(first(log)) or not _has_underflowed(product):
+        elif product is None or not (_is_nearly_lost(scene, log, product) or _is_lost(scene, log, product)):
             continue
         spelling = scene.spelling(scene.site(log))
         name, _ = Line.parse(product.code_line).assignment or ("state", None)
         place = "" if product.place is None else f" in {scene.line_of(product)}"
         summed = total is not None or any(each.shape for each in product.args[:2])
-        happened = (
-            f"by a factor below 1, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is -inf"
-            if log is scene.birth
-            else f"by a factor above 1, step after step, until it overflows {scene.dtype}, before the log is taken"
-        )
+        happened = _what_many_factors_did(scene, log)
         step = step_in_log_space(scene, product)
         if step is not None:
             return Finding(
@@ -287,7 +283,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
                 f"final sum of {name}. Clamping the product would only zero its gradient.",
                 None,
                 step,
-                log.place,
+                product.place,
             )
         return Finding(
             f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors instead of multiplying "
@@ -295,9 +291,18 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
             "up the logarithms of these sums. Clamping the product would only zero its gradient.",
             None,
             _with_logarithm(name, "log_p", log.op, spelling, are_sums=summed),
-            log.place,
+            product.place,
         )
     return None
+
+
+def _what_many_factors_did(scene: Scene, log: Operation) -> str:
+    if log is not scene.birth:
+        return f"by a factor above 1, step after step, until it overflows {scene.dtype}, before the log is taken"
+    below = "by a factor below 1, step after step, until it"
+    if scene.backward:
+        return f"{below} has nearly underflowed in {scene.dtype}, and the derivative of its log, 1/x, overflows"
+    return f"{below} underflows to 0 in {scene.dtype}, and the log of 0 is -inf"
 
 
 _ADDING = ("sum", "matmul", "einsum", "mean")
@@ -315,6 +320,16 @@ def _is_repeated(product: Operation) -> bool:
     is_written = product.col is None or _beginning_there(product) > 0
     runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") and is_written else []
     return len(runs) > 1 and is_loop(product, len(runs), runs[1][0])
+
+
+def _is_lost(scene: Scene, log: Operation, product: Operation) -> bool:
+    """Whether a product, of which a log is taken, has become 0 factor by factor."""
+    return scene.zero(first(log)) and _has_underflowed(product)
+
+
+def _is_nearly_lost(scene: Scene, log: Operation, product: Operation) -> bool:
+    """Whether a product has become so small, factor by factor, that the derivative of its log overflows."""
+    return scene.backward and log is scene.birth and not scene.zero(first(log)) and _is_repeated(product)
 
 
 def _has_underflowed(product: Operation) -> bool:

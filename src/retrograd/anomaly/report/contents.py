@@ -415,10 +415,14 @@ def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
         return "Set this learning rate where your program sets the optimizer's"
     if _RATE_DIVIDED.match(remedy):
         return "Make the update steps smaller, as above"
+    kept = _LOGARITHM_KEPT.match(remedy)
+    if kept is not None and f"Keep its logarithm, log_{kept[1]}" in (event.cause or ""):
+        return f"Change the lines that compute {kept[1]} as above"
     return None
 
 
 _RATE_SET = re.compile(r"lr = [\d.e+-]+$")
+_LOGARITHM_KEPT = re.compile(r"log_(\w+) = ")
 _RATE_DIVIDED = re.compile(r"([\w.]+) = \1 / 10$")
 
 
