@@ -92,3 +92,21 @@ def test_a_named_eps_that_rounds_to_0_in_float16_is_enlarged(eps: str, library: 
     exec(mended(text, event), scope)
     np.testing.assert_allclose(scope["y"].detach().numpy()[1], [0.6325, 1.265], rtol=2e-3)
     assert np.isfinite(scope["x"].grad.numpy()).all()
+
+
+NORMALISED = """
+x = torch.zeros(2, 4, dtype=torch.float16, requires_grad=True)
+mean = x.mean(-1, keepdim=True)
+variance = (x - mean).pow(2).mean(-1, keepdim=True)
+y = (x - mean) / torch.sqrt(variance + 1e-8)  # born here
+(y * torch.arange(4).half()).float().square().mean().backward()
+"""
+
+
+@libraries
+def test_an_eps_under_the_root_of_a_variance_is_enlarged_once_and_not_too_much(library: str) -> None:
+    """Division and root got the same 0; and the quotient by a root of its own variance stays small."""
+    event = only_event(run(library, NORMALISED))
+    assert (event.lineno, event.also) == (line(NORMALISED), ())
+    assert (event.remedy or "").replace("rg.", "torch.").startswith("y = (x - mean) / torch.sqrt(variance + 1e-3)")
+    assert not run(library, mended(NORMALISED, event)).events

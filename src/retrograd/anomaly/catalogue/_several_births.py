@@ -45,7 +45,7 @@ def _tell(birth: NaNEvent, told: list[NaNEvent], explain: Explain) -> None:
     shown = rewritten.get(own)
     if shown is not None and (place is None or place == own):
         col = _left_to_mend(birth, shown)
-        if col is None:
+        if col is None or birth.remedy == shown:
             return
         line = _mended_as_well(birth, shown, col, explain)
         told[:] = [replace(each, remedy=line or shown) if _mended_place(each) == own else each for each in told]
