@@ -141,6 +141,24 @@ def test_measures_that_are_undefined_are_not_reported(library: str, loss: str) -
 
 
 @libraries
+@pytest.mark.parametrize(
+    "score",
+    [
+        "iou = inter / union\n        total += iou[1].item()",
+        "iou = torch.stack([inter[c] / union[c] for c in range(2)])\n        total += iou[1].item()",
+        "total += (inter / union)[1].item()",
+        "total += score_of(inter, union).item()",
+        "f1 = 2 * inter / (inter + union)\n        f1 = f1 * 1.0\n        total += float(f1[1])",
+    ],
+)
+def test_scores_of_classes_that_do_not_occur_are_not_reported(library: str, score: str) -> None:
+    defined = "def score_of(a, b):\n    ratio = a / b\n    return ratio[1]\n"
+    counts = "0.0\n        inter, union = torch.tensor([3.0, 0.0]), torch.tensor([4.0, 0.0])\n        "
+    text = defined + program(read="0.0", loss=counts + score)
+    assert not run(library, text).events
+
+
+@libraries
 def test_an_infinite_loss_is_not_reported(library: str) -> None:
     assert not run(library, program("torch.exp((out - y).abs().mean() + 1000)")).events
 

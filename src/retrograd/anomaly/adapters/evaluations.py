@@ -7,12 +7,14 @@ lines other than as a quotient of zeros or an average of nothing.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.program.assignments import calls_behind, sources
 from retrograd.anomaly.adapters.program.source_location import variables_read
+from retrograd.anomaly.adapters.program.syntax import body
 from retrograd.anomaly.adapters.program.variables import named_variables
 from retrograd.anomaly.event import NaNEvent
 
@@ -56,7 +58,7 @@ def is_of_a_measure(event: NaNEvent) -> bool:
 def first_bad(frame: FrameType, is_bad: Callable[[Any], bool]) -> tuple[str, Any] | None:
     """The variable that came in non-finite of those from which a function has made what it reads now.
 
-    None if a call made that variable, other than one that moves data or iterates over it: of a model, for instance.
+    None if the function has computed that variable itself, or called something for it: a model, for instance.
     """
     code, variables = frame.f_code, dict(named_variables(frame))
     found: list[str] = []
@@ -64,6 +66,14 @@ def first_bad(frame: FrameType, is_bad: Callable[[Any], bool]) -> tuple[str, Any
     while bad := [each for each in behind if each not in found and is_bad(variables.get(each))]:
         found.append(bad[0])
         behind = list(sources(code, bad[0]))
-    if not found or any(each.rpartition(".")[2] not in _PASS_ON for each in calls_behind(code, found[-1])):
-        return None
-    return found[-1], variables[found[-1]]
+    return (found[-1], variables[found[-1]]) if found and not _is_computed(code, found[-1]) else None
+
+
+def _is_computed(code: CodeType, name: str) -> bool:
+    """Whether a function computes a variable, other than by moving data or iterating over it."""
+    if any(each.rpartition(".")[2] not in _PASS_ON for each in calls_behind(code, name)):
+        return True
+    given = (
+        each.value for each in body(code) if isinstance(each, ast.Assign) and name in map(ast.unparse, each.targets)
+    )
+    return any(isinstance(part, (ast.BinOp, ast.UnaryOp)) for value in given for part in ast.walk(value))

@@ -81,10 +81,10 @@ class Names:
         buffers = (each for module in self._modules() for each in module.named_buffers())
         return tuple(dict.fromkeys(name for name, buffer in buffers if not is_lazy(buffer) and holds_nan(buffer._data)))
 
-    def bad_state(self) -> Iterator[tuple[str, ndarray]]:
-        """The parameters of models that are not finite, and the buffers that hold NaN, with which of both they are."""
+    def nan_in_state(self) -> Iterator[tuple[str, ndarray]]:
+        """The parameters and buffers of models that hold NaN, with which of both they are."""
         for module in self._modules():
-            yield from (("parameter", array) for array in map(as_array, module.parameters()) if is_bad(array))
+            yield from (("parameter", array) for array in map(as_array, module.parameters()) if holds_nan(array))
             yield from (("buffer", array) for array in map(as_array, module.buffers()) if holds_nan(array))
 
     def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class Reads:
         event = analysis.of_held("input", as_array(tensor), frame.f_code, frame.f_lasti)
         if event.kind != "leaf" and event.op != "unknown":
             return replace(event, path=event.path or (event.op,))
-        for role, data in analysis.names.bad_state():
+        for role, data in analysis.names.nan_in_state():
             leaf = analysis.describer.leaf(data, role, None, [])
             return replace(leaf, **place_fields(frame.f_code, frame.f_lasti))
         came_in = first_bad(frame, _is_bad_data)

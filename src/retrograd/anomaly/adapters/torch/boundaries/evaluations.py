@@ -73,9 +73,9 @@ class Evaluations:
 
 
 def _bad_member(frame: FrameType, models: Iterable[torch.nn.Module]) -> Origin | None:
-    """A weight that is not finite, or a buffer that holds NaN."""
+    """A weight or a buffer that holds NaN."""
     for model in models:
-        for weight in filter(is_bad, model.parameters()):
+        for weight in filter(has_nan, model.parameters()):
             return met_at(frame, Argument("weight", weight.detach(), leaf=weight))
         for buffer in filter(has_nan, model.buffers()):
             return met_at(frame, Argument("buffer", buffer.detach(), original=buffer))
