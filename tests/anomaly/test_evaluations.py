@@ -163,6 +163,21 @@ def test_an_infinite_loss_is_not_reported(library: str) -> None:
     assert not run(library, program("torch.exp((out - y).abs().mean() + 1000)")).events
 
 
+LAZY = """
+later = nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 1))  # not called yet
+with torch.no_grad():
+    bound = (torch.ones(2) - 3.0).log().sum().item()  # born here
+x = torch.tensor([1.0, -2.0], requires_grad=True)
+x.log().sum().backward()
+"""
+
+
+@libraries
+def test_models_without_numbers_yet_are_passed_over(library: str) -> None:
+    read, trained = run(library, LAZY).events
+    assert (read.op, read.lineno, trained.op) == ("log", line(LAZY), "log")
+
+
 @libraries
 def test_a_nan_that_is_expected_is_not_reported(library: str) -> None:
     text = program(

@@ -84,8 +84,9 @@ class Names:
     def nan_in_state(self) -> Iterator[tuple[str, ndarray]]:
         """The parameters and buffers of models that hold NaN, with which of both they are."""
         for module in self._modules():
-            yield from (("parameter", array) for array in map(as_array, module.parameters()) if holds_nan(array))
-            yield from (("buffer", array) for array in map(as_array, module.buffers()) if holds_nan(array))
+            for role, members in (("parameter", module.parameters()), ("buffer", module.buffers())):
+                arrays = (as_array(each) for each in members if not is_lazy(each))
+                yield from ((role, array) for array in arrays if holds_nan(array))
 
     def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:
         """The non-finite parameters and buffers of modules that may have made an array."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from retrograd.anomaly.adapters.program.assignments import calls_behind
 from retrograd.anomaly.adapters.program.variables import (
@@ -180,7 +181,7 @@ def _modules_named(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, st
 
 def key_of(tensor: Tensor) -> Any:
     """Equal for two tensors that are the same elements of the same memory."""
-    if tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
+    if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
         return id(tensor)
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,9 @@ class Reads:
         watch = self._monitor.watch
         if not watch.listens_to("nan") or not self._places.is_worth_a_look(frame):
             return
-        event = self._of_evaluation(frame, tensor)
+        event = None
+        with suppress(Exception):  # an error of ours is no reason to end an evaluation
+            event = self._of_evaluation(frame, tensor)
         if event is not None and not is_of_a_measure(event):
             self._places.is_told(frame)
             watch.warned("nan", replace(event, harmed=HARMED))

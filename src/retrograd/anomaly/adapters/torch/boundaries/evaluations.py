@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,9 @@ class Evaluations:
             return
         with monitor.at_work():
             models = dict.fromkeys((*monitor.models.present(), *modules_around(frame)))
-            event = self._event(frame, value, models)
+            event = None
+            with suppress(Exception):  # an error of ours is no reason to end an evaluation
+                event = self._event(frame, value, models)
             if event is None:
                 self._look_next_time(models)
         if event is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.source_locations.autograd_threads import place_of
@@ -186,7 +187,7 @@ _is_batched = torch._C._functorch.is_batchedtensor
 
 def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has NaN and its elements can be read."""
-    if type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # class imported lazily; hides samples
+    if is_lazy(tensor) or type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # hides samples
         return False
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.dtype is _FOUR_BITS or tensor.is_meta:
         return False
