@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import retrograd as rg
 from retrograd.anomaly import Watch
@@ -69,7 +73,51 @@ def spoilt() -> torch.nn.Module:
     return module
 
 
+class Refusing(torch.nn.Module):
+    """A module that does not list its parameters yet."""
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("not yet")
+
+
+class Holding(torch.nn.Module):
+    """A module with buffers of kinds whose elements cannot be read like any tensor's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("nothing", None)
+        for number, make in enumerate(TENSORS):
+            self.register_buffer(f"buffer{number}", make())
+
+
+@pytest.fixture(autouse=True)
+def _experimental() -> Iterator[None]:
+    """Some of these kinds are called prototypes by torch, once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def fake() -> Any:
+    return FakeTensorMode().from_tensor(torch.ones(3))
+
+
+def jagged() -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+
+
+TENSORS: list[Any] = [
+    *(lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), jagged, fake),
+    *(lambda: torch.eye(3).to_sparse(), lambda: torch.eye(3).to_sparse_csr(), lambda: torch.ones(3, device="meta")),
+    *(lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), lambda: torch.empty(0)),
+    *(lambda: torch._neg_view(torch.ones(3)), lambda: torch.ones(3).to(torch.float8_e4m3fn)),
+    *(lambda: torch.ones(2, dtype=torch.complex64).conj(), lambda: torch.ones(2, dtype=torch.bool).expand(3, 2)),
+]
+
 KINDS: list[Any] = [
+    *TENSORS,
+    *(Holding, Refusing, lambda: torch.nn.Linear(2, 2, device="meta"), lambda: torch.nn.LazyLinear(2)),
+    *(torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer),
     *(Absent, Silent, lambda: Pairs([(1, 2), (3, 4)]), lambda: Computed(one=1), LooksLikeAModule, Begun, spoilt),
     *(rg.nn.UninitializedParameter, rg.nn.UninitializedBuffer, lambda: rg.nn.LazyLinear(2), rg.nn.LazyBatchNorm1d),
     *(lambda: [Absent(), Silent()], lambda: {"one": Absent()}),
@@ -99,15 +147,37 @@ def test_a_birth_is_reported_beside_any_variable(library: str, harm: Any, make: 
     assert event.harmed == ("loss" if harm is loss_of else "the gradient of x")
 
 
+@libraries
 @pytest.mark.parametrize("make", KINDS)
-def test_bad_data_is_named_beside_any_variable(make: Any) -> None:
+def test_bad_data_is_named_beside_any_variable(library: str, make: Any) -> None:
+    lib: Any = rg if library == "retrograd" else torch
     held = make()
-    x, weights = rg.ones(2).requires_grad_(), rg.tensor([1.0, float("nan")])
+    x, weights = lib.ones(2).requires_grad_(), lib.tensor([1.0, float("nan")])
     with Watch(policy="record") as watch:
         (x * weights).sum().backward()
     assert held is not None
     event = only_event(watch)
     assert (event.kind, event.index, event.operands.keys()) == ("leaf", (1,), {"weights"})
+
+
+@libraries
+@pytest.mark.parametrize("make", KINDS)
+def test_training_and_evaluations_go_on_beside_any_variable(library: str, make: Any) -> None:
+    lib: Any = rg if library == "retrograd" else torch
+    net = lib.nn.Linear(2, 1)
+    held = None if make is spoilt else make()  # its average would be the reason
+    with Watch(policy="record") as watch:
+        optimizer = lib.optim.Adam(net.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(lib.ones(3, 2)).square().mean().backward()
+            optimizer.step()
+        with lib.no_grad():
+            outputs = net(lib.ones(3, 2)) * 0 - 1
+            score = outputs.log().mean().item()
+    assert math.isnan(score)
+    assert watch.step == 3 and (held is not None or make is spoilt)
+    assert only_event(watch).op == "log"
 
 
 # --- layers that are not made completely before they are called -------------------------------------------------------

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.program.variables import variables_around
+from retrograd.anomaly.adapters.torch.module_wrappers import is_usable
 from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls
 from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
 from retrograd.anomaly.adapters.torch.second_run.snapshot import small_buffers
@@ -124,8 +125,7 @@ def modules_around(frame: FrameType | None) -> Iterator[torch.nn.Module]:
 
     One whose constructor has not run yet is skipped, as it cannot list its parts.
     """
-    variables = variables_around(frame)
-    return (value for _, value in variables if isinstance(value, torch.nn.Module) and hasattr(value, "_modules"))
+    return (value for _, value in variables_around(frame) if is_usable(value))
 
 
 def adds_nothing(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 _PARALLEL = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
@@ -24,3 +26,14 @@ def name_written(model: torch.nn.Module, name: str) -> str:
             written.append(part)
         owner = None if owner is None else owner._modules.get(part)
     return ".".join(written)
+
+
+def is_usable(value: Any) -> bool:
+    """Whether it is a module whose constructor has run and that lists its parameters, as a wrapper may refuse to."""
+    if not isinstance(value, torch.nn.Module) or not hasattr(value, "_modules"):
+        return False
+    try:
+        next(value.parameters(), None)
+    except Exception:
+        return False
+    return True

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from retrograd.anomaly.adapters.program.assignments import calls_behind
 from retrograd.anomaly.adapters.program.variables import (
@@ -24,7 +23,7 @@ from retrograd.anomaly.adapters.program.variables import (
     variables_around,
 )
 from retrograd.anomaly.adapters.torch.models import adds_copies, adds_nothing
-from retrograd.anomaly.adapters.torch.module_wrappers import name_written
+from retrograd.anomaly.adapters.torch.module_wrappers import is_usable, name_written
 from retrograd.anomaly.adapters.torch.records.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.stack_frames import user_frames
 
@@ -181,9 +180,12 @@ def _modules_named(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, st
 
 def key_of(tensor: Tensor) -> Any:
     """Equal for two tensors that are the same elements of the same memory."""
-    if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
-        return id(tensor)
-    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    try:
+        if tensor.layout is torch.strided and tensor.numel() and not tensor.is_meta:
+            return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    except Exception:  # one without memory or one shape: lazy, nested, fake, or of a class that refuses
+        pass
+    return id(tensor)
 
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
@@ -192,7 +194,7 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     Within a frame, those that optimizers update come before copies that the program keeps of them.
     """
     for each in user_frames(frame):
-        found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
+        found = [value for value in local_variables(each).values() if is_usable(value)]
         updated = _updated(frame) if len(found) > 1 else set()
         largest_first = sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
         alone_first = sorted(largest_first, key=lambda module: _is_around_another(module, found, updated))
