@@ -82,6 +82,22 @@ def test_a_birth_in_the_model(library: str, read: str) -> None:
 
 
 @libraries
+def test_an_evaluation_with_gradients_on(library: str) -> None:
+    """Many programs forget ``no_grad``; that the model is in evaluation mode tells."""
+    text = program(inside="h / (h - h).sum(1, keepdim=True)  # born here").replace("@torch.no_grad()\n", "")
+    assert found(library, text).op == "div"
+
+
+@libraries
+def test_in_training_mode_the_loss_tells(library: str) -> None:
+    """The program may skip such a batch, or go backward: then the loss is reported."""
+    text = TRAINING.format(inside="h").replace("loss.backward()", "loss = loss * float('nan')\n        loss.item()")
+    assert not run(library, f"{text}\ntrain()\n").events
+    events = run(library, f"{text}\nnet.eval()\ntrain()\n").events
+    assert [each.code_line for each in events] == ["loss = loss * float('nan')"]
+
+
+@libraries
 def test_the_remedy_cures_the_evaluation(library: str) -> None:
     hidden = (
         "net.fc1.bias.data.fill_(-100.0); net.norm.running_mean.zero_(); net.norm.eval(); net.norm.bias.data.zero_()"

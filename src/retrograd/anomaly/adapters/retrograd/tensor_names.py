@@ -81,6 +81,11 @@ class Names:
         buffers = (each for module in self._modules() for each in module.named_buffers())
         return tuple(dict.fromkeys(name for name, buffer in buffers if not is_lazy(buffer) and holds_nan(buffer._data)))
 
+    def are_evaluated(self) -> bool:
+        """Whether there are models to be trained, and all are in evaluation mode."""
+        trained = [each for each in self._modules() if any(weight.requires_grad for weight in each.parameters())]
+        return bool(trained) and not any(each.training for each in trained)
+
     def nan_in_state(self) -> Iterator[tuple[str, ndarray]]:
         """The parameters and buffers of models that hold NaN, with which of both they are."""
         for module in self._modules():

@@ -17,6 +17,7 @@ from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.gradient_checks import loss_of
 from retrograd.anomaly.adapters.retrograd.tensor_names import Names
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.skipped_batches import CheckedLoss
 from retrograd.core import sites, state
 from retrograd.core.tensor import Tensor
 
@@ -44,16 +45,19 @@ class Reads:
         if not may_tell_of_one(value) or self._monitor.watch.is_quiet:
             return
         around = sites.user_frame(frame)
-        if state.local.grad_enabled:
-            self._of_checked(around, value)
+        found = self._checked(around) if state.local.grad_enabled else None
+        if found is not None:
+            self._of_checked(found, value)
         elif value != value and around is not None and not is_ours(_out_of_the_core(frame)):
             self._evaluated(around, tensor)
 
-    def _of_checked(self, frame: FrameType | None, value: Any) -> None:
+    def _checked(self, frame: FrameType | None) -> CheckedLoss | None:
+        return checked_loss(frame, sites.is_internal, has_history, _is_bad, self._monitor.watch.left_out)
+
+    def _of_checked(self, found: CheckedLoss, value: Any) -> None:
         watch, analysis = self._monitor.watch, self._monitor.analysis
         seen = watch.left_out
-        found = checked_loss(frame, sites.is_internal, has_history, _is_bad, seen)
-        if found is None or not (found.is_own or found.replaces):
+        if not (found.is_own or found.replaces):
             return
         loss = found.loss
         in_vain = found.is_own and found.leaves_out and seen.note(found, type(value) is float)
@@ -64,18 +68,23 @@ class Reads:
                 watch.checked(harm_of([loss._data]), event, found, in_vain=in_vain)
 
     def _evaluated(self, frame: FrameType, tensor: Tensor) -> None:
+        """A NaN is read: with gradients on it is an evaluation only if all models are in evaluation mode."""
         watch = self._monitor.watch
         if not watch.listens_to("nan") or not self._places.is_worth_a_look(frame):
             return
-        event = None
+        event, names = None, Names(watch.model, frame)
+        if state.local.grad_enabled and not names.are_evaluated():
+            return
         with suppress(Exception):  # an error of ours is no reason to end an evaluation
-            event = self._of_evaluation(frame, tensor)
+            event = self._of_evaluation(frame, tensor, names)
         if event is not None and not is_of_a_measure(event):
             self._places.is_told(frame)
             watch.warned("nan", replace(event, harmed=HARMED))
 
-    def _of_evaluation(self, frame: FrameType, tensor: Tensor) -> NaNEvent | None:
-        analysis = self._monitor.analysis([], Names(self._monitor.watch.model, frame))
+    def _of_evaluation(self, frame: FrameType, tensor: Tensor, names: Names) -> NaNEvent | None:
+        if has_history(tensor):
+            return event_of_loss(tensor, frame, self._monitor.watch, self._monitor.analysis)
+        analysis = self._monitor.analysis([], names)
         event = analysis.of_held("input", as_array(tensor), frame.f_code, frame.f_lasti)
         if event.kind != "leaf" and event.op != "unknown":
             return replace(event, path=event.path or (event.op,))

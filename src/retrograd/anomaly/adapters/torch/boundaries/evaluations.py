@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.evaluations import HARMED, ReadingPlaces, first_bad, is_of_a_measure, is_ours
+from retrograd.anomaly.adapters.torch.boundaries.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.models import modules_around, outermost
 from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis, met_at
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
@@ -39,15 +40,21 @@ class Evaluations:
         self._places = ReadingPlaces()
 
     def read(self, frame: FrameType | None, value: Tensor) -> None:
-        """Something reads a NaN in a frame: not this package, nor an optimizer, whose updates are checked anyway."""
+        """Something reads a NaN in a frame: not this package, nor an optimizer, whose updates are checked anyway.
+
+        With gradients on it is an evaluation only if all models are in evaluation mode.
+        """
         monitor = self._monitor
         if is_ours(frame) or monitor.now.steps.any or not monitor.watch.listens_to("nan"):
             return
         frame = user_frame(frame)
         if frame is None or not self._places.is_worth_a_look(frame):
             return
+        needs_modes = torch.is_grad_enabled()
         with monitor.at_work():
             models = dict.fromkeys((*monitor.models.present(), *modules_around(frame)))
+            if needs_modes and not _are_evaluated(models):
+                return
             event = None
             with suppress(Exception):  # an error of ours is no reason to end an evaluation
                 event = self._event(frame, value, models)
@@ -65,14 +72,26 @@ class Evaluations:
                 self._monitor.calls.follow(each)
 
     def _event(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> NaNEvent | None:
-        monitor, analysis = self._monitor, self._monitor.analysis_at(frame)
+        analysis = self._monitor.analysis_at(frame)
+        if has_history(value):
+            event = born_before(value, analysis)
+        else:
+            origin = self._origin(frame, value, models)
+            event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin)
+        return None if event is None or is_of_a_measure(event) else event
+
+    def _origin(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> Origin | None:
+        monitor = self._monitor
         if monitor.recorder is not None:
             made = monitor.recorder.made_by(value)
-            origin = None if made is None else origin_of([made], monitor.is_meant)
-        else:
-            origin = origin_of(monitor.calls.evaluate_again(), monitor.is_meant) or _bad_member(frame, models)
-        event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin)
-        return None if event is None or is_of_a_measure(event) else event
+            return None if made is None else origin_of([made], monitor.is_meant)
+        return origin_of(monitor.calls.evaluate_again(), monitor.is_meant) or _bad_member(frame, models)
+
+
+def _are_evaluated(models: Iterable[torch.nn.Module]) -> bool:
+    """Whether there are models to be trained, and all are in evaluation mode."""
+    trained = [each for each in models if any(weight.requires_grad for weight in each.parameters())]
+    return bool(trained) and not any(each.training for each in trained)
 
 
 def _bad_member(frame: FrameType, models: Iterable[torch.nn.Module]) -> Origin | None:

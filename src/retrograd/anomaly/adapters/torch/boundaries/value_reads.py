@@ -72,6 +72,8 @@ class Reads:
             return
         found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
+            if value != value:
+                self._evaluations.read(frame, tensor)
             return
         left_out = watch.left_out
         if not found.is_own:
