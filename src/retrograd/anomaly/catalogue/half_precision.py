@@ -101,7 +101,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
     if found is None:
         return None
     operation, constant = found
-    is_small = scene.op in ("rsqrt", "sqrt") or made.op == "sqrt" or maker(first(operation), "norm", "std") is not None
+    is_small = scene.op in ("rsqrt", "sqrt") or maker(below, "sqrt") or maker(first(operation), "norm", "std")
     eps = scene.usual_eps if operation.op == "add" and is_small else scene.eps
     eps = scene.floor if scene.op in LOGS else eps
     rewritten, general = _constant_replaced(operation, constant, eps), f"y = x / (x.norm() + {eps})"
