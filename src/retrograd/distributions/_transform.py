@@ -79,7 +79,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse function."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def __call__(self, x: Any) -> Any:
         """Return the function of ``x``."""
@@ -142,7 +142,7 @@ def _alike(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, transform: Transform) -> None:
         super().__init__()
         self._transform = transform
