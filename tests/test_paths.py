@@ -191,7 +191,7 @@ def test_sharing_strategy_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "advice"),
     [
-        ("distributed", "ReduceOp", "one process"),
+        ("distributed", "fsdp", "one process"),
         ("jit", "trace", "state_dict"),
         ("multiprocessing", "spawn", "send arrays"),
     ],
@@ -212,6 +212,20 @@ def test_functions_for_several_processes_can_be_imported_but_not_called(m: Any) 
     calls = [dist.get_rank, dist.get_world_size, dist.barrier, dist.new_group, dist.get_backend]
     calls += [partial(dist.all_reduce, x), partial(dist.broadcast, x, src=0), partial(dist.all_gather, [x], x)]
     return [callable(dist.init_process_group), hasattr(dist, "fsdp_"), *map(attempt, calls)]
+
+
+@parity
+def test_annotations_and_defaults_about_processes(m: Any) -> Any:
+    """Functions that would join numbers of several processes are defined whether they are called or not."""
+    dist = m.distributed
+
+    def joined(x: Any, op: Any = dist.ReduceOp.SUM, group: dist.ProcessGroup | None = dist.group.WORLD) -> Any:
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(x, op=op, group=group)
+        return x
+
+    operations = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"]
+    return [joined(m.ones(2)), dist.group.WORLD is None, *[hasattr(dist.ReduceOp, name) for name in operations]]
 
 
 # --- torch.jit --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ def numbers_last(function: str, args: tuple[Any, ...], numbers: Sequence[str]) -
     numbers
         The names of the parameters for numbers, which follow the operands.
     """
-    operands, others = [], []
+    operands: list[Any] = []
+    others: list[Any] = []
     for value in args:
         (operands if isinstance(value, Tensor | np.ndarray | ArrayMethods) else others).append(value)
     ordered = (*operands, *others)
