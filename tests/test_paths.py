@@ -157,6 +157,19 @@ def test_submodules_are_attributes_in_a_fresh_process() -> None:
     assert out[3:] == ["DataParallel", "GradScaler"]
 
 
+def test_collate_functions_are_where_they_were_private() -> None:
+    from retrograd.utils.data._utils.collate import default_collate
+
+    assert default_collate is rg.utils.data.default_collate is rg.utils.data._utils.collate.default_collate
+
+
+@parity
+def test_private_helpers_of_modules(m: Any) -> Any:
+    indent = importlib.import_module(f"{m.__name__}.nn.modules.module")._addindent
+    reverse = importlib.import_module(f"{m.__name__}.nn.modules.utils")._reverse_repeat_tuple
+    return [indent("a\nb\n c", 4), indent("a", 2), reverse((1, 2, 3), 2)]
+
+
 # --- a single process -------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +207,8 @@ def test_sharing_strategy_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("distributed", "fsdp", "one process"),
         ("jit", "trace", "state_dict"),
         ("multiprocessing", "spawn", "send arrays"),
+        ("mps", "empty_cache", "through CuPy"),
+        ("xpu", "synchronize", "is_available"),
     ],
 )
 def test_missing_names_about_processes_raise_with_advice(module: str, name: str, advice: str) -> None:

@@ -29,6 +29,7 @@ from retrograd import func as func
 from retrograd import functional as functional
 from retrograd import jit as jit
 from retrograd import linalg as linalg
+from retrograd import mps as mps
 from retrograd import multiprocessing as multiprocessing
 from retrograd import nn as nn
 from retrograd import ops as ops
@@ -45,6 +46,7 @@ from retrograd import testing as testing
 from retrograd import types as types
 from retrograd import utils as utils
 from retrograd import version as version
+from retrograd import xpu as xpu
 from retrograd.amp import GradScaler as GradScaler
 from retrograd.amp import autocast as autocast
 from retrograd.amp import is_autocast_enabled as is_autocast_enabled

@@ -80,6 +80,14 @@ class Tensor(Methods):
         self._meta = None
         self._grad = None
 
+    @staticmethod
+    def _make_subclass(kind: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """Return a leaf of a subclass on the memory of ``data``, for ``__new__`` of parameters with more attributes."""
+        leaf = Tensor.__new__(kind)
+        Tensor.__init__(leaf, data)
+        leaf._cell = cell_of(data)
+        return leaf.requires_grad_(require_grad)
+
     # --- place in the graph ---------------------------------------------------------------------------------------
 
     def _resolve_edge(self) -> Edge | None:
