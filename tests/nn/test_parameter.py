@@ -78,6 +78,29 @@ def test_parameters_with_further_attributes(m: Any) -> Any:
     ]
 
 
+@parity
+def test_tensors_of_subclasses_with_further_arguments(m: Any) -> Any:
+    class Point(m.Tensor):  # type: ignore[misc]
+        def __new__(cls, *data: Any, on: str, requires_grad: bool = False) -> Any:
+            made = m.Tensor._make_subclass(cls, m.Tensor(*data), requires_grad)
+            made.on = on
+            return made
+
+    class PointParameter(Point, m.nn.Parameter):  # type: ignore[misc]
+        def __new__(cls, data: Any, on: str) -> Any:
+            made = m.Tensor._make_subclass(cls, data, True)
+            made.on = on
+            return made
+
+    p, q = Point([3.0, 4.0], on="plane"), PointParameter(m.ones(2), on="line")
+    return [
+        [type(p).__name__, p.on, p.tolist(), p.requires_grad],
+        [type(q).__name__, q.on, q.tolist(), q.requires_grad, isinstance(q, m.nn.Parameter)],
+        m.autograd._is_checkpoint_valid(),
+        attempt(lambda: m.Tensor(2, on="plane")),
+    ]
+
+
 def test_copies_of_parameters_are_parameters() -> None:
     p = rg.nn.Parameter(rg.ones(2))
     p.grad = rg.ones(2)

@@ -76,6 +76,27 @@ def test_reversible_layers_repeat_their_random_numbers(lib: Any) -> Any:
     ]
 
 
+@parity
+def test_functions_ask_whether_they_may_call_backward(lib: Any) -> Any:
+    answers = []
+
+    class Asking(lib.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            answers.append(lib.autograd._is_checkpoint_valid())
+            return g * 2
+
+    x = leaf(lib, 1.0)
+    Asking.apply(x).backward()
+    lib.autograd.grad(Asking.apply(x), x)
+    Asking.apply(x).backward(inputs=[x])
+    return answers
+
+
 VARIANTS = {
     "reentrant": {"use_reentrant": True},
     "non-reentrant": {"use_reentrant": False},

@@ -70,7 +70,11 @@ class Tensor(Methods):
     # NumPy must leave ``ndarray + tensor`` to __array_ufunc__
     __array_priority__ = 1000
 
-    def __init__(self, *data: Any, device: Any = None) -> None:
+    def __init__(self, *data: Any, device: Any = None, **others: Any) -> None:
+        if hasattr(self, "_data"):
+            return  # the __new__ of a subclass has made it, perhaps from other arguments
+        if others:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{next(iter(others))}'")
         if len(data) == 1 and isinstance(data[0], Tensor):
             self._data = data[0]._data
         else:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrograd.autograd import backward
+from retrograd.autograd import _is_checkpoint_valid, backward
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.core import state
@@ -233,7 +233,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        if not state.local.graph_task.everything:
+        if not _is_checkpoint_valid():
             raise RuntimeError(
                 "When use_reentrant=True, retrograd.utils.checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or "
