@@ -96,6 +96,7 @@ def test_names_in_submodules_are_the_same_objects() -> None:
         (rg.optim, "SparseAdam", ": .*Adam"),
         (rg.nn, "quantized", ": .*torch"),
         (rg, "layer_norm", ": .*functional"),
+        (rg, "_C", ": .*public names"),
         (rg.optim, "Admm", "$"),
         (rg.nn, "Linaer", "$"),
         (rg.nn.modules, "nothing", "$"),

@@ -41,6 +41,7 @@ ABSENT = {
     "Storage": _NO_STORAGES,
     "Stream": _STREAMS,
     "TypedStorage": _NO_STORAGES,
+    "_C": "this is torch's compiled core; use public names, such as retrograd.jit.is_tracing()",
     "_dynamo": _COMPILED,
     "_inductor": _COMPILED,
     "ao": _QUANTISED,
