@@ -58,6 +58,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
+        super().__init__()  # of a module, if a class inherits from both
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
