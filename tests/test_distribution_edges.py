@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, check_both_refuse, message, parity
@@ -119,6 +121,57 @@ def test_user_defined_distributions_written_for_torch_expand(m: Any) -> Any:
     expanded = (wide, independent, positive)
     report = [[type(each).__name__, list(each.batch_shape), each.log_prob(value)] for each in expanded]
     return [report, wide._validate_args, attempt(lambda: Doubled(m.ones(2)).expand((3, 2)))]
+
+
+EXPANDED: dict[str, Callable[[Any, Any], tuple[Any, ...]]] = {
+    "Normal": lambda m, d: (m.tensor([0.0, 1.0]), m.tensor([1.0, 2.0])),
+    "Gamma": lambda m, d: (m.tensor([1.0, 2.0]), m.tensor([1.0, 3.0])),
+    "Chi2": lambda m, d: (m.tensor([1.0, 2.0]),),
+    "StudentT": lambda m, d: (m.tensor([3.0, 4.0]),),
+    "Categorical": lambda m, d: (m.tensor([[0.2, 0.8], [0.5, 0.5]]),),
+    "OneHotCategorical": lambda m, d: (m.tensor([[0.2, 0.8], [0.5, 0.5]]),),
+    "Multinomial": lambda m, d: (3, m.tensor([[0.2, 0.8], [0.5, 0.5]])),
+    "MultivariateNormal": lambda m, d: (m.zeros(2, 2), m.eye(2)),
+    "LowRankMultivariateNormal": lambda m, d: (m.zeros(2, 2), m.ones(2, 1), m.ones(2)),
+    "RelaxedBernoulli": lambda m, d: (m.tensor(0.5), m.tensor([0.2, 0.6])),
+    "RelaxedOneHotCategorical": lambda m, d: (m.tensor(0.5), m.tensor([[0.2, 0.8], [0.5, 0.5]])),
+    "LKJCholesky": lambda m, d: (3, m.tensor([1.0, 2.0])),
+    "Wishart": lambda m, d: (m.tensor([3.0, 4.0]), m.eye(2)),
+    "LogNormal": lambda m, d: (m.tensor([0.0, 1.0]), m.tensor([1.0, 2.0])),
+    "HalfNormal": lambda m, d: (m.tensor([1.0, 2.0]),),
+    "LogisticNormal": lambda m, d: (m.zeros(2, 2), m.ones(2, 2)),
+    "Pareto": lambda m, d: (m.tensor([1.0, 2.0]), m.tensor([1.0, 3.0])),
+    "Independent": lambda m, d: (d.Normal(m.zeros(2, 3), 1.0), 1),
+    "MixtureSameFamily": lambda m, d: (d.Categorical(m.ones(2, 3)), d.Normal(m.zeros(2, 3), 1.0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Singular sample detected:UserWarning")  # torch's Wishart
+@pytest.mark.parametrize("name", EXPANDED)
+def test_subclasses_with_further_attributes_expand(name: str) -> None:
+    """As they are written for torch: an empty distribution with what the subclass adds is filled by the base class."""
+
+    def expanded(m: Any) -> Any:
+        base = getattr(m.distributions, name)
+
+        class Labelled(base):  # type: ignore[misc]
+            def __init__(self, label: str, *args: Any) -> None:
+                super().__init__(*args)
+                self.label = label
+
+            def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+                new = self._get_checked_instance(Labelled, _instance)
+                new.label = self.label
+                return super().expand(batch_shape, _instance=new)
+
+        return Labelled("a", *EXPANDED[name](m, m.distributions)).expand((4, 2))
+
+    torch.manual_seed(0)
+    ours, theirs = expanded(rg), expanded(torch)
+    value = theirs.sample()
+    np.testing.assert_allclose(ours.log_prob(rg.tensor(value.numpy())), theirs.log_prob(value), rtol=1e-4, atol=1e-5)
+    facts = [(type(d).__name__, d.label, *d.batch_shape, *d.event_shape, d._validate_args) for d in (ours, theirs)]
+    assert facts[0] == facts[1]
 
 
 @parity

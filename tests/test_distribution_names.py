@@ -50,7 +50,7 @@ def test_distributions_have_the_parameters_and_attributes_of_torch(name: str) ->
     assert not [attribute for attribute in public if not hasattr(ours, attribute)]
 
 
-@pytest.mark.parametrize("method", ["log_prob", "cdf", "icdf", "rsample", "sample", "enumerate_support"])
+@pytest.mark.parametrize("method", ["log_prob", "cdf", "icdf", "rsample", "sample", "enumerate_support", "expand"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_methods_of_distributions_have_the_parameters_of_torch(name: str, method: str) -> None:
     theirs, ours = (

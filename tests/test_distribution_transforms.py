@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -408,3 +408,41 @@ def test_transformed_distributions_of_vectors(m: Any) -> Any:
             ]
         )
     return report
+
+
+@parity
+def test_transforms_and_distributions_that_are_modules(m: Any) -> Any:
+    """A layer of a flow is often both: its constructor begins with that of the transform."""
+    d = m.distributions
+
+    class Shift(d.Transform, m.nn.Module):  # type: ignore[misc]
+        bijective = True
+        domain = codomain = d.constraints.real
+
+        def __init__(self, by: float) -> None:
+            super().__init__(cache_size=1)
+            self.by = m.nn.Parameter(m.tensor(by))
+
+        __hash__ = m.nn.Module.__hash__
+
+        def _call(self, x: Any) -> Any:
+            return x + self.by
+
+        def _inverse(self, y: Any) -> Any:
+            return y - self.by
+
+        def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+            return m.zeros_like(x)
+
+    class Scaled(d.Distribution, m.nn.Module):  # type: ignore[misc]
+        arg_constraints: ClassVar = {}
+
+        def __init__(self) -> None:
+            super().__init__((2,), validate_args=False)
+            self.scale = m.nn.Parameter(m.ones(2))
+
+    shift, scaled = Shift(0.5), Scaled()
+    flow = d.TransformedDistribution(d.Normal(m.zeros(2), 1.0), [shift, shift.inv, shift])
+    flow.log_prob(m.ones(2)).sum().backward()
+    names = [[name for name, _ in each.named_parameters()] for each in (shift, scaled)]
+    return [*names, shift.by.grad, list(scaled.batch_shape), isinstance(shift, m.nn.Module)]

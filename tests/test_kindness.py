@@ -190,7 +190,7 @@ def test_errors_of_in_place_methods_name_the_method() -> None:
                 pass  # the number of arguments is right, but their types are not
     for method, args in [
         ("exp_", (3,)),
-        ("add_", (1, 2)),
+        ("add_", (1, 2, 3)),
         ("subtract_", ()),
         ("swapaxes_", (0,)),
         ("uniform_", (1, 2, 3, 4)),

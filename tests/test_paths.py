@@ -96,6 +96,7 @@ def test_names_in_submodules_are_the_same_objects() -> None:
         (rg.optim, "SparseAdam", ": .*Adam"),
         (rg.nn, "quantized", ": .*torch"),
         (rg, "layer_norm", ": .*functional"),
+        (rg, "_C", ": .*public names"),
         (rg.optim, "Admm", "$"),
         (rg.nn, "Linaer", "$"),
         (rg.nn.modules, "nothing", "$"),
@@ -157,6 +158,19 @@ def test_submodules_are_attributes_in_a_fresh_process() -> None:
     assert out[3:] == ["DataParallel", "GradScaler"]
 
 
+def test_collate_functions_are_where_they_were_private() -> None:
+    from retrograd.utils.data._utils.collate import default_collate
+
+    assert default_collate is rg.utils.data.default_collate is rg.utils.data._utils.collate.default_collate
+
+
+@parity
+def test_private_helpers_of_modules(m: Any) -> Any:
+    indent = importlib.import_module(f"{m.__name__}.nn.modules.module")._addindent
+    reverse = importlib.import_module(f"{m.__name__}.nn.modules.utils")._reverse_repeat_tuple
+    return [indent("a\nb\n c", 4), indent("a", 2), reverse((1, 2, 3), 2)]
+
+
 # --- a single process -------------------------------------------------------------------------------------------------
 
 
@@ -191,9 +205,11 @@ def test_sharing_strategy_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "advice"),
     [
-        ("distributed", "ReduceOp", "one process"),
+        ("distributed", "fsdp", "one process"),
         ("jit", "trace", "state_dict"),
         ("multiprocessing", "spawn", "send arrays"),
+        ("mps", "empty_cache", "through CuPy"),
+        ("xpu", "synchronize", "is_available"),
     ],
 )
 def test_missing_names_about_processes_raise_with_advice(module: str, name: str, advice: str) -> None:
@@ -212,6 +228,20 @@ def test_functions_for_several_processes_can_be_imported_but_not_called(m: Any) 
     calls = [dist.get_rank, dist.get_world_size, dist.barrier, dist.new_group, dist.get_backend]
     calls += [partial(dist.all_reduce, x), partial(dist.broadcast, x, src=0), partial(dist.all_gather, [x], x)]
     return [callable(dist.init_process_group), hasattr(dist, "fsdp_"), *map(attempt, calls)]
+
+
+@parity
+def test_annotations_and_defaults_about_processes(m: Any) -> Any:
+    """Functions that would join numbers of several processes are defined whether they are called or not."""
+    dist = m.distributed
+
+    def joined(x: Any, op: Any = dist.ReduceOp.SUM, group: dist.ProcessGroup | None = dist.group.WORLD) -> Any:
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(x, op=op, group=group)
+        return x
+
+    operations = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"]
+    return [joined(m.ones(2)), dist.group.WORLD is None, *[hasattr(dist.ReduceOp, name) for name in operations]]
 
 
 # --- torch.jit --------------------------------------------------------------------------------------------------------

@@ -176,6 +176,9 @@ def test_switches_without_effect_keep_their_value() -> None:
     cudnn.benchmark = False
     rg.backends.cuda.matmul.allow_tf32 = False
     assert not rg.backends.mps.is_available()
+    assert not rg.mps.is_available()
+    assert not rg.xpu.is_available()
+    assert rg.mps.device_count() == rg.xpu.device_count() == 0
     assert not rg.backends.cudnn.is_available()
 
 

@@ -29,6 +29,7 @@ from retrograd import func as func
 from retrograd import functional as functional
 from retrograd import jit as jit
 from retrograd import linalg as linalg
+from retrograd import mps as mps
 from retrograd import multiprocessing as multiprocessing
 from retrograd import nn as nn
 from retrograd import ops as ops
@@ -45,6 +46,7 @@ from retrograd import testing as testing
 from retrograd import types as types
 from retrograd import utils as utils
 from retrograd import version as version
+from retrograd import xpu as xpu
 from retrograd.amp import GradScaler as GradScaler
 from retrograd.amp import autocast as autocast
 from retrograd.amp import is_autocast_enabled as is_autocast_enabled
@@ -779,7 +781,7 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     input: Tensor, output_size: _int | Sequence[_int | None] | None, *, return_indices: _bool
 ) -> Any: ...
-def add(input: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
+def add(input: Operand, other: Operand, *scaled: Operand, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
 def addbmm(
     input: TensorOrArray,
     batch1: TensorOrArray,
@@ -2388,8 +2390,10 @@ def stft(
     return_complex: _bool | None = None,
     align_to_window: _bool | None = None,
 ) -> Tensor: ...
-def sub(input: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
-def subtract(input: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
+def sub(input: Operand, other: Operand, *scaled: Operand, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
+def subtract(
+    input: Operand, other: Operand, *scaled: Operand, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
 @overload
 def sum(
     input: Tensor,

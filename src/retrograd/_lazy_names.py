@@ -10,8 +10,8 @@ __all__ = ["NAMES", "PACKAGES"]
 # fmt: off
 PACKAGES = frozenset((
     "accelerator", "amp", "anomaly", "array_api", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
-    "func", "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "optimize", "profiler", "return_types",
-    "signal", "sparse", "special", "testing", "types", "utils", "version",
+    "func", "functional", "jit", "linalg", "mps", "multiprocessing", "nn", "optim", "optimize", "profiler",
+    "return_types", "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 ))
 # fmt: on
 NAMES = {

@@ -6,12 +6,13 @@ imported, and refuses to be called.
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
 from typing import Any, NoReturn
 
 from retrograd.missing_names import missing
 
-__all__ = ["is_available", "is_initialized", "is_torchelastic_launched"]
+__all__ = ["ProcessGroup", "ReduceOp", "group", "is_available", "is_initialized", "is_torchelastic_launched"]
 
 __path__: list[str] = []  # a package, so that imports from it get advice
 
@@ -21,6 +22,30 @@ _OF_GROUPS = (
     *("get_world_size", "init_process_group", "irecv", "isend", "monitored_barrier", "new_group", "recv", "reduce"),
     *("reduce_scatter", "reduce_scatter_tensor", "scatter", "send"),
 )
+
+
+class ProcessGroup:
+    """The class of groups of processes, for annotations: there are none."""
+
+
+class ReduceOp(Enum):
+    """How numbers of several processes are joined, for the defaults of parameters: ``op=dist.ReduceOp.SUM``."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+class group:  # noqa: N801 (torch's name)
+    """The groups that there are: not even one of all processes."""
+
+    WORLD: ProcessGroup | None = None
 
 
 def is_available() -> bool:

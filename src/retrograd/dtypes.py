@@ -282,7 +282,8 @@ def as_dtype(x: Any) -> dtype:
     elif isinstance(x, str):
         found = _BY_NAME.get(x)
     if found is None:
-        raise TypeError(f"{x!r} is not a supported dtype. The only supported types are: {_SUPPORTED}.")
+        advice = "; use float32 in place of bfloat16" if str(x).endswith("bfloat16") else ""
+        raise TypeError(f"{x!r} is not a supported dtype. The only supported types are: {_SUPPORTED}{advice}.")
     return found
 
 

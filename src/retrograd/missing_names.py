@@ -24,6 +24,7 @@ _AUTOCAST = (
     "autocast changes no dtypes here (retrograd.is_autocast_enabled() is False), so leave it out; results have the "
     "dtypes of the tensors"
 )
+_DEVICES = "tensors are on the CPU, or on NVIDIA GPUs through CuPy; use this only where is_available() is True"
 _STRIDED = "all tensors are dense and strided; leave the argument out"
 
 ABSENT = {
@@ -40,6 +41,7 @@ ABSENT = {
     "Storage": _NO_STORAGES,
     "Stream": _STREAMS,
     "TypedStorage": _NO_STORAGES,
+    "_C": "this is torch's compiled core; use public names, such as retrograd.jit.is_tracing()",
     "_dynamo": _COMPILED,
     "_inductor": _COMPILED,
     "ao": _QUANTISED,
@@ -72,7 +74,6 @@ ABSENT = {
     "lstsq": "use retrograd.linalg.lstsq(A, B)",
     "masked": f"{_DENSE}; mask with retrograd.where(mask, x, 0)",
     "matrix_rank": "use retrograd.linalg.matrix_rank(A)",
-    "mps": "tensors are on the CPU, or on NVIDIA GPUs through CuPy",
     "ndarray": "the tensor class is retrograd.Tensor; x.numpy() returns its array",
     "nested": "all tensors are dense; pad with nn.utils.rnn.pad_sequence and mask",
     "nn.intrinsic": _QUANTISED,
@@ -111,7 +112,6 @@ ABSENT = {
     "utils.tensorboard": "import SummaryWriter from torch or tensorboardX; it takes numbers and arrays",
     "value_and_grad": "use retrograd.func.value_and_grad(function)",
     "while_loop": "use Python's while",
-    "xpu": "tensors are on the CPU, or on NVIDIA GPUs through CuPy",
 }
 
 # What tensors do not have, and what to use instead.
@@ -169,9 +169,11 @@ ABSENT.update({name: f"use retrograd.nn.functional.{name}" for name in _FUNCTION
 _REST_OF = {
     "distributed": "training runs in one process; use this only where is_available() is True",
     "jit": "nothing is compiled here; call the module itself, and save its state_dict()",
+    "mps": _DEVICES,
     "multiprocessing": (
         "tensors are not shared between processes; use the standard library's multiprocessing, and send arrays"
     ),
+    "xpu": _DEVICES,
 }
 
 

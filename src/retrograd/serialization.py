@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,13 @@ from retrograd.conjugate_views import UnresolvedArray
 from retrograd.core.registry import method
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.device import device as _device
 from retrograd.dtypes import from_numpy_dtype
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+
+# what load() takes as ``map_location``, for annotations
+MAP_LOCATION = Callable[[Tensor, str], Tensor] | _device | str | dict[str, str] | None
 
 _noted: list[Any] = []
 

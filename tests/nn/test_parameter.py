@@ -49,6 +49,58 @@ def test_buffer_agrees_with_torch(m: Any) -> Any:
     return [b, b.persistent, c.persistent, isinstance(b, m.nn.Buffer), isinstance(b, m.nn.Parameter), repr(b)]
 
 
+@parity
+def test_parameters_with_further_attributes(m: Any) -> Any:
+    """As they are written for torch, whose own class was once made so."""
+
+    class Scaled(m.nn.Parameter):  # type: ignore[misc]
+        def __new__(cls, data: Any, scale: float, requires_grad: bool = True) -> Any:
+            made = m.Tensor._make_subclass(cls, data, requires_grad)
+            made.scale = scale
+            return made
+
+    data = m.ones(2)
+    p, q = Scaled(data, 0.5), Scaled(data, 2.0, requires_grad=False)
+    layer = m.nn.Module()
+    layer.p = p
+    (p * p.scale * data).sum().backward()
+    with m.no_grad():
+        p.add_(1)
+    return [
+        type(p).__name__,
+        isinstance(p, m.nn.Parameter),
+        p.is_leaf,
+        [p.requires_grad, q.requires_grad],
+        [q.scale, p._version, data._version],
+        [name for name, _ in layer.named_parameters()],
+        p.grad,
+        data,
+    ]
+
+
+@parity
+def test_tensors_of_subclasses_with_further_arguments(m: Any) -> Any:
+    class Point(m.Tensor):  # type: ignore[misc]
+        def __new__(cls, *data: Any, on: str, requires_grad: bool = False) -> Any:
+            made = m.Tensor._make_subclass(cls, m.Tensor(*data), requires_grad)
+            made.on = on
+            return made
+
+    class PointParameter(Point, m.nn.Parameter):  # type: ignore[misc]
+        def __new__(cls, data: Any, on: str) -> Any:
+            made = m.Tensor._make_subclass(cls, data, True)
+            made.on = on
+            return made
+
+    p, q = Point([3.0, 4.0], on="plane"), PointParameter(m.ones(2), on="line")
+    return [
+        [type(p).__name__, p.on, p.tolist(), p.requires_grad],
+        [type(q).__name__, q.on, q.tolist(), q.requires_grad, isinstance(q, m.nn.Parameter)],
+        m.autograd._is_checkpoint_valid(),
+        attempt(lambda: m.Tensor(2, on="plane")),
+    ]
+
+
 def test_copies_of_parameters_are_parameters() -> None:
     p = rg.nn.Parameter(rg.ones(2))
     p.grad = rg.ones(2)

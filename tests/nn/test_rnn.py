@@ -182,6 +182,7 @@ def test_attributes_of_recurrent_layers(m: Any) -> Any:
     return [
         [[tuple(w.shape) for w in group] for group in net.all_weights],
         [name for name, _ in net.named_parameters()],
+        [net._all_weights, net._flat_weights_names, [tuple(w.shape) for w in net._flat_weights]],
         [single.mode, single.nonlinearity, single.input_size, single.num_layers, single.batch_first],
         len(net(m.ones(5, 1, 3))[1]),
     ]

@@ -39,6 +39,64 @@ def block(x: Any) -> Any:
     return (x.sin() * x).exp().cos()
 
 
+@parity
+def test_reversible_layers_repeat_their_random_numbers(lib: Any) -> Any:
+    """As they are written for torch: the state of the generator is kept, and set again to compute the input anew."""
+    states = module_of(lib)
+
+    class Reversible(lib.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.state = lib.get_rng_state()
+            ctx.on_gpus = states.get_device_states(x) if lib.cuda._initialized else ([], [])
+            with lib.no_grad():
+                y = x + lib.nn.functional.dropout(lib.ones(8), 0.5)
+            ctx.y = y.detach()
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            with lib.random.fork_rng(devices=[], enabled=True):
+                lib.set_rng_state(ctx.state)
+                states.set_device_states(*ctx.on_gpus)
+                x = ctx.y - lib.nn.functional.dropout(lib.ones(8), 0.5)
+            (x,) = states.detach_variable((x.requires_grad_(),))
+            with lib.enable_grad():
+                states.check_backward_validity((x, 1))
+                return g * lib.autograd.grad((x**2).sum(), x)[0]
+
+    lib.manual_seed(0)
+    x = leaf(lib, *range(8))
+    Reversible.apply(x).sum().backward()
+    return [
+        x.grad,
+        states.get_device_states(x),
+        attempt(lambda: states.detach_variable([x])),
+        [value.requires_grad for value in states.detach_variable((x, lib.ones(1)))],
+    ]
+
+
+@parity
+def test_functions_ask_whether_they_may_call_backward(lib: Any) -> Any:
+    answers = []
+
+    class Asking(lib.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            answers.append(lib.autograd._is_checkpoint_valid())
+            return g * 2
+
+    x = leaf(lib, 1.0)
+    Asking.apply(x).backward()
+    lib.autograd.grad(Asking.apply(x), x)
+    Asking.apply(x).backward(inputs=[x])
+    return answers
+
+
 VARIANTS = {
     "reentrant": {"use_reentrant": True},
     "non-reentrant": {"use_reentrant": False},

@@ -90,6 +90,42 @@ def test_random_split(t: Any) -> Any:
 
 
 @parity
+def test_loaders_that_keep_their_workers(t: Any) -> Any:
+    """Two subclasses in many training scripts: the sampler is repeated for ever, and one iterator goes on with it."""
+    data = t.utils.data
+
+    class Repeated:
+        def __init__(self, sampler: Any) -> None:
+            self.sampler = sampler
+
+        def __iter__(self) -> Any:
+            while True:
+                yield from self.sampler
+
+    class Kept(data.DataLoader):  # type: ignore[misc]
+        def __init__(self, *args: Any, quietly: bool, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            if quietly:
+                object.__setattr__(self, "batch_sampler", Repeated(self.batch_sampler))
+            else:
+                self._DataLoader__initialized = False
+                self.batch_sampler = Repeated(self.batch_sampler)
+                self._DataLoader__initialized = True
+            self.iterator = super().__iter__()
+
+        def __iter__(self) -> Any:
+            for _ in range(len(self.batch_sampler.sampler)):
+                yield next(self.iterator)
+
+    report = []
+    for quietly in (True, False):
+        loader = Kept(data.TensorDataset(t.arange(5)), batch_size=2, quietly=quietly)
+        report.append([[x.tolist() for (x,) in loader] for _ in range(3)])
+        report.append(attempt(lambda loader=loader: setattr(loader, "batch_size", 3)))
+    return report
+
+
+@parity
 def test_samplers_agree_with_torch(t: Any) -> Any:
     d = data_of(t)
     generator = t.Generator().manual_seed(0)

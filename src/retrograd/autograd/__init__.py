@@ -452,6 +452,12 @@ def _tensor_backward(
 add_method("backward", _tensor_backward)
 
 
+def _is_checkpoint_valid() -> bool:
+    """Whether a function may call backward in its own: not where ``grad`` or ``inputs`` asked for certain gradients."""
+    task = state.local.graph_task
+    return task is None or task.everything
+
+
 def __getattr__(name: str) -> Any:
     # rarely needed, so imported when first used
     if name in ("forward_ad", "functional", "graph", "profiler", "profiler_util"):

@@ -125,13 +125,13 @@ class Methods(ArrayInterface):
         """Return the inverse hyperbolic cosine; NaN below 1."""
     def acosh_(self) -> Tensor:
         """In-place form of :func:`retrograd.acosh`."""
-    def add(self, other: Operand, *, alpha: Number = 1) -> Tensor:
-        """Return ``input + alpha * other``.
+    def add(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
+        """Return ``input + alpha * other``. Older programs write ``add(input, alpha, other)``.
 
         >>> rg.add(rg.tensor([1., 2.]), rg.tensor([10., 20.]), alpha=0.5)
         tensor([ 6., 12.])
         """
-    def add_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def add_(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
         """In-place form of :func:`retrograd.add`."""
     def addbmm(self, batch1: TensorOrArray, batch2: TensorOrArray, beta: complex = 1, alpha: complex = 1) -> Tensor:
         """Return ``beta * input + alpha * (batch1 @ batch2).sum(0)`` for batches of matrices."""
@@ -2079,13 +2079,13 @@ class Methods(ArrayInterface):
         >>> rg.stft(x, 16, window=rg.hann_window(16), return_complex=True).shape
         retrograd.Size([9, 17])
         """
-    def sub(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def sub(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
         """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
-    def sub_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def sub_(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
         """In-place form of :func:`retrograd.sub`."""
-    def subtract(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def subtract(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
         """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
-    def subtract_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def subtract_(self, other: Operand, *scaled: Operand, alpha: Number = 1) -> Tensor:
         """In-place form of :func:`retrograd.sub`."""
     @overload
     def sum(

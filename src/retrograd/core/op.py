@@ -40,6 +40,7 @@ from retrograd.core.node import (
     raw_saved_property,
     saved_property,
 )
+from retrograd.core.numbers_first import numbers_last
 from retrograd.core.parameter_aliases import synonyms
 from retrograd.core.slots import Saver, compile_saver, meaning
 
@@ -114,6 +115,7 @@ class Op:
         fitting: Callable[[str, str, Any, np.dtype], None] | None = None,
         heavy: bool = False,
         forms: int = 0,
+        numbers_first: bool = False,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
@@ -135,6 +137,8 @@ class Op:
         self.fitting = fitting
         # how many forms torch counts before those that write in place, if the latter have node names of their own
         self.forms = forms
+        # whether its numbers may also come before the tensors that they multiply, as in older programs
+        self.numbers_first = numbers_first
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
@@ -341,6 +345,8 @@ class Op:
             args = self._gather_variadic(args)
         params = self.params
         given = len(args)
+        if self.numbers_first and given > self.required:
+            args = numbers_last(called or self.name, args, params[self.required :])
         if given > len(params):
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
             raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)

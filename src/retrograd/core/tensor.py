@@ -70,7 +70,11 @@ class Tensor(Methods):
     # NumPy must leave ``ndarray + tensor`` to __array_ufunc__
     __array_priority__ = 1000
 
-    def __init__(self, *data: Any, device: Any = None) -> None:
+    def __init__(self, *data: Any, device: Any = None, **others: Any) -> None:
+        if hasattr(self, "_data"):
+            return  # the __new__ of a subclass has made it, perhaps from other arguments
+        if others:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{next(iter(others))}'")
         if len(data) == 1 and isinstance(data[0], Tensor):
             self._data = data[0]._data
         else:
@@ -79,6 +83,14 @@ class Tensor(Methods):
         self._cell = None
         self._meta = None
         self._grad = None
+
+    @staticmethod
+    def _make_subclass(kind: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """Return a leaf of a subclass on the memory of ``data``, for ``__new__`` of parameters with more attributes."""
+        leaf = Tensor.__new__(kind)
+        Tensor.__init__(leaf, data)
+        leaf._cell = cell_of(data)
+        return leaf.requires_grad_(require_grad)
 
     # --- place in the graph ---------------------------------------------------------------------------------------
 

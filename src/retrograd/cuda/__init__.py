@@ -54,6 +54,8 @@ OutOfMemoryError = MemoryError
 def __getattr__(name: str) -> Any:
     if name in CUDA_TYPES:
         return CUDA_TYPES[name]
+    if name == "_initialized":  # what programs with reversible layers ask before they keep the state of the generator
+        return is_initialized()
     raise missing("retrograd.cuda", name)
 
 

@@ -47,6 +47,11 @@ class Transform:
     bijective: Any = False
 
     def __init__(self, cache_size: int = 0) -> None:
+        self._keep(cache_size)
+        super().__init__()  # of a module, if a class inherits from both
+
+    def _keep(self, cache_size: int) -> None:
+        """Begin with an empty cache."""
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
@@ -57,7 +62,7 @@ class Transform:
         if cache_size == self._cache_size:
             return self
         other = copy.copy(self)
-        Transform.__init__(other, cache_size)
+        other._keep(cache_size)
         other._cache_parts()
         return other
 
@@ -79,7 +84,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse function."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def __call__(self, x: Any) -> Any:
         """Return the function of ``x``."""
@@ -142,7 +147,7 @@ def _alike(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, transform: Transform) -> None:
         super().__init__()
         self._transform = transform

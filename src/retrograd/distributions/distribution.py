@@ -58,6 +58,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
+        super().__init__()  # of a module, if a class inherits from both
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -106,14 +107,28 @@ class Distribution:
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         return Size((*self._sample_shape(sample_shape), *self._batch_shape, *self._event_shape))
 
-    def expand(self, batch_shape: Sequence[int]) -> Self:
-        """Return a distribution of a larger batch shape, whose parameters are views of the parameters here."""
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
+        """Return a distribution of a larger batch shape, whose parameters are views of the parameters here.
+
+        A subclass with further attributes sets them on an empty distribution of its own class, and passes that.
+        """
         given = {}
         for name in self._given():
             value = getattr(self, name)
             kept = value.shape[value.ndim - self.arg_constraints[name].event_dim :]
             given[name] = value.expand((*batch_shape, *kept))
-        return type(self)(**given, **self._options(), validate_args=False)._checked_as(self)
+        if _instance is None:
+            return type(self)(**given, **self._options(), validate_args=False)._checked_as(self)
+        ours: Any = next(base for base in type(self).__mro__ if base.__module__.startswith("retrograd."))
+        taken = ours.__init__.__code__.co_varnames  # the subclass may have constraints for parameters of its own
+        wanted = {name: value for name, value in given.items() if name in taken}
+        return self._filled(ours, _instance, **wanted, **self._options())
+
+    def _filled(self, cls: Any, _instance: Any, *args: Any, **kwargs: Any) -> Any:
+        """The distribution that ``expand`` of ``cls`` returns, made by that class's constructor."""
+        made = self._get_checked_instance(cls, _instance)
+        cls.__init__(made, *args, **kwargs, validate_args=False)
+        return made._checked_as(self)
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """The distribution, still empty, that ``expand`` of ``cls`` is to fill: for classes written as torch's are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.tensor import Tensor
@@ -63,10 +63,10 @@ class MixtureSameFamily(Distribution):
         self.component_distribution = component_distribution
         super().__init__(parts[:-1], component_distribution.event_shape, validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Self:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         mixed = self.mixture_distribution.expand(batch_shape)
         parts = self.component_distribution.expand((*batch_shape, self.component_distribution.batch_shape[-1]))
-        return type(self)(mixed, parts, validate_args=False)._checked_as(self)
+        return self._filled(MixtureSameFamily, _instance, mixed, parts)
 
     @constraints.dependent_property
     def support(self) -> Any:

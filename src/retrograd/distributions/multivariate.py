@@ -164,10 +164,10 @@ class Independent(Distribution):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(batch[:kept], batch[kept:] + event, validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Independent:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         inner = self._event_shape[: self.reinterpreted_batch_ndims]
         base = self.base_dist.expand(Size((*batch_shape, *inner)))
-        return Independent(base, self.reinterpreted_batch_ndims, validate_args=False)._checked_as(self)
+        return self._filled(Independent, _instance, base, self.reinterpreted_batch_ndims)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

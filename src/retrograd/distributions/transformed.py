@@ -124,5 +124,5 @@ class NamedTransform(TransformedDistribution):
     def _given(self) -> tuple[str, ...]:
         return tuple(self.arg_constraints)
 
-    expand = Distribution.expand  # type: ignore[assignment]  # made anew from its parameters
+    expand = Distribution.expand  # made anew from its parameters
     __repr__ = Distribution.__repr__

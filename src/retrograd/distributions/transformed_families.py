@@ -92,10 +92,9 @@ class LogisticNormal(NamedTransform):
             base = base.expand((1,))
         super().__init__(base, StickBreakingTransform(), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> LogisticNormal:  # type: ignore[override]  # made anew
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         shape = (*batch_shape, self.loc.shape[-1])
-        other = LogisticNormal(self.loc.expand(shape), self.scale.expand(shape), validate_args=False)
-        return other._checked_as(self)
+        return self._filled(LogisticNormal, _instance, self.loc.expand(shape), self.scale.expand(shape))
 
     @property
     def loc(self) -> Any:

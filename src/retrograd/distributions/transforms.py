@@ -18,6 +18,7 @@ from retrograd.distributions._transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 from retrograd.distributions._vector_transforms import (
@@ -48,5 +49,6 @@ __all__ = [
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",
+    "_InverseTransform",
     "identity_transform",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from retrograd.core.errors import kind_name, no_tensor, to_be_made
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor, tril_indices
 from retrograd.ops.shape import broadcast_tensors
+from retrograd.random import randn
 
 __all__ = [
     "broadcast_all",
@@ -112,6 +113,14 @@ def quotient(above: Any, below: Any, missing: Any, otherwise: float) -> Any:
 def summed(value: Any, ndims: int) -> Any:
     """The sum over the last dimensions."""
     return value.sum(tuple(range(-ndims, 0))) if ndims else value
+
+
+# The names by which distributions written for torch import the sum, and their noise.
+_sum_rightmost = summed
+
+
+def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Tensor:
+    return randn(shape, dtype=dtype, device=device)
 
 
 # --- the entries of triangular matrices -------------------------------------------------------------------------------

@@ -54,9 +54,7 @@ def _leaf(kind: type[Tensor], data: Any, name: str) -> Tensor:
         kind = type(data)  # the tensor's own class is kept, as torch keeps it
     if kind is Tensor:
         return source
-    leaf = Tensor.__new__(kind)
-    Tensor.__init__(leaf, source)
-    leaf._cell = source._cell
+    leaf: Tensor = Tensor._make_subclass(kind, source)
     leaf.__dict__.update(data.__dict__)
     return leaf
 
@@ -98,8 +96,8 @@ class Parameter(Tensor, metaclass=_Marked):
         leaf._is_param = True  # type: ignore[attr-defined]
         return leaf.requires_grad_(requires_grad)  # type: ignore[return-value]
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """Nothing is left to do; :meth:`__new__` has made the tensor."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is left to do; :meth:`__new__` has made the tensor, in a subclass perhaps from other arguments."""
 
 
 class Buffer(Tensor, metaclass=_Marked):
@@ -122,7 +120,7 @@ class Buffer(Tensor, metaclass=_Marked):
         leaf.persistent = persistent  # type: ignore[attr-defined]
         return leaf.requires_grad_(data is not None and data.requires_grad)  # type: ignore[return-value]
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Nothing is left to do; :meth:`__new__` has made the tensor."""
 
 

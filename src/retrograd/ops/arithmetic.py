@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd.core.calls import inplace
 from retrograd.core.errors import wrong_kind
+from retrograd.core.numbers_first import alpha_first
 from retrograd.core.op import elementwise
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.renamed_functions import renamed
@@ -100,18 +101,22 @@ def as_alpha(name: str, alpha: Any, dtype: np.dtype, argument: str = "alpha") ->
 
 
 @composite(reported=False)
-def add(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    """Return ``input + alpha * other``.
+def add(input: Operand, other: Operand, *scaled: Operand, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """Return ``input + alpha * other``. Older programs write ``add(input, alpha, other)``.
 
     >>> rg.add(rg.tensor([1., 2.]), rg.tensor([10., 20.]), alpha=0.5)
     tensor([ 6., 12.])
     """
+    if scaled:
+        alpha, other = alpha_first("add", other, scaled, alpha)
     return _add(input, other, out=out) if _is_one(alpha) else _add_scaled(input, other, alpha, out=out)
 
 
 @composite("subtract", reported=False)
-def sub(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Operand, other: Operand, *scaled: Operand, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
+    if scaled:
+        alpha, other = alpha_first("sub", other, scaled, alpha)
     return _sub(input, other, out=out) if _is_one(alpha) else _sub_scaled(input, other, alpha, out=out)
 
 
@@ -128,13 +133,17 @@ _add_, _add_scaled_ = inplace(_add.op, "add_"), inplace(_add_scaled.op, "add_")
 _sub_, _sub_scaled_ = inplace(_sub.op, "sub_"), inplace(_sub_scaled.op, "sub_")
 
 
-def add_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
+def add_(input: Tensor, other: Operand, *scaled: Operand, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.add`."""
+    if scaled:
+        alpha, other = alpha_first("add_", other, scaled, alpha)
     return _add_(input, other) if _is_one(alpha) else _add_scaled_(input, other, alpha)
 
 
-def sub_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
+def sub_(input: Tensor, other: Operand, *scaled: Operand, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.sub`."""
+    if scaled:
+        alpha, other = alpha_first("sub_", other, scaled, alpha)
     return _sub_(input, other) if _is_one(alpha) else _sub_scaled_(input, other, alpha)
 
 

@@ -326,6 +326,7 @@ def lerp(input, end, weight):
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 * value),
+    numbers_first=True,
 )
 def addcmul(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 * tensor2``."""
@@ -337,6 +338,7 @@ def addcmul(input, tensor1, tensor2, value: complex = 1):
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: -g * conj(value * tensor1 / tensor2 / tensor2),
+    numbers_first=True,
 )
 def addcdiv(input, tensor1, tensor2, value: complex = 1):
     """Return ``input + value * tensor1 / tensor2``.

@@ -228,6 +228,7 @@ def _add_product(name: str, input: Any, added: Any, beta: Any, alpha: Any) -> An
     mat1=lambda g, mat2, alpha: _scaled(g @ adjoint(mat2), alpha),
     mat2=lambda g, mat1, alpha: _scaled(adjoint(mat1) @ g, alpha),
     factors=("mat1", "mat2"),
+    numbers_first=True,
 )
 def addmm(input, mat1, mat2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (mat1 @ mat2)`` for matrices; ``input`` is broadcast to the product."""
@@ -242,6 +243,7 @@ def addmm(input, mat1, mat2, beta: complex = 1, alpha: complex = 1):
     mat=lambda g, vec, alpha: _scaled(g[:, None] * conj(vec), alpha),
     vec=lambda g, mat, alpha: _scaled(adjoint(mat) @ g, alpha),
     factors=("mat", "vec"),
+    numbers_first=True,
 )
 def addmv(input, mat, vec, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (mat @ vec)`` for a matrix and a vector."""
@@ -256,6 +258,7 @@ def addmv(input, mat, vec, beta: complex = 1, alpha: complex = 1):
     batch1=lambda g, batch2, alpha: _scaled(g @ adjoint(batch2), alpha),
     batch2=lambda g, batch1, alpha: _scaled(adjoint(batch1) @ g, alpha),
     factors=("batch1", "batch2"),
+    numbers_first=True,
 )
 def baddbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
@@ -269,6 +272,7 @@ def baddbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     batch1=lambda g, batch2, alpha: _scaled(g @ adjoint(batch2), alpha),
     batch2=lambda g, batch1, alpha: _scaled(adjoint(batch1) @ g, alpha),
     factors=("batch1", "batch2"),
+    numbers_first=True,
 )
 def addbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (batch1 @ batch2).sum(0)`` for batches of matrices."""
@@ -295,6 +299,7 @@ def _check_batches(name: str, input: Any, batch1: Any, batch2: Any) -> None:
     vec1=lambda g, vec2, alpha: _scaled(g @ conj(vec2), alpha),
     vec2=lambda g, vec1, alpha: _scaled(conj(vec1) @ g, alpha),
     factors=("vec1", "vec2"),
+    numbers_first=True,
 )
 def addr(input, vec1, vec2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * outer(vec1, vec2)`` for vectors, which are promoted to a common dtype."""

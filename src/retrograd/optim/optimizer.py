@@ -21,7 +21,26 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor, tensor
 from retrograd.dtypes import float32, float64, get_default_dtype
+from retrograd.optim._names_for_copies import (  # noqa: F401 (copies of torch's optimizers import them from here)
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 from retrograd.queries import typename
+from retrograd.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -172,6 +191,18 @@ class Optimizer:
         self._optimizer_state_dict_post_hooks = Hooks()
         self._optimizer_load_state_dict_pre_hooks = Hooks()
         self._optimizer_load_state_dict_post_hooks = Hooks()
+
+    # what copies of torch's optimizers call
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
+    profile_hook_step = staticmethod(_with_hooks)
+
+    def _patch_step_function(self) -> None:
+        """Do nothing: ``step`` has its hooks since the class was made."""
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Do nothing: no step is captured."""
+
+    _accelerator_graph_capture_health_check = _cuda_graph_capture_health_check
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrograd.autograd import backward
+from retrograd.autograd import _is_checkpoint_valid, backward
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.core import state
@@ -174,13 +174,55 @@ def _warn_about_default(name: str) -> None:
     )
 
 
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if none of the inputs of a function requires grad."""
+    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
+        warn_user("None of the inputs have requires_grad=True. Gradients will be None")
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the inputs of a function with leaves for tensors, which require grad as the tensors do.
+
+    Examples
+    --------
+    >>> x = rg.ones(2, requires_grad=True) * 2
+    >>> rg.utils.checkpoint.detach_variable((x, "mean"))
+    (tensor([2., 2.], requires_grad=True), 'mean')
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"detach_variable: expected a tuple of inputs, but got {type(inputs).__name__}")
+    return tuple(
+        value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value for value in inputs
+    )
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the GPUs that tensors among the arguments are on, and for each the state of the generator.
+
+    Numbers for GPUs come from the generator whose state :func:`retrograd.get_rng_state` returns.
+
+    Examples
+    --------
+    >>> rg.utils.checkpoint.get_device_states(rg.ones(2))
+    ([], [])
+    """
+    tensors = [value for value in args if isinstance(value, Tensor) and value.device.type == "cuda"]
+    devices = sorted({value.device.index or 0 for value in tensors})
+    return devices, [get_rng_state()] * len(devices)
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Set the state of the generator to what :func:`get_device_states` returned."""
+    for _, saved in zip(devices, states, strict=True):
+        set_rng_state(saved)
+
+
 class CheckpointFunction(Function):
     """The way of ``use_reentrant=True``: no recording in forward, a backward inside backward."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
-            warn_user("None of the inputs have requires_grad=True. Gradients will be None")
+        check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
@@ -191,7 +233,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        if not state.local.graph_task.everything:
+        if not _is_checkpoint_valid():
             raise RuntimeError(
                 "When use_reentrant=True, retrograd.utils.checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or "
@@ -290,11 +332,15 @@ __all__ = [
     "CheckpointError",
     "CheckpointFunction",
     "GraphExecGroup",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 

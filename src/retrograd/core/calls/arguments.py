@@ -51,10 +51,15 @@ def _has_short_path(op: Op) -> bool:
     )
 
 
+def _most_by_position(op: Op) -> int:
+    """How many arguments, given by position, are surely in the order of the parameters."""
+    return op.required if op.numbers_first else len(op.params)
+
+
 def _general_caller(op: Op) -> Callable[..., Any]:
     """The public function of an operation without a short path, and what handles everything unusual in one with it."""
     bind = op.bind
-    required, most = op.required, len(op.params)
+    required, most = op.required, _most_by_position(op)
     # the defaults that follow when that many arguments were given by position
     rest = [op.defaults[given:] for given in range(most + 1)]
     gathers, keepdim = op.variadic is not None, op.keepdim_position
@@ -82,7 +87,7 @@ def _short_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     classes: dict[type, Any] = {}
     differentiable, is_view, is_elementwise = bool(op.rules), op.view, op.kind == "elementwise"
     others = [position - 1 for position in op.edge_positions[1:]]  # the other arguments that have derivatives
-    required, most, keepdim = op.required, len(op.params), op.keepdim_position
+    required, most, keepdim = op.required, _most_by_position(op), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)

@@ -327,6 +327,11 @@ class Module(Members, Stateful, Hooked):
         return f"{self._get_name()}({body}\n)"
 
 
+def _addindent(text: str, count: int) -> str:
+    """A text whose lines, except for the first, begin with more spaces; summaries of models import it."""
+    return text.replace("\n", "\n" + " " * count)
+
+
 def indented(text: str) -> str:
     """A text whose lines, except for the first, begin with two more spaces."""
-    return text.replace("\n", "\n  ")
+    return _addindent(text, 2)

@@ -129,13 +129,27 @@ class RNNBase(Module):
         return {name: getattr(self, name + suffix, None) for name in names}
 
     @property
-    def all_weights(self) -> list[list[Parameter]]:
-        """The parameters, for every direction of every layer."""
+    def _all_weights(self) -> list[list[str]]:
+        """The names of the parameters, for every direction of every layer."""
         return [
-            [getattr(self, name + suffix) for name in self._shapes(layer)]
+            [name + suffix for name in self._shapes(layer)]
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters, for every direction of every layer."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        """The names of all parameters, by which programs initialize or drop weights."""
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew, uniform on ``±1 / sqrt(hidden_size)``."""

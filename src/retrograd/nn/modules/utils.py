@@ -22,6 +22,11 @@ def _ntuple(n: int) -> Any:
     return partial(ntuple, n=n)
 
 
+def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
+    """The items in reversed order, each ``n`` times, as ``pad`` takes the padding of convolutions."""
+    return tuple(item for item in reversed(tuple(t)) for _ in range(n))
+
+
 def unless_default(options: dict[str, tuple[Any, Any]]) -> str:
     """The rest of a ``repr``: options, given by name with value and default, whose values differ from these."""
     return "".join(f", {name}={value}" for name, (value, default) in options.items() if value != default)

@@ -47,4 +47,6 @@ __all__ = [
     "random_split",
 ]
 
-add_paths(__name__, {"distributed": f"{__name__}.sampler"})
+# default_collate was private for long, and programs import it from there
+add_paths(__name__, {"distributed": f"{__name__}.sampler", "_utils": __name__})
+add_paths(f"{__name__}._utils", {"collate": f"{__name__}.collate"})

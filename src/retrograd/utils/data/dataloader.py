@@ -144,8 +144,11 @@ class DataLoader(Generic[T_co]):
         self._iterator: _Epoch | None = None  # the only one with persistent workers
         self._workers: Workers | None = None
 
+    _DataLoader__initialized = True  # subclasses that repeat a sampler for ever set it to False meanwhile
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and "_workers" in self.__dict__:  # this attribute is set last
+        # the attribute _workers is set last
+        if name in _FIXED and "_workers" in self.__dict__ and self._DataLoader__initialized:
             raise ValueError(
                 f"{name} attribute should not be set after {type(self).__name__} is initialized; create a new one"
             )
