@@ -17,7 +17,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.decorated_calls import DecoratedCalls
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.from_step import Again, could_tell_more, first_step_of, in_the_program
+from retrograd.anomaly.from_step import Again, came_from_before, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.gradient_guard import Growth
 from retrograd.anomaly.messages import (
     ONCE,
@@ -555,8 +555,10 @@ class Watch:
         return event
 
     def _is_recorded(self, event: NaNEvent) -> bool:
-        """Whether every operation of the step was recorded when the event was found."""
-        return self.from_step is not None and event.step is not None and max(event.step, 1) >= self.from_step
+        """Whether every operation that could have made the value was recorded when the event was found."""
+        if self.from_step is None or event.step is None or came_from_before(event, self.from_step):
+            return False
+        return max(event.step, 1) >= self.from_step
 
     def _action(self, kind: str, event: NaNEvent | GradEvent) -> str:
         policy = self.policies[kind]

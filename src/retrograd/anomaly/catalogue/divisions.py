@@ -96,7 +96,7 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
 
 
 def _underflows(scene: Scene) -> bool:
-    """Whether other quotients show that denominators come near 0 by and by, as densities do: the next one is smaller."""
+    """Whether other quotients show that denominators come near 0 by and by, as densities do: the next is smaller."""
     return scene.op == "div" and (largest_other(scene) or 0.0) >= _FAR_BEYOND
 
 
