@@ -331,3 +331,23 @@ def test_the_angle_of_a_tiny_complex_number_is_left_out(library: str, steps: boo
     assert "square" in (event.cause or "") and "underflow" in (event.cause or "")
     assert "where(torch.abs(z) < 1e-18, 1.0, z)" in (event.remedy or "").replace("rg.", "torch.")
     assert not run(library, mended(program, event)).events
+
+
+NORMALISED = """
+def probabilities(scores):
+    p = torch.exp(scores)
+    return p / p.sum(-1, keepdim=True)  # born here
+
+x = torch.tensor([[-200.0, -190.0], [0.5, 1.0]], requires_grad=True)
+p = probabilities(x)
+loss = -torch.log(p[torch.arange(2), torch.tensor([1, 0])]).mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_variable_of_another_function_with_the_same_name_is_not_meant(library: str, steps: bool) -> None:
+    event = found(library, NORMALISED, steps)
+    assert "log_p" not in (event.remedy or "")
+    assert not run(library, mended(NORMALISED, event)).events
