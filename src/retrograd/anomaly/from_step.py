@@ -48,9 +48,11 @@ def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
     return bool((state or context.get("bad_members")) and later)
 
 
-def came_from_before(event: NaNEvent, from_step: int) -> bool:
-    """Whether a value was kept from a step before those that have been recorded."""
-    return bool(from_step > 1 and context_of(event).get("kept"))
+def is_recorded(event: NaNEvent, from_step: int | None) -> bool:
+    """Whether every operation that could have made a value was recorded when the event was found."""
+    if from_step is None or event.step is None or max(event.step, 1) < from_step:
+        return False
+    return from_step == 1 or not context_of(event).get("kept")
 
 
 def first_step_of(event: NaNEvent) -> int:

@@ -81,10 +81,12 @@ class Parts:
         behind = list(ancestors(of, DEPTH))
         self._definitions = Definitions(site, behind)
         for operation in behind:
+            here, there = site.place, operation.place
+            is_here = here is None or there is None or here.sees(there)
             for operand in map(partial(_as_written, operation), operation.args):
                 for name in {operand.text, operand.leaf_name} - {None}:
                     self._known.setdefault(str(name), []).append(operand)
-                    if None in (site.place, operation.place) or site.place.sees(operation.place):
+                    if is_here:
                         self._read_here.setdefault(str(name), []).append(operand)
 
     # --- what is known ------------------------------------------------------------------------------------------------
