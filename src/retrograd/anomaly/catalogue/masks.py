@@ -95,8 +95,8 @@ class Mask:
 
 def _mask(scene: Scene) -> Mask | None:
     """The mask after the birth, if the born element is one that it discards."""
-    previous, found, decisive_one = scene.birth, list[Mask](), None
-    after = list(scene.elementwise())
+    previous, found, unsure = scene.birth, list[Mask](), None
+    after, decisive_one = list(scene.elementwise()), None
     for place, operation in enumerate(after):
         if operation.op in ("where", "masked_fill"):
             position, chosen = _entered(operation, previous), _chosen(operation)
@@ -104,13 +104,16 @@ def _mask(scene: Scene) -> Mask | None:
             if chosen is not None and chosen != position:
                 decisive_one = found[-1]
                 break
-            if chosen is None and decisive_one is None:
-                harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
-                other = scene.backward and any(map(_may_be_masking, after[place + 1 :]))
-                decisive_one = found[-1] if harmless and not other else None
+            if chosen is None and unsure is None:
+                unsure = place, found[-1]
         previous = operation
     if not found:
         return _in_a_later_line(scene)
+    if decisive_one is None and unsure is not None:
+        place, decisive_one = unsure
+        harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
+        if not harmless or (scene.backward and any(map(_may_be_masking, after[place + 1 :]))):
+            return None
     if decisive_one is None:
         return None
     around = None
