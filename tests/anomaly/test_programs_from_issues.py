@@ -200,3 +200,154 @@ def test_the_spread_of_one_advantage_needs_a_number_under_a_root_only_if_it_may_
     assert event.lineno == line(program)
     assert written in (event.remedy or "")
     assert not run(library, mended(program, event)).events
+
+
+ROOT = """
+def magnitude(spectrum, power=1.0):
+    squares = spectrum.pow(2).sum(-1)
+    return squares ** {}  # born here
+
+x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+loss = magnitude(x, power=0.5).sum()
+loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("exponent", ["power", "0.5", "(1 / 2)"])
+def test_a_power_becomes_a_norm_only_if_its_exponent_is_written(library: str, exponent: str) -> None:
+    """Another call of the function may ask for another power."""
+    program = ROOT.format(exponent)
+    event = found(library, program, steps=True)
+    assert ("norm" in (event.remedy or "")) == (exponent != "power")
+    assert ("power" in (event.remedy or "")) == (exponent == "power")
+    assert not run(library, mended(program, event)).events
+
+
+@libraries
+def test_another_root_of_a_sum_of_squares_is_no_norm(library: str) -> None:
+    program = "x = torch.zeros(3, requires_grad=True)\nloss = (x ** 2).sum() ** 0.25  # born here\nloss.backward()"
+    event = found(library, program, steps=True)
+    assert "norm" not in (event.remedy or "")
+    assert not run(library, mended(program, event)).events
+
+
+TANH = """
+def squash(x):
+    return torch.tanh(x)
+
+def unsquash(y):
+    return torch.atanh(y)  # born here
+
+x = torch.tensor([0.5, 12.0], requires_grad=True)
+loss = unsquash(squash(x)).sum()
+loss.backward()
+"""
+
+
+@libraries
+def test_an_inverse_in_another_function_is_clamped(library: str) -> None:
+    """The name of what the tanh was taken of means nothing there."""
+    event = found(library, TANH, steps=True)
+    assert "input of tanh" in (event.cause or "")
+    assert "clamp(y" in (event.remedy or "")
+    assert not run(library, mended(TANH, event)).events
+
+
+RATIO = """
+x = torch.tensor([0.1, 0.2, 0.21], requires_grad=True)
+def density(x, loc):
+    return torch.exp(-((x - loc) ** 2) / 0.02)
+ratio = density(x, 0.2) / density(x.detach(), torch.tensor([3.0, 1.565, 1.0]))  # born here
+loss = ratio.clamp(0.8, 1.2).sum() + ratio.mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_densities_that_are_divided_by_are_kept_away_from_0_even_if_not_quite_0(library: str, steps: bool) -> None:
+    event = found(library, RATIO, steps)
+    assert "== 0" not in (event.remedy or "")
+    assert not run(library, mended(RATIO, event)).events
+
+
+DISKS = """
+def lens(d, r, s):
+    cosine = (d ** 2 + s ** 2 - r ** 2) / (2 * d * s)
+    angle = torch.acos(torch.clamp(cosine, -1.0, 1.0))  # born here
+    disjoint = d >= r + s
+    contained = d <= torch.abs(r - s)
+    return torch.where(disjoint, 0.0, torch.where(contained, 1.0, angle))
+
+x = torch.tensor([1.0, 1.5, 0.5, 0.75], requires_grad=True)
+loss = lens(x, torch.ones(4), 0.5 * torch.ones(4)).sum()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_branch_inside_two_wheres_is_guarded_by_both_conditions(library: str, steps: bool) -> None:
+    event = found(library, DISKS, steps)
+    assert "discards acos" in (event.cause or "")
+    assert not run(library, mended(DISKS, event)).events
+
+
+LAB = """
+def lightness(image):
+    relative = image / 0.95
+    power = torch.pow(relative, 1 / 3.0)  # born here
+    line = 7.787 * relative + 4.0 / 29.0
+    value = torch.where(relative > 0.008856, power, line)
+    first, second = value.unbind(-1)
+    return torch.stack([116.0 * first - 16.0, 500.0 * (first - second)], -1)
+
+x = torch.tensor([[0.0, 0.5], [0.3, 0.0]], requires_grad=True)
+loss = (lightness(x) - 3.0).pow(2).sum()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_power_that_a_later_where_discards_gets_a_double_where(library: str, steps: bool) -> None:
+    event = found(library, LAB, steps)
+    assert "discards pow" in (event.cause or "")
+    assert "where(relative > 0.008856, relative, 1.0)" in (event.remedy or "")
+    assert not run(library, mended(LAB, event)).events
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("tiny", ["1e-26", "1e-20"])
+def test_the_angle_of_a_tiny_complex_number_is_left_out(library: str, steps: bool, tiny: str) -> None:
+    program = (
+        f"x = torch.tensor([{tiny}, 1.0], requires_grad=True)\nz = torch.complex(-x, 0.1 * x)\n"
+        "loss = torch.cos(torch.angle(z) - 0.3).sum()  # born here\nloss.backward()"
+    )
+    event = only_event(run(library, program, steps))
+    assert event.lineno == line(program)
+    assert "square" in (event.cause or "") and "underflow" in (event.cause or "")
+    assert "where(torch.abs(z) < 1e-18, 1.0, z)" in (event.remedy or "").replace("rg.", "torch.")
+    assert not run(library, mended(program, event)).events
+
+
+NORMALISED = """
+def probabilities(scores):
+    p = torch.exp(scores)
+    return p / p.sum(-1, keepdim=True)  # born here
+
+x = torch.tensor([[-200.0, -190.0], [0.5, 1.0]], requires_grad=True)
+p = probabilities(x)
+loss = -torch.log(p[torch.arange(2), torch.tensor([1, 0])]).mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_variable_of_another_function_with_the_same_name_is_not_meant(library: str, steps: bool) -> None:
+    event = found(library, NORMALISED, steps)
+    assert "log_p" not in (event.remedy or "")
+    assert not run(library, mended(NORMALISED, event)).events

@@ -38,7 +38,7 @@ def could_tell_more(event: NaNEvent) -> bool:
         return False  # the finding of that step says everything
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
-    return bool(missing or computed or _was_written(event, context))
+    return bool(missing or computed or _was_written(event, context) or context.get("kept"))
 
 
 def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
@@ -48,8 +48,17 @@ def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
     return bool((state or context.get("bad_members")) and later)
 
 
+def is_recorded(event: NaNEvent, from_step: int | None) -> bool:
+    """Whether every operation that could have made a value was recorded when the event was found."""
+    if from_step is None or event.step is None or max(event.step, 1) < from_step:
+        return False
+    return from_step == 1 or not context_of(event).get("kept")
+
+
 def first_step_of(event: NaNEvent) -> int:
     """The step from which to start recording: that of the first operation that could have made the value."""
     context = context_of(event)
+    if context.get("kept"):
+        return 1  # nothing tells in which of the steps before it became bad
     before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

@@ -17,7 +17,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.decorated_calls import DecoratedCalls
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.from_step import Again, could_tell_more, first_step_of, in_the_program
+from retrograd.anomaly.from_step import Again, could_tell_more, first_step_of, in_the_program, is_recorded
 from retrograd.anomaly.gradient_guard import Growth
 from retrograd.anomaly.messages import (
     ONCE,
@@ -549,14 +549,10 @@ class Watch:
                 event = explain(event)
             except Exception as error:  # an error of ours is no reason to end a training run
                 event = replace(event, cause=f"The search for the cause failed ({type(error).__name__}: {error}).")
-        if event.rerun is None and not self._is_recorded(event) and could_tell_more(event):
+        if event.rerun is None and not is_recorded(event, self.from_step) and could_tell_more(event):
             again = self.again(first_step_of(event))
             event = with_note(replace(event, rerun=again.command), again.remark)
         return event
-
-    def _is_recorded(self, event: NaNEvent) -> bool:
-        """Whether every operation of the step was recorded when the event was found."""
-        return self.from_step is not None and event.step is not None and max(event.step, 1) >= self.from_step
 
     def _action(self, kind: str, event: NaNEvent | GradEvent) -> str:
         policy = self.policies[kind]

@@ -95,3 +95,16 @@ def rarely(x: Tensor, births: Births | None) -> Tensor:
 def test_the_note_names_the_line_that_no_noted_step_has_run() -> None:
     rare = line_of("# the rare line", rarely)
     assert f"This file has acos at line {rare}, which no recorded step had run." in note_of(rarely, in_forward)
+
+
+def rarely_twice(x: Tensor, births: Births | None) -> Tensor:
+    if births is not None:
+        part = torch.asin(0.5 * x[:3])
+        part = part + torch.asin(x[:3])
+        return part + torch.asin(x + 1.0)  # the line of the sum
+    return x * 1.0
+
+
+def test_the_note_leaves_out_lines_with_another_operand() -> None:
+    rare = line_of("# the line of the sum", rarely_twice)
+    assert f"This file has asin at line {rare}, which" in note_of(rarely_twice, in_forward)

@@ -468,3 +468,41 @@ def test_the_note_says_if_an_earlier_micro_batch_was_bad() -> None:
     assert "accumulated over 2 backward passes" in (event.note or "")
     assert "it came from an earlier batch" in (event.note or "")
     assert event.reproducible is None
+
+
+class Spread:
+    """An average of past spreads, kept from step to step."""
+
+    def __init__(self) -> None:
+        self.mean = torch.ones(2)
+
+    def scaled(self, out: Tensor, x: Tensor) -> Tensor:
+        result = out / self.mean
+        self.mean = 0.5 * self.mean + 0.5 * (x - x.mean(0)).abs().mean(0) / x.abs().mean(0)  # the birth in what is kept
+        return result
+
+
+def kept_state(from_step: int | None) -> Any:
+    torch.manual_seed(0)
+    net, spread = nn.Linear(2, 2), Spread()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(policy="record", from_step=from_step) as w:
+        for step in range(1, 5):
+            x = torch.randn(4, 2)
+            if step == 2:
+                x[:, 1] = 0.0
+            spread.scaled(net(x), x).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return w
+
+
+def test_a_value_kept_from_a_step_before_the_record_asks_for_a_record_from_the_beginning() -> None:
+    event = kept_state(3).event
+    assert (event.step, event.op) == (3, "leaf")
+    assert "kept from step to step" in event.cause
+    assert "loaded" not in event.cause
+    assert event.rerun == "watch(..., from_step=1)"
+    found = kept_state(1).event
+    assert (found.op, found.step, found.rerun) == ("div", 3, None)
+    assert found.lineno == line_of("# the birth in what is kept", Spread)

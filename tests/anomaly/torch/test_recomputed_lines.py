@@ -369,6 +369,23 @@ RETURNED = {
         "    return torch.softmax(scores * weights, 0)[0]\n",
         "weighted(w * 2, zero)",
     ),
+    "an object given to it": (
+        "class Schedule:\n    def __init__(self):\n        self.level = torch.tensor([0.5, 0.0, 0.9])\n"
+        "    def ratio(self, t):\n        return self.level[t] / (1 - self.level[t])\n"
+        "schedule = Schedule()\nt = torch.tensor([0, 1, 2])\n"
+        "def weights(schedule, t):\n"
+        "    ratio = schedule.ratio(t)\n"
+        "    return torch.minimum(ratio, torch.ones(3)) / ratio  # born here\n",
+        "(w * weights(schedule, t)).sum()",
+    ),
+    "a value taken out of the graph": (
+        "def overlap(boxes, targets):\n"
+        "    ratio = torch.atan(targets / (zero * targets)) - torch.atan(boxes)  # born here\n"
+        "    v = ratio ** 2\n"
+        "    alpha = (v / (1 + v)).detach()\n"
+        "    return (alpha * v).sum()\n",
+        "overlap(w * 2, zero)",
+    ),
     "a module of an object": (
         "class Scaled(torch.nn.Module):\n"
         "    def forward(self, scores, given):\n"

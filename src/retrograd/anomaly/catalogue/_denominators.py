@@ -8,6 +8,12 @@ from retrograd.anomaly.catalogue._expression import LOGS, first, is_number, numb
 from retrograd.anomaly.catalogue._scene import Scene
 
 
+def largest_other(scene: Scene) -> float | None:
+    """The size of the largest finite element of what was born."""
+    stats = scene.event.output_stats or {}
+    return max((abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None), default=None)
+
+
 def of_like_size(scene: Scene) -> str | None:
     """What to divide by for a quotient that is as large as the largest of the others, or up to ten times that.
 
@@ -17,9 +23,7 @@ def of_like_size(scene: Scene) -> str | None:
     """
     power = abs(value(second(scene.birth)) or 1.0) if scene.op == "pow" else 1.0
     above = value(first(scene.birth)) if scene.op == "div" else 1.0
-    stats = scene.event.output_stats or {}
-    ends = [abs(each) for name in ("min", "max") if (each := number(stats.get(name))) is not None]
-    most = max(ends, default=0.0)
+    most = largest_other(scene) or 0.0
     if scene.event.size == 1 and scene.op == "div" and not is_number(first(scene.birth)):
         most = 0.1  # there is no other: a quotient of about 1
     if scene.op not in ("div", "pow", "reciprocal") or scene.event.is_backward or not above or scene.bounded_by:

@@ -77,12 +77,17 @@ class Parts:
         self.spelling, self.half, self.floor = scene.spelling(site), scene.half, scene.floor
         self._site, self._rules = site, rules
         self._known: dict[str, list[Operand]] = {}
+        self._read_here: dict[str, list[Operand]] = {}  # by operations of the same function: names mean the same there
         behind = list(ancestors(of, DEPTH))
         self._definitions = Definitions(site, behind)
         for operation in behind:
+            here, there = site.place, operation.place
+            is_here = here is None or there is None or here.sees(there)
             for operand in map(partial(_as_written, operation), operation.args):
                 for name in {operand.text, operand.leaf_name} - {None}:
                     self._known.setdefault(str(name), []).append(operand)
+                    if is_here:
+                        self._read_here.setdefault(str(name), []).append(operand)
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -217,7 +222,7 @@ class Parts:
 
     def _asked_for(self, name: str) -> Expression | None:
         """A sigmoid or an exponential that another function has made, by what it was made of, under a new name."""
-        for operand in self.known(name):
+        for operand in self._read_here.get(name, []):
             made = maker(operand, "sigmoid", "exp")
             if made is None or made.place is None or self._site.place is None or self._site.place.sees(made.place):
                 continue

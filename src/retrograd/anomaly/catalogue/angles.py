@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from retrograd.anomaly.catalogue._expression import first, maker, value
+from retrograd.anomaly.catalogue._expression import first, maker, shown, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._source_line import Line, Written, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -48,6 +48,32 @@ def great_circle(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "angle of a complex number whose squared size underflows")
+def angle_of_tiny(scene: Scene) -> Finding | None:
+    known = first(scene.birth).value
+    if scene.op != "angle" or not scene.backward or not isinstance(known, complex) or known == 0:
+        return None
+    least = _LEAST_SIZE[scene.double]
+    if abs(known) >= float(least):
+        return None
+    site = scene.site(scene.birth)
+
+    def beyond(text: str, spelling: Spelling) -> str:
+        return spelling.where(f"{spelling.call('abs', text)} < {least}", "1.0", text)
+
+    z = scene.called(first(scene.birth), "z")
+    return Finding(
+        f"The derivative of the angle divides by the square of the size, and that of {shown(known)} underflows. The "
+        "angle of so small a number is noise: leave it out, by a number whose angle is 0 in its place.",
+        scene.replaced(site, 0, beyond, "input"),
+        f"y = {scene.spelling(site).call('angle', beyond(z, scene.spelling(site)))}",
+    )
+
+
+# A size whose square has an inverse in single and in double precision.
+_LEAST_SIZE = ("1e-18", "1e-150")
+
+
 def _angle(spelling: Spelling, points: _Points, low: str) -> str:
     one, other = points.one, points.other
     half = spelling.call("sin", f"({one} - {atom(other)}) / 2"), spelling.call("sin", f"{atom(points.longitude)} / 2")
@@ -84,4 +110,4 @@ def _factors(line: Line, node: ast.expr) -> Iterator[tuple[str, str]]:
         yield written.op, written.text(0, "input") or ""
 
 
-CAUSES = (great_circle,)
+CAUSES = (great_circle, angle_of_tiny)

@@ -7,7 +7,7 @@ import linecache
 import math
 from collections.abc import Collection
 
-from retrograd.anomaly.catalogue._denominators import of_like_size
+from retrograd.anomaly.catalogue._denominators import largest_other, of_like_size
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     LOGS,
@@ -90,8 +90,17 @@ def _guarded(scene: Scene, below: Operand, text: str, low: str | None, spelling:
         return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
     if (tighter := _guarded_already(text, spelling, scene.eps)) is not None:
         return tighter
-    test = f"{atom(text)} == 0" if value(below) in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
+    is_apart = value(below) in (0, None) and not _underflows(scene)
+    test = f"{atom(text)} == 0" if is_apart else f"{spelling.call('abs', text)} < {scene.eps}"
     return spelling.where(test, "1" if "int" in (below.dtype or "") else low, text)
+
+
+def _underflows(scene: Scene) -> bool:
+    """Whether other quotients show that denominators come near 0 by and by, as densities do: the next is smaller."""
+    return scene.op == "div" and (largest_other(scene) or 0.0) >= _FAR_BEYOND
+
+
+_FAR_BEYOND = 1e8  # quotients of this size come from denominators that are hardly above 0
 
 
 def _guarded_where_made(

@@ -87,7 +87,7 @@ _DOMAINS = {
 _INFINITE_AT_ENDS = ("atanh", "logit", "erfinv", "ndtri")
 
 
-def _bounds(scene: Scene, op: str) -> tuple[str, str | None]:
+def bounds(scene: Scene, op: str) -> tuple[str, str | None]:
     """Between which numbers a function has a value and a derivative, as code."""
     lowest, highest = _DOMAINS[op]
     eps = _near_one(scene)
@@ -103,7 +103,7 @@ def kept_inside(scene: Scene, operand: Operand | None, site: Site) -> tuple[str,
     made = made_from(operand, "acos", "asin", "acosh")
     if made is None or scene.complex or abs(value(first(made)) or 0.0) != 1:
         return None
-    low, high = _bounds(scene, made.op)
+    low, high = bounds(scene, made.op)
     found = scene.site(made, site) or scene.site(made)
     own = Site(found.written.line, found.written.node, found.written, made.place)
     rewritten = scene.replaced(own, 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
@@ -144,7 +144,7 @@ def past_one(scene: Scene) -> Finding | None:
     margin = 0.05 if scene.dtype in ("float16", "half", "bfloat16") else _EDGE
     if scene.op not in ("acos", "asin") or known is None or not 1 < abs(known) <= 1 + margin:
         return None
-    low, high = _bounds(scene, scene.op)
+    low, high = bounds(scene, scene.op)
     return Finding(
         f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can exceed 1 by a rounding error. "
         "Clamp it strictly inside (-1, 1), because at exactly 1 the derivative is infinite.",
@@ -160,7 +160,7 @@ def steep_edge(scene: Scene) -> Finding | None:
         return None
     if scene.complex:
         return None
-    low, high = _bounds(scene, scene.op)
+    low, high = bounds(scene, scene.op)
     slope = "1/sqrt(1 - x^2) (up to sign)"
     keep = "Keep x strictly inside, or compute the angle with atan2, which is smooth there"
     if scene.op == "acosh":
@@ -180,7 +180,7 @@ def interval_end(scene: Scene) -> Finding | None:
     known, ends = value(first(scene.birth)), _DOMAINS[scene.op]
     if known not in ends and not (known is None and scene.kind == "divide"):
         return None
-    low, high = _bounds(scene, scene.op)
+    low, high = bounds(scene, scene.op)
     if (given := _given_to_log_prob(scene, low, high)) is not None:
         return Finding(
             f"log_prob of a tanh-squashed distribution inverts the tanh, and {scene.at(first(scene.birth), 1)} is the "
@@ -505,7 +505,7 @@ def outside_domain(scene: Scene) -> Finding | None:
     if scene.op not in _DOMAINS or scene.backward or scene.complex:
         return None
     lowest, highest = _DOMAINS[scene.op]
-    low, high = _bounds(scene, scene.op)
+    low, high = bounds(scene, scene.op)
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
         return None
     beyond = None if known is None else max(lowest - known, known - highest)

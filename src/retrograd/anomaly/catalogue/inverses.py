@@ -7,6 +7,7 @@ from collections.abc import Callable
 from retrograd.anomaly.catalogue._expression import first, maker, root, second, squared, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._source_line import NOTHING, Site, Written, atom, number_written
+from retrograd.anomaly.catalogue.domain import bounds, clamped, general
 from retrograd.anomaly.surroundings import Operation
 
 _INVERSES = {"logit": "sigmoid", "atanh": "tanh", "erfinv": "erf", "ndtri": "ndtr"}
@@ -17,14 +18,21 @@ def inverse(scene: Scene) -> Finding | None:
     made = maker(first(scene.birth), _INVERSES.get(scene.op, ""))
     if made is None or scene.complex or not scene.site(scene.birth):
         return None  # or one that a distribution has called
-    name = scene.taken(made, "x")
-    return Finding(
+    happened = (
         f"{made.op}({scene.at(first(made), 'x')}) rounds to {scene.at(first(scene.birth), 1.0)}, the end of its "
         f"interval, where {scene.op} is infinite. {scene.op} merely inverts {made.op}: use the input of {made.op} "
-        "directly.",
-        _rewritten(scene, scene.birth, made, lambda x: x),
-        f"y = {name}",
     )
+    place = scene.birth.place
+    if made.place is not None and place is not None and not place.sees(made.place):
+        low, high = bounds(scene, scene.op)
+        return Finding(
+            f"{happened}directly, if it can be kept along with the result and passed on. Otherwise clamp the argument "
+            "inside the interval.",
+            clamped(scene, low, high),
+            general(scene, low, high),
+        )
+    name = scene.taken(made, "x")
+    return Finding(f"{happened}directly.", _rewritten(scene, scene.birth, made, lambda x: x), f"y = {name}")
 
 
 @cause(None, "root of a square")

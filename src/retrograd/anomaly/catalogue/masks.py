@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
@@ -23,12 +24,12 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._line_inference import logarithm_behind, logarithm_written
 from retrograd.anomaly.catalogue._repeated_faults import alike, decisive
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._scopes import assignments_to
-from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, is_name
+from retrograd.anomaly.catalogue._scopes import assignments_to, reads_of
+from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom, bare, is_name
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.operation_names import canonical
-from retrograd.anomaly.parsing import expression_of, names_in
+from retrograd.anomaly.parsing import expression_of, indentation_of, names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # For each operation, a value at which it and its derivative are harmless.
@@ -52,10 +53,14 @@ _ROOTS = ("sqrt", "pow", "norm")  # operations whose value at 0 is to be kept
 
 @dataclass(frozen=True)
 class Mask:
-    """The operation that discards the born value, and the position of the argument by which that enters."""
+    """The operation that discards the born value, and the position of the argument by which that enters.
+
+    ``around`` is another one that the value passes through, which discards it at other elements, or possibly here.
+    """
 
     operation: Operation
     position: int
+    around: Mask | None = None
 
     def guard(self, site: Site, spelling: Spelling, x: str, safe: str) -> str | None:
         """Code for ``x`` where the mask keeps it and a safe value elsewhere, in the user's spelling."""
@@ -90,18 +95,56 @@ class Mask:
 
 def _mask(scene: Scene) -> Mask | None:
     """The mask after the birth, if the born element is one that it discards."""
-    previous = scene.birth
-    after = list(scene.elementwise())
+    previous, found, unsure = scene.birth, list[Mask](), None
+    after, decisive_one = list(scene.elementwise()), None
     for place, operation in enumerate(after):
         if operation.op in ("where", "masked_fill"):
-            position = _entered(operation, previous)
-            chosen = _chosen(operation)
-            if chosen is None:
-                harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
-                other = scene.backward and any(map(_may_be_masking, after[place + 1 :]))
-                return Mask(operation, position) if harmless and not other else None
-            return Mask(operation, position) if chosen != position else None
+            position, chosen = _entered(operation, previous), _chosen(operation)
+            found.append(Mask(operation, position))
+            if chosen is not None and chosen != position:
+                decisive_one = found[-1]
+                break
+            if chosen is None and unsure is None:
+                unsure = place, found[-1]
         previous = operation
+    if not found:
+        return _in_a_later_line(scene)
+    if decisive_one is None and unsure is not None:
+        place, decisive_one = unsure
+        harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
+        if not harmless or (scene.backward and any(map(_may_be_masking, after[place + 1 :]))):
+            return None
+    if decisive_one is None:
+        return None
+    around = None
+    for each in reversed(found):  # at other elements another one may discard
+        around = around if each is decisive_one else replace(each, around=around)
+    return replace(decisive_one, around=around)
+
+
+def _in_a_later_line(scene: Scene) -> Mask | None:
+    """The mask in the only line that reads the result, if nothing is known of what was done with it but its gradient.
+
+    That is 0, and in backward only what follows can have made it so.
+    """
+    birth, place = scene.birth, scene.birth.place
+    if not scene.backward or scene.grad != 0 or scene.surroundings.consumers or place is None:
+        return None
+    site = scene.site(birth)
+    name = next((each for each, made in site.line.assigned() if bare(made) is site.node), None)
+    reads = reads_of(name, place) if name is not None else []
+    if len(reads) != 1 or reads[0].lineno <= place.lineno:
+        return None
+    text = linecache.getline(place.filename or "", reads[0].lineno)
+    line = Line.parse(text.strip())
+    for written in line.operations:
+        if written.op not in ("where", "masked_fill"):
+            continue
+        for position in (0,) if written.op == "masked_fill" else (1, 2):
+            if written.text(position) == name:
+                col = line.column(written.node) + indentation_of(text)
+                operation = replace(birth, op=written.op, args=(), code_line=text.rstrip(), lineno=reads[0].lineno)
+                return Mask(replace(operation, col=col), position)
     return None
 
 
@@ -144,12 +187,16 @@ def _guarded(scene: Scene, mask: Mask) -> str | None:
     """The user's line with the birth's argument made safe where the mask discards it."""
     site = scene.site(scene.birth)
     around = scene.site(mask.operation)
-    spelling = scene.spelling(around)
 
     def guard(text: str, _: Spelling) -> str:
-        return mask.guard(around, spelling, text, _SAFE.get(scene.op, "1.0")) or text
+        each: Mask | None = mask
+        while each is not None:
+            where = scene.site(each.operation)
+            text = each.guard(where, scene.spelling(where), text, _SAFE.get(scene.op, "1.0")) or text
+            each = each.around
+        return text
 
-    known = mask.guard(around, spelling, "x", "1.0") is not None
+    known = mask.guard(around, scene.spelling(around), "x", "1.0") is not None
     return scene.guarded(site, guard, around) if known else None
 
 
@@ -194,6 +241,8 @@ def _by_the_same_condition(scene: Scene, mask: Mask, happened: str, name: str, c
             kept,
         )
     rewritten = _guarded(scene, mask)
+    if rewritten is not None and mask.around is not None and not scene.may_stand(rewritten, scene.birth.place):
+        rewritten = _guarded(scene, replace(mask, around=None))
     if rewritten is not None and not scene.may_stand(rewritten, scene.birth.place):
         return Finding(f"{happened}.", birth=scene.birth)
     return Finding(f"{happened}, with the same condition (the double where).", rewritten, _general(scene, name, call))

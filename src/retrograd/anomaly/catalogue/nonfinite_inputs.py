@@ -112,6 +112,8 @@ def bad_batch(scene: Scene) -> Finding | None:
         )
     if modules := context.get("computed_by"):
         return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
+    if (kept := context.get("kept")) and not context.get("untraced"):
+        return _kept_from_before(scene, name, kept)
     assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
     in_branch = context.get("in_branch", False)
     line = f" at line {assigned[1]}, `{assigned[0]}`,{' if it has run,' if in_branch else ''} and" if assigned else ""
@@ -139,6 +141,15 @@ def bad_batch(scene: Scene) -> Finding | None:
         None,
         remedy if drops else None,
         birth=quotient or pole,
+    )
+
+
+def _kept_from_before(scene: Scene, name: str, lines: Sequence[int]) -> Finding:
+    """What to say of an attribute that the program's own lines write to, in steps before those that are known."""
+    written = f"line {lines[0]} writes" if len(lines) == 1 else f"lines {', '.join(map(str, lines))} write"
+    return Finding(
+        f"{name} held {_bad_elements(scene)} when this step began. It is kept from step to step ({written} to it): an "
+        "earlier step has computed them, before operations were recorded, and they have come back in each step since.",
     )
 
 

@@ -76,10 +76,11 @@ def _made_of(operand: Operand, depth: int = 5) -> Iterator[Operand]:
 def _is_error(operand: Operand, data: Operand, within: Sequence[Operand], depth: int = 5) -> bool:
     """Whether an operand is made from the difference between data and a prediction that does not use them.
 
-    A prediction is not ``within`` what is divided by, as the ends of an interval are.
+    A prediction is not ``within`` what is divided by, as the ends of an interval are. A density of a difference is no
+    error.
     """
     made = operand.producer
-    if made is None or not depth:
+    if made is None or not depth or made.op in ("exp", "exp2", "sigmoid", "softmax"):
         return False
     pairs = (made.args[:2], made.args[1::-1]) if made.op == "sub" and len(made.args) > 1 else ()
     if any(

@@ -25,6 +25,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._source_line import NOWHERE, Line, Site, atom
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.operation_names import canonical
+from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _ROOTS = ("sqrt", "rsqrt", "pow")
@@ -100,11 +101,11 @@ def overflowing_norm(scene: Scene) -> Finding | None:
         return _long_distances(scene, replace(scene.birth, op=called))
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
-        if outer is scene.birth or inside is None:
+        site = scene.site(outer)
+        if outer is scene.birth or inside is None or not _is_square_root(outer, site):
             continue
         if found := summed_square(inside):
             return _long_vector(scene, outer, found[1])
-        site = scene.site(outer)
         if (factored := _without_the_largest(scene, outer, inside)) is not None:
             return factored
         pair = addends(inside)
@@ -318,15 +319,24 @@ def _at_zero(scene: Scene) -> bool:
     return scene.backward and scene.zero(inside)
 
 
+def _is_square_root(operation: Operation, site: Site) -> bool:
+    """Whether an operation takes the square root whenever its line runs: a variable exponent may be another one."""
+    if operation.op != "pow":
+        return True
+    exponent = site.written.argument(1, "exponent", "other")
+    is_constant = exponent is None or not names_in(exponent)
+    return is_constant and value(second(operation)) == 0.5
+
+
 @cause(13, "norm written out as sqrt(sum(x^2)), at zero")
 def written_out_norm(scene: Scene) -> Finding | None:
     if not _at_zero(scene):
         return None
     found = summed_square(root(scene.birth))
-    if found is None:
+    site = scene.site(scene.birth)
+    if found is None or not _is_square_root(scene.birth, site):
         return None
     total, x = found
-    site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     written = _norm(scene, site, total)
     if (underflow := underflowed_squares(scene, x)) is not None:

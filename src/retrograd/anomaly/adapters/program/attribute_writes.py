@@ -41,6 +41,21 @@ def lines_that_write(code: CodeType, attribute: str) -> list[int]:
     return sorted({each.lineno for each in statements if any(_is_of(attribute, target) for target in _targets(each))})
 
 
+def lines_that_keep(code: CodeType, name: str) -> list[int]:
+    """The lines in a function's file that write to an attribute, ``self.name``, outside of ``__init__``.
+
+    What they write is kept from one call to the next.
+    """
+    _, dot, attribute = name.rpartition(".")
+    if not dot or not attribute.isidentifier():
+        return []
+    tree = file_of(code)
+    made = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+    first = [(each.lineno, each.end_lineno or each.lineno) for each in made]
+    lines = lines_that_write(code, attribute)
+    return [each for each in lines if not any(low <= each <= high for low, high in first)]
+
+
 def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
     """What a statement writes to, as far as it can be seen."""
     match statement:

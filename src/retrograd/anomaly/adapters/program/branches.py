@@ -34,9 +34,35 @@ def same_in_other_branches(code: CodeType | None, at: int, op: str) -> list[int]
     return sorted(found - {lineno})
 
 
-def lines_with(code: CodeType, op: str) -> list[int]:
-    """The lines with an operation of this name in the file of a function."""
-    return sorted(set(_lines_with([file_of(code)], canonical(op))))
+def lines_with(code: CodeType, op: str, made_by: str | None = None) -> list[int]:
+    """The lines with an operation of this name in the file of a function.
+
+    Parameters
+    ----------
+    code
+        The function.
+    op
+        The name of the operation.
+    made_by
+        The name of the operation that made its first operand, if known: lines that write another one there are left
+        out.
+    """
+    found = list(_written([file_of(code)], canonical(op)))
+    fitting = [line for line, operand in found if made_by is None or _may_be(operand, canonical(made_by))]
+    return sorted(set(fitting or [line for line, _ in found]))
+
+
+def _may_be(operand: ast.expr | None, op: str) -> bool:
+    """Whether an operation may have made what is written as an operand; names and calls may stand for anything."""
+    match operand:
+        case ast.BinOp(op=operator):
+            return any(isinstance(operator, _OPERATORS[each]) for each in _ALSO.get(op, (op,)) if each in _OPERATORS)
+        case ast.Subscript():
+            return op not in (*_OPERATORS, *_ALSO)
+    return True
+
+
+_ALSO = {"rsub": ("sub",), "reciprocal": ("div",), "mul": ("mul", "div")}  # what the operation may be written as
 
 
 def _branches(node: ast.AST) -> Iterator[Sequence[ast.AST]]:
@@ -52,9 +78,16 @@ def _lines(branch: Sequence[ast.AST]) -> range:
 
 
 def _lines_with(branch: Sequence[ast.AST], op: str) -> Iterator[int]:
+    yield from (line for line, _ in _written(branch, op))
+
+
+def _written(branch: Sequence[ast.AST], op: str) -> Iterator[tuple[int, ast.expr | None]]:
+    """The lines with an operation of this name, and its first operand where it is an argument."""
     for node in (each for statement in branch for each in ast.walk(statement)):
         match node:
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if canonical(name) == op:
-                yield node.lineno
-            case ast.BinOp(op=operator) if isinstance(operator, _OPERATORS.get(op, ())):
-                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if canonical(name) == op:
+                yield node.lineno, args[0] if args else owner
+            case ast.Call(func=ast.Name(id=name), args=args) if canonical(name) == op:
+                yield node.lineno, args[0] if args else None
+            case ast.BinOp(op=operator, left=left) if isinstance(operator, _OPERATORS.get(op, ())):
+                yield node.lineno, left

@@ -479,7 +479,8 @@ class Analysis:
         code, op = getattr(self.names.frame, "f_code", None), canonical(call.name)
         if code is None or self._recorder is not None:
             return ""
-        lines = lines_with(code, op)
+        maker = next((each.made_by for each in call.tensors()), None)
+        lines = lines_with(code, op, None if maker is None else maker.name)
         new = [each for each in lines if each not in self._sites.lines_noted(op, code.co_filename)]
         if not 0 < len(new or lines) <= _FEW:
             return ""

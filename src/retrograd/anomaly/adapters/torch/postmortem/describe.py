@@ -18,6 +18,7 @@ from torch.distributions import Distribution
 from retrograd.anomaly.adapters.elements.channels import channel_of
 from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.adapters.elements.shapes import inner_index, selection_along
+from retrograd.anomaly.adapters.program.attribute_writes import lines_that_keep
 from retrograd.anomaly.adapters.program.source_location import (
     assignment_of,
     is_in_branch,
@@ -394,6 +395,8 @@ class Describer:
             context |= self._of_buffer(member)
         if is_data:
             context |= self._of_data(call, tensor, name)
+            kept = [] if name is None or call.code is None else lines_that_keep(call.code, name)
+            context |= {"kept": kept} if kept else {}
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         came_through = origin.where is not None and origin.where.shape == tensor.shape and bool(origin.where.any())

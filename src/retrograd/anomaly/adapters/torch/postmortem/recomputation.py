@@ -239,8 +239,8 @@ class Recomputation:
         """The result of a function of the program."""
         if self.depth >= DEPTH or any(each.arg is None for each in keywords):
             raise UnknownError
-        named = {str(each.arg): self.value(each.value) for each in keywords}
-        variables = function.bound([self.value(each) for each in args], named)
+        named = {str(each.arg): self.passed(each.value) for each in keywords}
+        variables = function.bound([self.passed(each) for each in args], named)
         if variables is None:
             raise UnknownError
         line = Recomputation(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
@@ -253,6 +253,11 @@ class Recomputation:
         if self.turn is None and line.turn is not None:
             self.turn = replace(line.turn, inside=(*line.turn.inside, inside))
         return result
+
+    def passed(self, node: ast.expr) -> Any:
+        """An argument of a function of the program: a value, or an object of which the function may use members."""
+        held = self.variables.get(node.id) if isinstance(node, ast.Name) else None
+        return held if _is_object(held) and not isinstance(held, Tensor) else self.value(node)
 
     def _member(self, held: Any, name: str) -> Any:
         """A tensor or number that an object has as an attribute of its own."""

@@ -21,11 +21,13 @@ from retrograd.anomaly.adapters.program.syntax import body
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import UNKNOWN, Made, Recomputation, Step
 from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import same, variables_of
 from retrograd.anomaly.adapters.torch.records.calls import Call
+from retrograd.anomaly.parsing import names_in
 from retrograd.anomaly.stack_frames import user_frames
 from retrograd.core.sites import line_of
 
 _DEPTH = 3  # of calls within calls
 _MOST_CALLS = 64  # looked at in each running function
+_CHOOSING = frozenset(("where", "masked_fill", "nan_to_num", "masked_select"))
 
 
 def made_inside(frame: FrameType | None, call: Call, data: Tensor | None = None) -> Made | None:
@@ -38,7 +40,8 @@ def made_inside(frame: FrameType | None, call: Call, data: Tensor | None = None)
     call
         The operation.
     data
-        What the operation met, if that is known: then one of the function's lines must give it.
+        What the operation met, if that is known: then one of the function's lines must give it, or may do so because
+        it reads what became bad, and something else that is not known.
     """
     if call.code is None:
         return None
@@ -67,6 +70,7 @@ def _birth_behind(line: Recomputation, node: ast.Call, code: CodeType, data: Ten
     inner = Recomputation(ChainMap(variables, *function.outside.maps), depth=line.depth + 1)
     birth = None
     gives_data = data is None
+    spoilt: set[str] = set()  # the names of what may have become bad by the birth
     for name, expression in (*function.assigned, ("", function.result)):
         if function.code is not code:
             for called in _calls_in(expression):
@@ -83,10 +87,20 @@ def _birth_behind(line: Recomputation, node: ast.Call, code: CodeType, data: Ten
             if part is expression:
                 variables[name] = result
                 break
+        reads_it = not spoilt.isdisjoint(names_in(expression))
+        if name not in variables and not _chooses(expression):  # it needs what is not known, and may be the data
+            gives_data = gives_data or reads_it
+        if reads_it or (birth is None and inner.birth is not None):
+            spoilt.add(name)
         birth = birth or inner.birth
     if function.code is not code or birth is None or not gives_data:
         return None
     return replace(birth, inside=(*birth.inside, (function.code, node)))
+
+
+def _chooses(expression: ast.expr) -> bool:
+    """Whether it may leave bad elements out."""
+    return not _CHOOSING.isdisjoint(each.attr for each in ast.walk(expression) if isinstance(each, ast.Attribute))
 
 
 def _bound(line: Recomputation, node: ast.Call, function: StraightFunction) -> dict[str, object] | None:
@@ -101,7 +115,7 @@ def _bound(line: Recomputation, node: ast.Call, function: StraightFunction) -> d
 
 def _known(line: Recomputation, node: ast.expr) -> object:
     try:
-        return line.value(node)
+        return line.passed(node)
     except Exception:
         return UNKNOWN
 
