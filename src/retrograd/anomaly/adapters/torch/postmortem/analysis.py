@@ -33,6 +33,7 @@ from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, leaves
 from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
 from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.second_run.loaded_samples import LoadedSamples
 from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
@@ -54,6 +55,7 @@ NOT_SURE = "An operand of this operation was not kept, so the birth may be in th
 
 _FEW = 3  # lines that are worth looking at, if the right one is not known
 _LONGEST = 160  # characters of an error message that are reported
+_LOADED = "It was born when sample {} of the data set was loaded, which was done once more to find the operation."
 _IN_DERIVATIVE = (
     "No variable holds this number. It was made without a gradient, while the derivative was computed that this line "
     "asks for or in the function that is differentiated, and nothing is recorded of it. Look in that function for a "
@@ -78,6 +80,8 @@ class Analysis:
         Where the operations of the step were called.
     calls
         How models were called in this step.
+    samples
+        Loads a bad sample of a batch once more.
     is_meant
         Tells whether the infinities of an operation are intended.
     context
@@ -98,6 +102,7 @@ class Analysis:
         recorder: Recorder | None,
         sites: SiteLog,
         calls: ModelCalls,
+        samples: LoadedSamples,
         is_meant: Callable[[Call], bool],
         context: dict[str, Any],
         tail: Tail | None = None,
@@ -108,8 +113,7 @@ class Analysis:
         names.learn(() if recorder is None else recorder.named)
         self.names = names
         self._recorder = recorder
-        self._sites = sites
-        self._calls = calls
+        self._sites, self._calls, self._samples = sites, calls, samples
         self._is_meant = is_meant
         self._context = context
         self._tail = tail
@@ -365,9 +369,21 @@ class Analysis:
 
         A weight that the harm has reached may be put back and then counts as clean.
         """
-        event = self._told(origin, harmed, undone)
+        origin, loaded = self._loaded(origin)
+        event = with_note(self._told(origin, harmed, undone), loaded)
         also = (self._told(each, harmed, undone) for each in origin.also[:MOST_ALSO])
         return replace(event, also=tuple(also)) if origin.also else event
+
+    def _loaded(self, origin: Origin) -> tuple[Origin, str | None]:
+        """The birth in the loading of a sample that came in bad, and a remark that says which sample it is."""
+        data = None if origin.leaf is None or origin.leaf.leaf is not None else origin.leaf.itself
+        again = None if data is None or data.requires_grad else self._samples.load_again(data)
+        if again is None:
+            return origin, None
+        found = self._origin([] if again.made is None else [again.made])
+        if found is None or found.leaf is not None:
+            return origin, again.told()
+        return replace(found, path=(*found.path, *origin.path)), _LOADED.format(again.index)
 
     def _told(self, origin: Origin, harmed: str, undone: bool) -> NaNEvent:
         made, origin = self._made_again(origin)
