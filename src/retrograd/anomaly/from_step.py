@@ -51,5 +51,7 @@ def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
 def first_step_of(event: NaNEvent) -> int:
     """The step from which to start recording: that of the first operation that could have made the value."""
     context = context_of(event)
+    if context.get("constructed"):
+        return 1
     before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

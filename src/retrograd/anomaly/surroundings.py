@@ -189,7 +189,10 @@ class Surroundings:
         ``"distribution"``
             The class of the distribution in whose ``log_prob`` it was born, such as ``"Beta"``, if a variable holds it.
         ``"written"``
-            The only line in the program's own module that writes to a buffer which is not finite: its text and number.
+            The only line in the program's own modules that writes to a buffer which is not finite, or that replaces
+            such a parameter: its text and number.
+        ``"constructed"``
+            The line that makes a buffer which is not finite and which nothing has written to, and its number.
         ``"born_in_write"``
             The :class:`Operation` that would make such a value in that line from the numbers that it reads now.
         ``"returned"``

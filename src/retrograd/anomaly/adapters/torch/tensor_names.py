@@ -64,6 +64,14 @@ class Names:
             name == name_written(self.model, each) for each, _ in self.model.named_buffers()
         )
 
+    def holders(self, name: str) -> Iterator[tuple[torch.nn.Module, str]]:
+        """The module that has a parameter or buffer and those around that one, each with what it calls it."""
+        modules, parts = {} if self.model is None else dict(self.model.named_modules()), name.split(".")
+        for depth in range(len(parts)):
+            module = modules.get(".".join(parts[:depth]))
+            if module is not None:
+                yield module, ".".join(parts[depth:])
+
     def is_left_by_optimizers(self, leaf: Tensor) -> bool:
         """Whether the optimizers among the variables update only other leaves, so that this one is data."""
         updated = _updated(self.frame)
