@@ -148,6 +148,8 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known; the same of a number.
+        ``"source"``
+            The name again, if the leaf is not what the line of the event took, but what that was computed from.
         ``"in_branch"``
             True if that line runs on a condition only, so that it may not have run.
         ``"given"``

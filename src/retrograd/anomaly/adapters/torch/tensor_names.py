@@ -141,13 +141,13 @@ class Names:
             if is_bad(value)
         )
 
-    def modules_called_for(self, code: CodeType | None, name: str) -> tuple[str, ...]:
-        """The modules of which the call, or that of a method, made a variable of a running function."""
+    def modules_called_for(self, code: CodeType | None, name: str, lineno: int | None = None) -> tuple[str, ...]:
+        """The modules of which the call, or that of a method, made a variable of a running function; on a line."""
         frame = under_way(self.frame, code)
         if frame is None:
             return ()
         owners: dict[int, str] = {}
-        for written in calls_behind(frame.f_code, name):
+        for written in calls_behind(frame.f_code, name, lineno):
             called = member_of(frame, written)
             owner = getattr(called, "__self__", called)
             if isinstance(owner, torch.nn.Module):

@@ -21,6 +21,7 @@ from retrograd.anomaly.adapters.program.source_location import place_fields, pla
 from retrograd.anomaly.adapters.program.variables import under_way
 from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateStep
 from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to_come
+from retrograd.anomaly.adapters.torch.postmortem.bad_sources import first_with_nan
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made
@@ -116,8 +117,7 @@ class Analysis:
         self._sites, self._calls, self._samples = sites, calls, samples
         self._is_meant = is_meant
         self._context = context
-        self._tail = tail
-        self._note = note
+        self._tail, self._note = tail, note
         self._went_back, self._is_changed = went_back, is_changed
         self._trouble: str | None = None
         # whether a derivative called an operation; a method would make a cycle that keeps the user's frame
@@ -125,8 +125,7 @@ class Analysis:
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # whose gradients the step computes
         self._roots: Sequence[Tensor] = ()  # and where backward starts, if known
-        self._unfinished = False
-        self._is_gone = False  # weights or inputs have changed since
+        self._unfinished = self._is_gone = False  # gone: weights or inputs have changed since
 
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
         """Why a loss, or any other result of an ``unfinished`` step, is not finite."""
@@ -376,9 +375,8 @@ class Analysis:
 
     def _loaded(self, origin: Origin) -> tuple[Origin, str | None]:
         """The birth in the loading of a sample that came in bad, and a remark that says which sample it is."""
-        data = None if origin.leaf is None or origin.leaf.leaf is not None else origin.leaf.itself
-        again = None if data is None or data.requires_grad else self._samples.load_again(data)
-        if again is None:
+        data = origin.leaf.itself if origin.leaf is not None and origin.leaf.leaf is None else None
+        if data is None or data.requires_grad or (again := self._samples.load_again(data)) is None:
             return origin, None
         found = self._origin([] if again.made is None else [again.made])
         if found is None or found.leaf is not None:
@@ -388,10 +386,14 @@ class Analysis:
     def _told(self, origin: Origin, harmed: str, undone: bool) -> NaNEvent:
         made, origin = self._made_again(origin)
         call = origin.call
+        source = first_with_nan(self.names.frame, origin) if made is None and self._recorder is None else None
         if made is not None:
             known = Origin(made.call, path=(made.call, *origin.path))
             return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
         context = self._settled_context()
+        if source is not None:
+            origin = replace(origin, where=None, leaf=Argument(source[0], source[1].detach(), original=source[1]))
+            context["source"] = source[0]
         gaps = {"unkept": not origin.sure, "unseen": call.is_unseen, "derived": self._is_derived(origin)}
         context |= {key: True for key, holds in gaps.items() if holds}
         if origin.leaf is not None and (self._recorder is None or self._is_state(origin.leaf)):

@@ -394,7 +394,8 @@ class Describer:
         if member is not None:
             context |= self._of_state(member, itself, is_parameter=role == "parameter")
         if is_data:
-            context |= self._of_data(call, tensor, name)
+            made_at = context.get("assigned") if "source" in context else None
+            context |= self._of_data(call, tensor, name, None if made_at is None else made_at[1])
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         came_through = origin.where is not None and origin.where.shape == tensor.shape and bool(origin.where.any())
@@ -458,15 +459,18 @@ class Describer:
             )
         return context
 
-    def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
-        """Where the bad elements lie in data, what it was passed together with, and what may have made it."""
+    def _of_data(self, call: Call, tensor: Tensor, name: str | None, lineno: int | None) -> dict[str, Any]:
+        """Where the bad elements lie in data, what it was passed together with, and what may have made it.
+
+        If NaN appears first in a variable that a line made, modules called before that line have made good numbers.
+        """
         wrong = bad(tensor)
         if wrong is None:
             return {}
         context = extent(wrong.cpu().numpy())
         if name is not None and (members := self.names.bad_members_behind(call.code, name)):
             context["bad_members"] = members
-        elif name is not None and (called := self.names.modules_called_for(call.code, name)):
+        elif name is not None and (called := self.names.modules_called_for(call.code, name, lineno)):
             context["computed_by"] = called
         return context
 
