@@ -41,9 +41,10 @@ def constructions(kind: type, attribute: str) -> Iterator[tuple[CodeType, ast.st
     """
     for base in kind.__mro__:
         made = vars(base).get("__init__")
-        for owner, each in _statements(made.__code__) if isinstance(made, FunctionType) else ():
-            if _registers(each, attribute) or _written(each, f"{owner}.{attribute}") is not None:
-                yield made.__code__, each
+        if isinstance(made, FunctionType):
+            for owner, each in _statements(made.__code__):
+                if _registers(each, attribute) or _written(each, f"{owner}.{attribute}") is not None:
+                    yield made.__code__, each
 
 
 def _statements(code: CodeType) -> Iterator[tuple[str, ast.stmt]]:
