@@ -108,7 +108,9 @@ class LoadedSamples:
         for which nothing is loaded.
         """
         if self._last is None or self._last[0]() is not data:
-            self._last = weakref.ref(data), self._loaded(data)
+            self._last = weakref.ref(data), None
+            with contextlib.suppress(Exception):  # an error of ours is no reason to report nothing
+                self._last = weakref.ref(data), self._loaded(data)
         return self._last[1]
 
     def _loaded(self, data: Tensor) -> Reloaded | None:
@@ -128,6 +130,8 @@ class LoadedSamples:
 
 def _chosen(iterator: Any, indices: Any, bad: Tensor) -> tuple[Any, Any, Tensor] | None:
     """The first bad sample of a batch: its index, what to ask the data set for, and where the result is to be bad."""
+    if not bool(bad.any()):  # it has been overwritten since
+        return None
     if not iterator._auto_collation:
         return indices, indices, bad
     if not bad.dim() or not isinstance(indices, (list, tuple)) or len(indices) != len(bad):
@@ -150,14 +154,9 @@ def _recorded(iterator: Any, request: Any) -> tuple[Recorder, list[tuple[str, st
             flags.append((kind, frame.f_code.co_filename, frame.f_lineno))
 
     def load() -> None:
-        fetcher = _DatasetKind.create_fetcher(
-            iterator._dataset_kind,
-            iterator._dataset,
-            iterator._auto_collation,
-            iterator._collate_fn,
-            iterator._drop_last,
-        )
-        with contextlib.suppress(Exception), np.errstate(all="ignore", **_FLAGS, call=note), recorder:
+        how = iterator._auto_collation, iterator._collate_fn, iterator._drop_last
+        with contextlib.suppress(Exception), np.errstate(**_FLAGS, call=note), recorder:
+            fetcher = _DatasetKind.create_fetcher(iterator._dataset_kind, iterator._dataset, *how)
             batch.append(fetcher.fetch(request))
 
     with _random_numbers_kept():
@@ -167,7 +166,7 @@ def _recorded(iterator: Any, request: Any) -> tuple[Recorder, list[tuple[str, st
     return recorder, flags, batch
 
 
-_FLAGS: Any = {"divide": "call", "invalid": "call", "over": "call"}
+_FLAGS: Any = {"all": "ignore", "divide": "call", "invalid": "call", "over": "call"}
 
 
 @contextlib.contextmanager
