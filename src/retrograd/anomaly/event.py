@@ -289,7 +289,7 @@ def came_in_with(event: NaNEvent) -> str:
     """What a value that no operation made came in with: "the parameter fc.weight"."""
     context = context_of(event)
     what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
-    if context.get("computed_by"):
+    if context.get("computed_by") or context.get("source"):
         return str(context["name"])
     if what == "batch":
         return "data that has no gradient"

@@ -58,7 +58,7 @@ def is_recorded(event: NaNEvent, from_step: int | None) -> bool:
 def first_step_of(event: NaNEvent) -> int:
     """The step from which to start recording: that of the first operation that could have made the value."""
     context = context_of(event)
-    if context.get("kept"):
-        return 1  # nothing tells in which of the steps before it became bad
+    if context.get("kept") or context.get("constructed"):
+        return 1  # nothing tells in which of the steps before, if in any, it became bad
     before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

@@ -148,6 +148,8 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known; the same of a number.
+        ``"source"``
+            The name again, if the leaf is not what the line of the event took, but what that was computed from.
         ``"in_branch"``
             True if that line runs on a condition only, so that it may not have run.
         ``"given"``
@@ -189,7 +191,10 @@ class Surroundings:
         ``"distribution"``
             The class of the distribution in whose ``log_prob`` it was born, such as ``"Beta"``, if a variable holds it.
         ``"written"``
-            The only line in the program's own module that writes to a buffer which is not finite: its text and number.
+            The only line in the program's own modules that writes to a buffer which is not finite, or that replaces
+            such a parameter: its text and number.
+        ``"constructed"``
+            The line that makes a buffer which is not finite and which nothing has written to, and its number.
         ``"born_in_write"``
             The :class:`Operation` that would make such a value in that line from the numbers that it reads now.
         ``"returned"``

@@ -333,11 +333,20 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     x = first(exp)
     name = scene.called(x, "x")
     spelling = scene.spelling(site)
+    known = value(x)
+    is_finite = known is not None and math.isfinite(known)
+    happened = "underflows to 0" if is_finite else "is 0"
+    doubt = (
+        ""
+        if is_finite
+        else f" If {name} is -inf there, it is the log of a 0, and that is to be mended: a bound here would leave -inf "
+        f"wherever else {name} is used."
+    )
     return Finding(
-        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and dividing by it gives "
+        f"exp({scene.at(x, name)}) {happened} in {scene.dtype}, and dividing by it gives "
         f"{'NaN' if scene.event.born == 'NaN' else 'an infinity'}. Dividing by exp({name}) is the same as multiplying "
         f"by exp(-{name}), and its log is the exponent itself: stay in log space where you can; otherwise bound the "
-        "exponent.",
+        f"exponent.{doubt}",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
         f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
         exp.place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._expression import first, value
+from retrograd.anomaly.catalogue._expression import first, number, shown, value
 from retrograd.anomaly.catalogue._line_inference import logarithm_behind, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.roots import smoothed
@@ -22,6 +22,13 @@ def derived_operation(scene: Scene) -> Finding | None:
         return None
     op = f"{'The backward of ' if scene.backward else ''}{scene.op}"
     line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
+    if (peak := _peak(scene)) is not None:
+        return Finding(
+            f"{scene.gave(op)}. It is not written on {line}, which computes a derivative that can be differentiated "
+            f"again: that derivative called it. The numbers there reach {shown(peak)}: they have run away until "
+            f"they overflowed {scene.dtype}. Look for what makes them grow: steps that are too large, such as those of "
+            "an inner loop of updates, a product that is repeated many times, or a division by almost 0.",
+        )
     before = _before(scene)
     text = "" if before is None else " ".join((before.code_line or "").split())
     made = "" if before is None else f" The 0 was computed from the result of {scene.line_of(before)}, `{text}`."
@@ -36,6 +43,20 @@ def derived_operation(scene: Scene) -> Finding | None:
         None,
         None if before is None or rewritten is None else before.place,
     )
+
+
+def _peak(scene: Scene) -> float | None:
+    """The largest number that an overflow was computed from or gave beside it, if it is so large that it tells why."""
+    if scene.kind != "overflow":
+        return None
+    stats = scene.event.output_stats or {}
+    known = [stats.get("min"), stats.get("max"), *map(value, scene.birth.args)]
+    sizes = [abs(each) for each in map(number, known) if each is not None and math.isfinite(each)]
+    peak = max(sizes, default=0.0)
+    return peak if peak > math.exp(_LARGE * scene.largest) else None
+
+
+_LARGE = 0.3  # of the exponents of a type: 4e11 in single precision
 
 
 def _before(scene: Scene) -> Operation | None:

@@ -351,11 +351,18 @@ def bad_weight(scene: Scene) -> Finding | None:
     line, born = scene.context.get("written"), scene.context.get("born_in_write")
     if line is not None and not let_through:
         again = f" With the numbers that it reads now, {_of(born)}." if isinstance(born, Operation) else ""
+        writes = "is the only one that writes to it" if _leaf(scene) == "buffer" else "replaces it"
         return Finding(
             f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on. Line {line[1]}, `{line[0]}`, "
-            f"is the only one that writes to it.{again} What was there before is lost: mend that line, and go back to "
+            f"{writes}.{again} What was there before is lost: mend that line, and go back to "
             "a checkpoint from before.",
             birth=born if isinstance(born, Operation) else None,
+        )
+    if (line := scene.context.get("constructed")) is not None:
+        return Finding(
+            f"{name} holds {_bad(scene)}, most likely since it was made in line {line[1]}, `{line[0]}`: nothing else "
+            "writes to it. Look at the numbers that this line is given, such as those at the ends of a schedule, for "
+            "a division by 0 or a log or root of 0.",
         )
     # no remedy: replacing the numbers would hide the reason, and go on training from arbitrary weights
     return Finding(

@@ -57,9 +57,12 @@ def made(code: CodeType, name: str) -> Made:
 
 
 @lru_cache(maxsize=256)
-def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
-    """The functions called in the statements of :func:`made`, as written: ``self.encoder``; the last one first."""
-    lines = made(code, name).lines
+def calls_behind(code: CodeType, name: str, lineno: int | None = None) -> tuple[str, ...]:
+    """The functions called in the statements of :func:`made`, as written: ``self.encoder``; the last one first.
+
+    If the line is given that assigned the variable, only those in its statement.
+    """
+    lines = made(code, name).lines if lineno is None else frozenset(statement_at(code, lineno))
     calls = [node for node in body(code) if isinstance(node, ast.Call) and lines.issuperset(lines_of(node))]
     written = [ast.unparse(each.func) for each in sorted(calls, key=lambda each: -each.lineno)]
     return tuple(dict.fromkeys(each for each in written if each.replace(".", "").isidentifier()))
@@ -69,6 +72,13 @@ def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
 def sources(code: CodeType, name: str) -> tuple[str, ...]:
     """The variables read by the statements that assign this one."""
     return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
+
+
+def last_given(code: CodeType, name: str, lineno: int) -> tuple[int, frozenset[str]] | None:
+    """The line of the last statement above a line that assigns a variable from others, and which these are."""
+    above = [each for each in _statements(code) if name in each.gives and each.reads and each.lines.start < lineno]
+    last = max(above, key=lambda each: each.lines.start, default=None)
+    return None if last is None else (last.lines.start, last.reads)
 
 
 def is_given_at(code: CodeType, name: str, lineno: int) -> bool:

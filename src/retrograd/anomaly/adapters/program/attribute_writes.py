@@ -22,17 +22,45 @@ class Write:
 
 
 def writes_to(kind: type, attribute: str) -> Iterator[Write]:
-    """The statements that write to an attribute in the methods of the program's own classes, after construction."""
+    """The statements that write to an attribute in the methods of the program's own classes, after construction.
+
+    The attribute may be one of another object that is an attribute: ``"embedding.weight"``.
+    """
     methods = {name: each for base in reversed(kind.__mro__) for name, each in vars(base).items()}
     for name, method in methods.items():
-        if not isinstance(method, FunctionType) or name == "__init__":
-            continue
-        code = method.__code__
-        node = function_of(code) if is_own(code) and code.co_argcount else None
-        for each in () if node is None else inside(node):
-            owner = code.co_varnames[0]
-            if isinstance(each, ast.stmt) and (found := _written(each, f"{owner}.{attribute}")) is not None:
-                yield Write(code, owner, each, found[0])
+        if isinstance(method, FunctionType) and name != "__init__":
+            for owner, each in _statements(method.__code__):
+                if (found := _written(each, f"{owner}.{attribute}")) is not None:
+                    yield Write(method.__code__, owner, each, found[0])
+
+
+def constructions(kind: type, attribute: str) -> Iterator[tuple[CodeType, ast.stmt]]:
+    """The statements that make an attribute when an object is constructed, and the functions that they are in.
+
+    Buffers are made by calls of ``register_buffer``, which the program may have given to a variable.
+    """
+    for base in kind.__mro__:
+        made = vars(base).get("__init__")
+        if isinstance(made, FunctionType):
+            for owner, each in _statements(made.__code__):
+                if _registers(each, attribute) or _written(each, f"{owner}.{attribute}") is not None:
+                    yield made.__code__, each
+
+
+def _statements(code: CodeType) -> Iterator[tuple[str, ast.stmt]]:
+    """The statements of a method of the program's own, and what it calls the object."""
+    node = function_of(code) if is_own(code) and code.co_argcount else None
+    for each in () if node is None else inside(node):
+        if isinstance(each, ast.stmt):
+            yield code.co_varnames[0], each
+
+
+def _registers(statement: ast.stmt, attribute: str) -> bool:
+    """Whether a statement registers a buffer of that name."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called), args=[name, *_])):
+            return called == "register_buffer" and isinstance(name, ast.Constant) and name.value == attribute
+    return False
 
 
 def lines_that_write(code: CodeType, attribute: str) -> list[int]:
@@ -78,7 +106,7 @@ def _written(statement: ast.stmt, target: str) -> tuple[ast.expr | None] | None:
     """What a statement writes to a target, in a tuple; None if it does not write to it."""
     match statement:
         case ast.Assign(targets=[ast.Attribute() as to], value=value) if _is(to, target):
-            return (value,)
+            return (_wrapped(value),)
         case ast.Assign(targets=[ast.Subscript(value=to, slice=ast.Slice(None, None, None))], value=value) if _is(
             to, target
         ):
@@ -90,6 +118,14 @@ def _written(statement: ast.stmt, target: str) -> tuple[ast.expr | None] | None:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=to, attr=method))) if method.endswith("_"):
             return (None,) if _is(to, target) else None
     return None
+
+
+def _wrapped(value: ast.expr) -> ast.expr:
+    """What is made a parameter or a buffer, as in ``nn.Parameter(total / count)``."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="Parameter" | "Buffer") | ast.Name(id="Parameter" | "Buffer"), args=[of]):
+            return of
+    return value
 
 
 def _is(node: ast.expr, target: str) -> bool:

@@ -525,7 +525,8 @@ class TorchMonitor:
         names, record, tail = names or self._names(), record or self.recorder, tail or self.now.tail
         context, now = self._context(), self.now
         changes = now.went_back, now.gradient_is_changed
-        return Analysis(names, record, self.sites, self.calls, self.is_meant, context, tail, note, *changes)
+        where = self.sites, self.calls, self.recordings.samples
+        return Analysis(names, record, *where, self.is_meant, context, tail, note, *changes)
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor], again: bool = True) -> bool:
         """Report an event, and return whether to withhold the update; ``again``: whether the step may be run again."""

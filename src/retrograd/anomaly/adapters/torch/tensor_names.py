@@ -64,6 +64,14 @@ class Names:
             name == name_written(self.model, each) for each, _ in self.model.named_buffers()
         )
 
+    def holders(self, name: str) -> Iterator[tuple[torch.nn.Module, str]]:
+        """The module that has a parameter or buffer and those around that one, each with what it calls it."""
+        modules, parts = {} if self.model is None else dict(self.model.named_modules()), name.split(".")
+        for depth in range(len(parts)):
+            module = modules.get(".".join(parts[:depth]))
+            if module is not None:
+                yield module, ".".join(parts[depth:])
+
     def is_left_by_optimizers(self, leaf: Tensor) -> bool:
         """Whether the optimizers among the variables update only other leaves, so that this one is data."""
         updated = _updated(self.frame)
@@ -133,13 +141,13 @@ class Names:
             if is_bad(value)
         )
 
-    def modules_called_for(self, code: CodeType | None, name: str) -> tuple[str, ...]:
-        """The modules of which the call, or that of a method, made a variable of a running function."""
+    def modules_called_for(self, code: CodeType | None, name: str, lineno: int | None = None) -> tuple[str, ...]:
+        """The modules of which the call, or that of a method, made a variable of a running function; on a line."""
         frame = under_way(self.frame, code)
         if frame is None:
             return ()
         owners: dict[int, str] = {}
-        for written in calls_behind(frame.f_code, name):
+        for written in calls_behind(frame.f_code, name, lineno):
             called = member_of(frame, written)
             owner = getattr(called, "__self__", called)
             if isinstance(owner, torch.nn.Module):

@@ -21,6 +21,7 @@ from retrograd.anomaly.adapters.program.source_location import place_fields, pla
 from retrograd.anomaly.adapters.program.variables import under_way
 from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateStep
 from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to_come
+from retrograd.anomaly.adapters.torch.postmortem.bad_sources import first_with_nan
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made
@@ -33,6 +34,7 @@ from retrograd.anomaly.adapters.torch.records.graph import is_checkpoint, leaves
 from retrograd.anomaly.adapters.torch.records.loss_tail import Tail
 from retrograd.anomaly.adapters.torch.records.model_calls import ModelCalls
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.second_run.loaded_samples import LoadedSamples
 from retrograd.anomaly.adapters.torch.source_locations.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tensor_names import Names
 from retrograd.anomaly.event import MOST_ALSO, NaNEvent, with_context, with_note
@@ -54,6 +56,7 @@ NOT_SURE = "An operand of this operation was not kept, so the birth may be in th
 
 _FEW = 3  # lines that are worth looking at, if the right one is not known
 _LONGEST = 160  # characters of an error message that are reported
+_LOADED = "It was born when sample {} of the data set was loaded, which was done once more to find the operation."
 _IN_DERIVATIVE = (
     "No variable holds this number. It was made without a gradient, while the derivative was computed that this line "
     "asks for or in the function that is differentiated, and nothing is recorded of it. Look in that function for a "
@@ -78,6 +81,8 @@ class Analysis:
         Where the operations of the step were called.
     calls
         How models were called in this step.
+    samples
+        Loads a bad sample of a batch once more.
     is_meant
         Tells whether the infinities of an operation are intended.
     context
@@ -98,6 +103,7 @@ class Analysis:
         recorder: Recorder | None,
         sites: SiteLog,
         calls: ModelCalls,
+        samples: LoadedSamples,
         is_meant: Callable[[Call], bool],
         context: dict[str, Any],
         tail: Tail | None = None,
@@ -108,12 +114,10 @@ class Analysis:
         names.learn(() if recorder is None else recorder.named)
         self.names = names
         self._recorder = recorder
-        self._sites = sites
-        self._calls = calls
+        self._sites, self._calls, self._samples = sites, calls, samples
         self._is_meant = is_meant
         self._context = context
-        self._tail = tail
-        self._note = note
+        self._tail, self._note = tail, note
         self._went_back, self._is_changed = went_back, is_changed
         self._trouble: str | None = None
         # whether a derivative called an operation; a method would make a cycle that keeps the user's frame
@@ -121,8 +125,7 @@ class Analysis:
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # whose gradients the step computes
         self._roots: Sequence[Tensor] = ()  # and where backward starts, if known
-        self._unfinished = False
-        self._is_gone = False  # weights or inputs have changed since
+        self._unfinished = self._is_gone = False  # gone: weights or inputs have changed since
 
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
         """Why a loss, or any other result of an ``unfinished`` step, is not finite."""
@@ -365,17 +368,32 @@ class Analysis:
 
         A weight that the harm has reached may be put back and then counts as clean.
         """
-        event = self._told(origin, harmed, undone)
+        origin, loaded = self._loaded(origin)
+        event = with_note(self._told(origin, harmed, undone), loaded)
         also = (self._told(each, harmed, undone) for each in origin.also[:MOST_ALSO])
         return replace(event, also=tuple(also)) if origin.also else event
+
+    def _loaded(self, origin: Origin) -> tuple[Origin, str | None]:
+        """The birth in the loading of a sample that came in bad, and a remark that says which sample it is."""
+        data = origin.leaf.itself if origin.leaf is not None and origin.leaf.leaf is None else None
+        if data is None or data.requires_grad or (again := self._samples.load_again(data)) is None:
+            return origin, None
+        found = self._origin([] if again.made is None else [again.made])
+        if found is None or found.leaf is not None:
+            return origin, again.told()
+        return replace(found, path=(*found.path, *origin.path)), _LOADED.format(again.index)
 
     def _told(self, origin: Origin, harmed: str, undone: bool) -> NaNEvent:
         made, origin = self._made_again(origin)
         call = origin.call
+        source = first_with_nan(self.names.frame, origin) if made is None and self._recorder is None else None
         if made is not None:
             known = Origin(made.call, path=(made.call, *origin.path))
             return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
         context = self._settled_context()
+        if source is not None:
+            origin = replace(origin, where=None, leaf=Argument(source[0], source[1].detach(), original=source[1]))
+            context["source"] = source[0]
         gaps = {"unkept": not origin.sure, "unseen": call.is_unseen, "derived": self._is_derived(origin)}
         context |= {key: True for key, holds in gaps.items() if holds}
         if origin.leaf is not None and (self._recorder is None or self._is_state(origin.leaf)):

@@ -18,7 +18,7 @@ from torch.distributions import Distribution
 from retrograd.anomaly.adapters.elements.channels import channel_of
 from retrograd.anomaly.adapters.elements.extent import extent
 from retrograd.anomaly.adapters.elements.shapes import inner_index, selection_along
-from retrograd.anomaly.adapters.program.attribute_writes import lines_that_keep
+from retrograd.anomaly.adapters.program.attribute_writes import constructions, lines_that_keep, writes_to
 from retrograd.anomaly.adapters.program.source_location import (
     assignment_of,
     is_in_branch,
@@ -391,10 +391,11 @@ class Describer:
             call = replace(call, code=code, at=at, callers=tuple(others))
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
-        if role == "buffer" and member is not None:
-            context |= self._of_buffer(member)
+        if member is not None:
+            context |= self._of_state(member, itself, is_parameter=role == "parameter")
         if is_data:
-            context |= self._of_data(call, tensor, name)
+            made_at = context.get("assigned") if "source" in context else None
+            context |= self._of_data(call, tensor, name, None if made_at is None else made_at[1])
             kept = [] if name is None or call.code is None else lines_that_keep(call.code, name)
             context |= {"kept": kept} if kept else {}
             context |= {} if holder is None else taken_of(holder, call.code, call.at)
@@ -431,13 +432,19 @@ class Describer:
             return {"name": name}
         return {"name": name, "assigned": assigned, "in_branch": is_in_branch(call.code, call.at, assigned[1])}
 
-    def _of_buffer(self, name: str) -> dict[str, Any]:
-        """The line in the program's own module that writes to a buffer, and the birth in it, if it gives one again."""
-        owner, _, attribute = name.rpartition(".")
-        module = None if self.names.model is None else dict(self.names.model.named_modules()).get(owner)
-        write, made = (None, None) if module is None else made_by_write(module, attribute)
+    def _of_state(self, name: str, tensor: Tensor, is_parameter: bool) -> dict[str, Any]:
+        """The line in the program's own modules that writes to a parameter or buffer, and the birth in it, if it gives
+        one again; of a buffer that nothing has written to, the line that made it.
+        """
+        holders = list(self.names.holders(name))
+        write, made = made_by_write(holders, is_parameter)
         if write is None:
-            return {}
+            untouched = not is_parameter and not tensor.is_inference() and tensor._version == 0
+            made_in = [each for module, of in holders for each in constructions(type(module), of)] if untouched else []
+            if len(made_in) != 1 or any(True for module, of in holders for _ in writes_to(type(module), of)):
+                return {}
+            code, statement = made_in[0]
+            return {"constructed": (linecache.getline(code.co_filename, statement.lineno).strip(), statement.lineno)}
         text = linecache.getline(write.code.co_filename, write.statement.lineno).strip()
         context: dict[str, Any] = {"written": (text, write.statement.lineno)}
         if made is not None and made.code is None:
@@ -454,15 +461,18 @@ class Describer:
             )
         return context
 
-    def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
-        """Where the bad elements lie in data, what it was passed together with, and what may have made it."""
+    def _of_data(self, call: Call, tensor: Tensor, name: str | None, lineno: int | None) -> dict[str, Any]:
+        """Where the bad elements lie in data, what it was passed together with, and what may have made it.
+
+        If NaN appears first in a variable that a line made, modules called before that line have made good numbers.
+        """
         wrong = bad(tensor)
         if wrong is None:
             return {}
         context = extent(wrong.cpu().numpy())
         if name is not None and (members := self.names.bad_members_behind(call.code, name)):
             context["bad_members"] = members
-        elif name is not None and (called := self.names.modules_called_for(call.code, name)):
+        elif name is not None and (called := self.names.modules_called_for(call.code, name, lineno)):
             context["computed_by"] = called
         return context
 

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import linecache
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
@@ -246,15 +246,27 @@ def _given_to(statement: ast.Assign, name: str) -> ast.expr:
     raise UnknownError
 
 
-def made_by_write(module: torch.nn.Module, attribute: str) -> tuple[Write | None, Made | None]:
-    """The line that writes to a buffer of a module, if there is just one, and the birth in it as it stands now.
+def made_by_write(
+    holders: Iterable[tuple[torch.nn.Module, str]], is_parameter: bool
+) -> tuple[Write | None, Made | None]:
+    """The line that writes to a parameter or buffer, if there is just one, and the birth in it as it stands now.
 
     The buffers that the line reads may have changed since it wrote. But it would give the same numbers again.
+
+    Parameters
+    ----------
+    holders
+        The module that has it and those around that one, each with what it calls the parameter or buffer.
+    is_parameter
+        Whether it is a parameter: then only what replaces it counts, as optimizers write to it as well.
     """
-    writes = list(writes_to(type(module), attribute))
-    if len(writes) != 1 or not isinstance(writes[0].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
+    found = [(module, each) for module, attribute in holders for each in writes_to(type(module), attribute)]
+    if is_parameter:
+        found = [(module, each) for module, each in found if isinstance(each.statement, ast.Assign)]
+    if len(found) != 1 or not isinstance(found[0][1].statement, (ast.Assign, ast.AugAssign, ast.Expr)):
         return None, None
-    write, line = writes[0], Recomputation({writes[0].owner: module, "torch": torch})
+    module, write = found[0]
+    line = Recomputation({write.owner: module, "torch": torch})
     text = linecache.getline(write.code.co_filename, write.statement.lineno)
     if write.value is None or write.statement.lineno != write.statement.end_lineno:
         return write, None

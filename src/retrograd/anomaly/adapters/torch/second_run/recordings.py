@@ -20,6 +20,7 @@ from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, within_backward
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.modes import above
+from retrograd.anomaly.adapters.torch.second_run.loaded_samples import LoadedSamples
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.monitor import Watch
 
@@ -38,6 +39,8 @@ class Recordings:
     ----------
     recorder
         The recorder, if operations are recorded now.
+    samples
+        Loads a bad sample of a batch once more.
     rehearsing
         Whether a second run is under way, in which nothing may be counted or updated.
     attempted
@@ -47,6 +50,7 @@ class Recordings:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.recorder: Recorder | None = None
+        self.samples = LoadedSamples()
         self.rehearsing = False
         self.attempted = False
         self._is_on = False  # between start and stop, which may come in the middle of a step
@@ -74,8 +78,9 @@ class Recordings:
     # --- from some step on ----------------------------------------------------------------------------------------
 
     def start(self, patches: Patches) -> None:
-        """Prepare to record from the step on that the watch requests, if it requests any."""
+        """Note what is loaded, and prepare to record from the step on that the watch requests, if it requests any."""
         self._is_on = True
+        self.samples.start(patches)
         if self._watch.from_step is not None:
             patches.wrap(torch.autograd, "backward", self._backward)
             patches.wrap(torch, "compile", self._compile)

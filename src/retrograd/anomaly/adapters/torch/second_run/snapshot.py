@@ -61,7 +61,16 @@ class Copies:
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self.kept, strict=True):
             with contextlib.suppress(RuntimeError):  # an expanded leaf, for instance, refuses writes and is unchanged
-                tensor.copy_(kept)
+                if not _equal(tensor, kept):  # one that nothing has written to keeps its version
+                    tensor.copy_(kept)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors hold the same bits."""
+    try:
+        return torch.equal(*(each.contiguous().reshape(-1).view(torch.uint8) for each in (one, other)))
+    except (RuntimeError, NotImplementedError):  # of a kind that has no such view
+        return False
 
 
 @contextlib.contextmanager
