@@ -405,9 +405,8 @@ class Analysis:
         if self._is_made_by_derivative(origin):
             kind = "invalid" if event.nan_count else "overflow"
             event = replace(event, op="unknown", kind=kind, operands={}, path=event.path[1:], cause=_IN_DERIVATIVE)
-        doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event, call.forward or call) or self._where_else(call.forward or call)
-        return with_note(event, doubt, where, self._note)
+        return with_note(event, None if origin.sure else NOT_SURE, where, self._note)
 
     def _is_state(self, argument: Argument) -> bool:
         """Whether it is a parameter or a buffer: what wrote to it in an earlier step was not recorded."""
