@@ -193,6 +193,8 @@ class Surroundings:
         ``"written"``
             The only line in the program's own modules that writes to a buffer which is not finite, or that replaces
             such a parameter: its text and number.
+        ``"kept"``
+            The lines outside of ``__init__`` that write to an attribute which is not finite: it is kept between steps.
         ``"constructed"``
             The line that makes a buffer which is not finite and which nothing has written to, and its number.
         ``"born_in_write"``

@@ -102,9 +102,9 @@ def overflowing_norm(scene: Scene) -> Finding | None:
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
         site = scene.site(outer)
-        if outer is scene.birth or inside is None or not _is_square_root(outer, site):
+        if outer is scene.birth or inside is None:
             continue
-        if found := summed_square(inside):
+        if _is_square_root(outer, site) and (found := summed_square(inside)):
             return _long_vector(scene, outer, found[1])
         if (factored := _without_the_largest(scene, outer, inside)) is not None:
             return factored
