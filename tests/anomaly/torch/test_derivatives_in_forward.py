@@ -182,5 +182,5 @@ def test_a_number_that_the_derivative_made_is_not_taken_for_data(from_step: int 
         for y in (torch.sin(x), torch.zeros(10)):
             adapted(weight, x, y).backward()
     event = w.event
-    assert (event.op, event.lineno) == ("div", line_of("# the quotient in a task", task_loss))
+    assert event.lineno == line_of("# the quotient in a task", task_loss)
     assert "loaded" not in (event.cause or "")
