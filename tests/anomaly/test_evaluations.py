@@ -114,6 +114,41 @@ def test_a_birth_in_the_lines_of_the_evaluation(library: str) -> None:
     assert event.op in ("log", "mul")
 
 
+CRITERIA = """
+def distance(a, b, reduction="mean"):
+    d = torch.sqrt((a - b) * 0 - 1.0)
+    if reduction == "mean":
+        return d.mean()
+    return d.sum()
+
+class Distance(nn.Module):
+    def __init__(self, reduction="mean"):
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, a, b):
+        d = torch.sqrt((a - b) * 0 - 1.0)
+        return d.mean() if self.reduction == "mean" else d.sum()
+
+criterion = Distance()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("loss", ["distance(net(x), y)", "distance(out, y, reduction='sum')", "criterion(net(x), y)"])
+def test_a_birth_in_a_loss_function(library: str, loss: str) -> None:
+    event = only_event(run(library, CRITERIA + program(loss)))
+    assert (event.op, event.operands) == ("sqrt", {"input": -1.0})
+    assert event.code_line == "d = torch.sqrt((a - b) * 0 - 1.0)"
+
+
+@libraries
+@pytest.mark.parametrize("read", ["loss.item()", "float(loss)"])
+def test_a_birth_in_a_line_that_calls_the_model_itself(library: str, read: str) -> None:
+    event = found(library, program("torch.sqrt(net(x) * 0 - 1.0).mean()  # born here", read=read))
+    assert (event.op, event.operands, event.layer_name) == ("sqrt", {"input": -1.0}, None)
+
+
 @libraries
 def test_running_averages_that_are_nan(library: str) -> None:
     text = program(between="net.norm.running_var[3] = float('nan')")

@@ -173,6 +173,8 @@ def normalised(given, divides):
     [
         ("eps = 0.0\nnormalised(same, False)", 10),
         ("eps = 1e-8\nnormalised(same * 0, True)", 8),
+        ("eps = 0.0\nnormalised(same * 0, True)", 8),  # by the condition, as both give the same numbers
+        ("eps = 0.0\nnormalised(same * 0, False)", 10),
     ],
 )
 def test_the_branch_that_gives_the_numbers_is_found(call: str, lineno: int) -> None:
@@ -181,7 +183,94 @@ def test_the_branch_that_gives_the_numbers_is_found(call: str, lineno: int) -> N
 
 
 def test_two_possible_branches_leave_it_at_data() -> None:
-    event = only_event(run("torch", SETUP + BRANCHES + "eps = 0.0\nnormalised(same * 0, True)"))
+    unknown = BRANCHES.replace("if divides:", "if divides.pop():")
+    event = only_event(run("torch", SETUP + unknown + "eps = 0.0\nnormalised(same * 0, [True])"))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+
+
+def test_a_branch_that_cannot_be_computed_may_have_made_numbers_that_are_all_nan() -> None:
+    text = SETUP + BRANCHES.replace("if divides:", "if divides.pop():").replace(
+        "adv = (adv - adv.mean()) / (adv.std(correction=0) + eps)", "adv = torch.special.zeta(adv, adv)"
+    )
+    event = only_event(run("torch", text + "normalised(same * 0, [True])"))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+
+
+CONDITIONS = """
+class Settings:
+    kind, eps = "std", None
+
+settings = Settings()
+
+def scaled(given, scale=None, kind="std"):
+    if scale is not None and kind in ("std", "var"):
+        given = given * scale
+    if given.dim() > 1 or not kind:
+        given = given.flatten()
+    if kind == settings.kind:
+        spread = given.std()
+    elif kind == "var":
+        spread = given.var()
+    else:
+        spread = given.abs().max()
+    if settings.eps is None:
+        return given / spread  # born here
+    return given / (spread + settings.eps)
+
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "scaled(same - 2)",
+        "scaled(same - 2, scale=same)",
+        "scaled(same.reshape(1, 3) - 2, kind='var')",
+        "scaled(zero * 0, kind='max')",
+    ],
+)
+def test_a_function_with_branches_is_computed_as_far_as_its_conditions_are_known(call: str) -> None:
+    text = SETUP + CONDITIONS + f"adv = {call}\nloss = (w * adv).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.operands, event.lineno) == ("div", {"input": 0.0, "other": 0.0}, line(text))
+    assert [each["code_line"] for each in event.callers] == [f"adv = {call}"]
+
+
+def test_a_function_with_an_unknown_condition_is_not_computed() -> None:
+    text = SETUP + CONDITIONS.replace("settings.eps is None", "not globals().get('eps')") + "adv = scaled(same - 2)\n"
+    event = only_event(run("torch", text + "loss = (w * adv).sum()\nloss.backward()"))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+
+
+TEACHER = """
+class Teacher(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.calls = torch.nn.Linear(3, 3), 0
+
+    def forward(self, x):
+        for _ in range(1):
+            x = self.linear(x)
+        self.calls += self.training
+        return x
+
+torch.manual_seed(0)
+teacher = Teacher().requires_grad_(False){mode}
+adv = (teacher(same) * 0 - 1).log()  # born here
+loss = (w * adv).sum()
+loss.backward()
+"""
+
+
+def test_a_module_in_evaluation_mode_is_called_again() -> None:
+    text = SETUP + TEACHER.format(mode=".eval()")
+    event = only_event(run("torch", text))
+    assert (event.op, event.operands, event.lineno) == ("log", {"input": -1.0}, line(text))
+
+
+@pytest.mark.parametrize("mode", ["", ".eval()\nteacher.linear.register_forward_hook(lambda *_: None)"])
+def test_a_module_that_a_call_may_change_is_not(mode: str) -> None:
+    event = only_event(run("torch", SETUP + TEACHER.format(mode=mode)))
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
 
 

@@ -104,6 +104,15 @@ def is_sure_before(code: CodeType, earlier: int, later: int) -> bool:
     return all(later in branch for pair in _branches(code) for branch in pair if earlier in branch)
 
 
+def conditions_around(code: CodeType, lineno: int) -> Iterator[tuple[int, ast.expr, bool]]:
+    """The conditions on which a line of a function runs: their lines, themselves, and whether they must hold."""
+    for node in body(code):
+        if isinstance(node, ast.If):
+            for branch, holds in ((node.body, True), (node.orelse, False)):
+                if lineno in _lines_in(branch):
+                    yield node.lineno, node.test, holds
+
+
 def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -> bool:
     """Whether a loop around a line assigns a variable at or below it, whose first value is assigned above the loop."""
     loops = [lines_of(node) for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]

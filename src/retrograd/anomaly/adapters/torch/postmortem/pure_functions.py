@@ -25,11 +25,22 @@ FUNCTIONS = frozenset(  # of torch, or methods of tensors
     )
 )
 CONSTRUCTORS = frozenset(("arange", "eye", "full", "linspace", "logspace", "ones", "zeros"))  # of torch
-LAYERS = frozenset(  # of torch.nn.functional
+LOSSES = frozenset(  # of torch.nn.functional, with parameters (input, target)
     (
-        *("avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "cosine_similarity", "elu", "gelu", "interpolate"),
-        *("leaky_relu", "log_softmax", "logsigmoid", "max_pool1d", "max_pool2d", "normalize", "one_hot", "pad"),
-        *("pairwise_distance", "relu", "sigmoid", "silu", "softmax", "softplus", "unfold"),
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "gaussian_nll_loss"),
+        *("hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "multi_margin_loss"),
+        *("multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss"),
+        "soft_margin_loss",
+    )
+)
+LAYERS = LOSSES | frozenset(  # of torch.nn.functional
+    (
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "celu", "conv1d", "conv2d"),
+        *("conv3d", "cosine_embedding_loss", "cosine_similarity", "elu", "gelu", "glu", "group_norm", "hardtanh"),
+        *("interpolate", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss"),
+        *("max_pool1d", "max_pool2d", "mish", "normalize", "one_hot", "pad", "pairwise_distance", "relu", "relu6"),
+        *("selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softsign", "tanh", "triplet_margin_loss"),
+        "unfold",
     )
 )
 LINEAR_ALGEBRA = frozenset(  # of torch.linalg

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import cmath
+import contextlib
 import inspect
 import itertools
 import linecache
@@ -12,18 +13,25 @@ import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType, EllipsisType, FunctionType, MethodType
+from types import CodeType, EllipsisType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
-from retrograd.anomaly.adapters.program.straight_functions import StraightFunction, straight
+from retrograd.anomaly.adapters.program.straight_functions import PlainFunction, StraightFunction, plain
 from retrograd.anomaly.adapters.program.syntax import COMPARISONS
-from retrograd.anomaly.adapters.torch.postmortem.pure_functions import CONSTRUCTORS, FUNCTIONS, LAYERS, LINEAR_ALGEBRA
+from retrograd.anomaly.adapters.torch.postmortem.pure_functions import (
+    CONSTRUCTORS,
+    FUNCTIONS,
+    LAYERS,
+    LINEAR_ALGEBRA,
+    LOSSES,
+)
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
-from retrograd.anomaly.stack_frames import is_own
+from retrograd.anomaly.adapters.torch.second_run.module_calls import output_again
 from retrograd.anomaly.warning_filters import Filter
 
 LARGEST = 1 << 22  # elements
@@ -43,11 +51,18 @@ _OF_MASKS: dict[type, Callable[[Any, Any], Any]] = {
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
 }
+_OF_OBJECTS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda value, among: value in among,
+    ast.NotIn: lambda value, among: value not in among,
+}
 _QUESTIONS = frozenset(("dim", "numel", "size"))  # whose answers are numbers
 _NAMES = {  # parameters of functions that do not call theirs (input, other)
     "pow": ("input", "exponent"),
     "masked_fill": ("input", "mask", "value"),
     "where": ("condition", "input", "other"),
+    **dict.fromkeys(LOSSES, ("input", "target")),
 }
 _MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", "device", "real", "imag", "min", "max"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
@@ -105,8 +120,10 @@ class Recomputation:
         match node:
             case ast.Constant(value=int() | float() | bool() | str() | None):
                 return node.value
-            case ast.Call(func=func, args=args, keywords=keywords) if (own := self.function_of(func)) is not None:
-                return self._returned(node, own, args, keywords)
+            case ast.Call() if (own := self.function_of(node)) is not None:
+                return self._returned(node, own)
+            case ast.Call(func=func) if (module := self._module(func)) is not None:
+                return self._of_module(node, module)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
             case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
@@ -168,7 +185,7 @@ class Recomputation:
             case ast.Subscript(value=ast.Call() as called, slice=ast.Constant(value=int() as number)) if (
                 own := self._part_of(called, number)
             ) is not None:
-                return self._returned(called, own, called.args, called.keywords)
+                return self._returned(called, own)
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(
@@ -212,62 +229,148 @@ class Recomputation:
         start, end = node.col_offset - before, (node.end_col_offset or 0) - before
         return Made(call, own.strip(), node.lineno, start, end, code, tuple(lines))
 
-    def function_of(self, node: ast.expr) -> StraightFunction | None:
-        """The function of the program that a call calls, if it can be computed step by step."""
+    def function_of(self, call: ast.Call) -> StraightFunction | None:
+        """What a call of one of the program's functions computes; None if that cannot be done step by step."""
+        function = self._plain(call.func)
+        if function is None or self.depth >= DEPTH:
+            return None
+        if not function.has_branches:
+            return function.taken()
+        variables = dict.fromkeys(function.parameters, UNKNOWN) | self.known_arguments(call, function)
+        inner = Recomputation(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
+        try:
+            return function.taken(_Conditions(variables, inner))
+        except Exception:  # a condition that cannot be computed
+            return None
+
+    def _plain(self, node: ast.expr) -> PlainFunction | None:
+        """The function of the program that a call calls, or that of a module without hooks."""
+        module = self._module(node)
+        if module is not None:
+            has_hooks = module._forward_hooks or module._forward_pre_hooks
+            return None if has_hooks else plain(MethodType(type(module).forward, module))
         match node:
             case ast.Name(id=name):
-                return _straight(self.variables.get(name))
+                return plain(self.variables.get(name))
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
                 held = self.variables[owner]
-                member = {**vars(held), **(vars(held).get("_modules") or {})}.get(name)
-                if isinstance(member, torch.nn.Module):
-                    return _straight(member)
                 found = inspect.getattr_static(type(held), name, None)
                 if isinstance(found, staticmethod):
-                    return straight(found.__func__)
-                return straight(MethodType(found, held)) if isinstance(found, FunctionType) else None
+                    return plain(found.__func__)
+                return plain(MethodType(found, held)) if isinstance(found, FunctionType) else None
         return None
+
+    def known_arguments(self, call: ast.Call, function: PlainFunction) -> dict[str, Any]:
+        """The parameters of a call of a function whose values are known."""
+        if any(each.arg is None for each in call.keywords):
+            return {}
+        named = {str(each.arg): self._known(each.value) for each in call.keywords}
+        given = function.bound([self._known(each) for each in call.args], named)
+        return {name: value for name, value in (given or {}).items() if value is not UNKNOWN}
+
+    def _known(self, node: ast.expr) -> Any:
+        try:
+            return self.passed(node)
+        except Exception:
+            return UNKNOWN
+
+    def _module(self, node: ast.expr) -> torch.nn.Module | None:
+        """The module that a call calls."""
+        held = None
+        match node:
+            case ast.Name(id=name):
+                held = self.variables.get(name)
+            case ast.Attribute():
+                with contextlib.suppress(UnknownError):
+                    held = self._object(node)
+        return held if isinstance(held, torch.nn.Module) else None
+
+    def _of_module(self, call: ast.Call, module: torch.nn.Module) -> Any:
+        """What a module returns that cannot be computed step by step."""
+        result = output_again(module, [self.value(each) for each in call.args], self._named(call.keywords))
+        if any(isinstance(each, Tensor) and is_bad(each) for each in tree_leaves(result)):
+            raise UnknownError  # born in the module: not for this line to tell
+        return result
 
     def _part_of(self, called: ast.Call, number: int) -> StraightFunction | None:
         """The function that computes one of the results of a call of a function of the program."""
-        own = self.function_of(called.func)
+        own = self.function_of(called)
         return None if own is None else own.part(number)
 
-    def _returned(
-        self, node: ast.expr, function: StraightFunction, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
-    ) -> Any:
+    def _returned(self, call: ast.Call, computed: StraightFunction) -> Any:
         """The result of a function of the program."""
-        if self.depth >= DEPTH or any(each.arg is None for each in keywords):
+        if any(each.arg is None for each in call.keywords):
             raise UnknownError
-        named = {str(each.arg): self.passed(each.value) for each in keywords}
-        variables = function.bound([self.passed(each) for each in args], named)
+        function = computed.function
+        named = {str(each.arg): self.passed(each.value) for each in call.keywords}
+        variables = function.bound([self.passed(each) for each in call.args], named)
         if variables is None:
             raise UnknownError
         line = Recomputation(ChainMap(variables, *function.outside.maps), depth=self.depth + 1)
-        for name, expression in function.assigned:
+        for name, expression in computed.assigned:
             variables[name] = line.value(expression)
-        result = line.value(function.result)
-        inside = function.code, node
+        result = line.value(computed.result)
+        inside = function.code, call
         if self.birth is None and line.birth is not None:
             self.birth = replace(line.birth, inside=(*line.birth.inside, inside))
         if self.turn is None and line.turn is not None:
             self.turn = replace(line.turn, inside=(*line.turn.inside, inside))
         return result
 
+    def holds(self, test: ast.expr) -> bool:
+        """Whether a condition holds."""
+        match test:
+            case ast.BoolOp(op=ast.And(), values=values):
+                return all(map(self.holds, values))
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return any(map(self.holds, values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return not self.holds(operand)
+            case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+                return self._object(left) is None
+            case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                return self._object(left) is not None
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OF_OBJECTS:
+                with contextlib.suppress(UnknownError):
+                    return _OF_OBJECTS[type(op)](self._held(left), self._held(right))
+            case ast.Name() | ast.Attribute():
+                with contextlib.suppress(UnknownError):
+                    return bool(self._held(test))
+        return bool(self.value(test))
+
+    def _held(self, node: ast.expr) -> Any:
+        """A number, a text, None, or several of these."""
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+                return [self._held(each) for each in parts]
+        value = self._object(node)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise UnknownError
+
+    def _object(self, node: ast.expr) -> Any:
+        """What a variable or an attribute holds."""
+        match node:
+            case ast.Name(id=name) if self.variables.get(name, UNKNOWN) is not UNKNOWN:
+                return self.variables[name]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if _is_object(self.variables.get(owner)):
+                return _attribute(self.variables[owner], name)
+        raise UnknownError
+
     def passed(self, node: ast.expr) -> Any:
         """An argument of a function of the program: a value, or an object of which the function may use members."""
         held = self.variables.get(node.id) if isinstance(node, ast.Name) else None
-        return held if _is_object(held) and not isinstance(held, Tensor) else self.value(node)
+        return held if _is_object(held) else self.value(node)
 
     def _member(self, held: Any, name: str) -> Any:
-        """A tensor or number that an object has as an attribute of its own."""
-        own = getattr(held, "__dict__", {})
-        for members in (own, own.get("_buffers") or {}, own.get("_parameters") or {}):
-            value = members.get(name)
-            if isinstance(value, Tensor) and value.numel() <= LARGEST:
-                return value.detach()
-            if isinstance(value, (int, float)):
-                return value
+        """A tensor or number that an object has as an attribute."""
+        value = _attribute(held, name)
+        if isinstance(value, Tensor) and value.numel() <= LARGEST:
+            return value.detach()
+        if isinstance(value, (int, float)):
+            return value
         raise UnknownError
 
     def _numbers(self, node: ast.expr) -> Any:
@@ -353,19 +456,37 @@ def _gives(argument: Argument, result: Any) -> bool:
     return is_bad(argument.value)
 
 
-def _straight(called: Any) -> StraightFunction | None:
-    """What a function of the program computes, or a module of its own that has no hooks."""
-    if not isinstance(called, torch.nn.Module):
-        return straight(called)
-    if called._forward_hooks or called._forward_pre_hooks:
-        return None
-    return straight(MethodType(type(called).forward, called))
+class _Conditions:
+    """Computes a call of a function as far as its conditions need it."""
+
+    def __init__(self, variables: dict[str, Any], line: Recomputation) -> None:
+        self._variables, self._line = variables, line
+
+    def assign(self, name: str, value: ast.expr) -> None:
+        try:
+            self._variables[name] = self._line.value(value)
+        except Exception:
+            self._variables[name] = UNKNOWN
+
+    def holds(self, test: ast.expr) -> bool:
+        return self._line.holds(test)
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it is a module, or an object of one of the program's own classes."""
-    functions = (each for each in vars(type(value)).values() if isinstance(each, FunctionType))
-    return isinstance(value, torch.nn.Module) or any(is_own(each.__code__) for each in functions)
+    """Whether it is an object with attributes, such as a module or a program's options."""
+    return hasattr(value, "__dict__") and not isinstance(value, (Tensor, ModuleType, FunctionType, type))
+
+
+def _attribute(held: Any, name: str) -> Any:
+    """What an object has as an attribute, or its class as a plain value; properties are not computed."""
+    own = vars(held)
+    for members in (own, own.get("_parameters"), own.get("_buffers"), own.get("_modules")):
+        if members and name in members:
+            return members[name]
+    value = inspect.getattr_static(type(held), name, UNKNOWN)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise UnknownError
 
 
 def _line_at(code: CodeType, node: ast.expr) -> dict[str, Any]:

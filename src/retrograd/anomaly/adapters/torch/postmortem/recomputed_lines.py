@@ -19,10 +19,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.program.assignments import exclude_each_other, is_sure_before
+from retrograd.anomaly.adapters.program.assignments import (
+    conditions_around,
+    exclude_each_other,
+    is_given_between,
+    is_sure_before,
+)
 from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.straight_functions import item_of
+from retrograd.anomaly.adapters.program.syntax import variables_in
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import (
     DEPTH,
@@ -72,11 +78,13 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     if frame is None or value.numel() > LARGEST:
         return None
     found: list[Made | None] = []
-    for assigned in _assignments(frame.f_code, lineno, name):
+    could_be_any = bool(value.isnan().all())
+    for assigned in _assignments(frame, lineno, name):
         for chosen in _outcomes(assigned[0]):
             try:
                 result, made = _given_by(frame, assigned, name, lineno, depth, chosen)
             except Exception:  # a part of a statement, another operation, or variables that have changed since
+                found += [None] if could_be_any else []
                 continue
             if same(result, value):
                 found.append(made)
@@ -94,14 +102,28 @@ def _outcomes(text: str) -> Iterator[Mapping[int, bool]]:
         yield dict(zip(places, outcome, strict=True))
 
 
-def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
-    """The lines above a given one that last assigned a variable; several if they are in different branches."""
-    last = None
-    while (assigned := assignment_above(code, lineno, name)) is not None:
-        lineno = assigned[1]
-        if last is None or exclude_each_other(code, lineno, last):
+def _assignments(frame: FrameType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
+    """The lines above a given one that may have assigned a variable last, in branches that may have been taken."""
+    code, above, last = frame.f_code, lineno, None
+    while (assigned := assignment_above(code, above, name)) is not None:
+        above = assigned[1]
+        if _was_left_out(frame, above, lineno):
+            continue
+        if last is None or exclude_each_other(code, above, last):
             yield assigned
-        last = last or lineno
+        last = last or above
+
+
+def _was_left_out(frame: FrameType, lineno: int, last: int) -> bool:
+    """Whether a line is in a branch that was not taken: its condition can be computed still, and says so."""
+    line = Recomputation(_variables(frame))
+    for number, test, holds in conditions_around(frame.f_code, lineno):
+        if any(is_given_between(frame.f_code, each, number, last) for each in variables_in(test)):
+            continue
+        with contextlib.suppress(Exception):
+            if line.holds(test) is not holds:
+                return True
+    return False
 
 
 def _given_by(

@@ -16,9 +16,8 @@ from types import CodeType, FrameType
 
 from torch import Tensor
 
-from retrograd.anomaly.adapters.program.straight_functions import StraightFunction
 from retrograd.anomaly.adapters.program.syntax import body
-from retrograd.anomaly.adapters.torch.postmortem.recomputation import UNKNOWN, Made, Recomputation, Step
+from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made, Recomputation, Step
 from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import same, variables_of
 from retrograd.anomaly.adapters.torch.records.calls import Call
 from retrograd.anomaly.parsing import names_in
@@ -63,18 +62,18 @@ def _calls_above(frame: FrameType) -> Iterator[ast.Call]:
 
 def _birth_behind(line: Recomputation, node: ast.Call, code: CodeType, data: Tensor | None) -> Step | None:
     """The birth in a function, if it is the one that a call calls, or that is called there in turn."""
-    function = None if line.depth >= _DEPTH else line.function_of(node.func)
-    variables = None if function is None else _bound(line, node, function)
-    if function is None or variables is None:
+    called = None if line.depth >= _DEPTH else line.function_of(node)
+    if called is None:
         return None
+    function, variables = called.function, line.known_arguments(node, called.function)
     inner = Recomputation(ChainMap(variables, *function.outside.maps), depth=line.depth + 1)
     birth = None
     gives_data = data is None
     spoilt: set[str] = set()  # the names of what may have become bad by the birth
-    for name, expression in (*function.assigned, ("", function.result)):
+    for name, expression in (*called.assigned, ("", called.result)):
         if function.code is not code:
-            for called in _calls_in(expression):
-                found = _birth_behind(inner, called, code, data)
+            for each in _calls_in(expression):
+                found = _birth_behind(inner, each, code, data)
                 if found is not None:
                     return replace(found, inside=(*found.inside, (function.code, node)))
         variables.pop(name, None)
@@ -101,23 +100,6 @@ def _birth_behind(line: Recomputation, node: ast.Call, code: CodeType, data: Ten
 def _chooses(expression: ast.expr) -> bool:
     """Whether it may leave bad elements out."""
     return not _CHOOSING.isdisjoint(each.attr for each in ast.walk(expression) if isinstance(each, ast.Attribute))
-
-
-def _bound(line: Recomputation, node: ast.Call, function: StraightFunction) -> dict[str, object] | None:
-    """The parameters of a call whose values are known."""
-    if any(each.arg is None for each in node.keywords):
-        return None
-    given = function.bound(
-        [_known(line, each) for each in node.args], {str(each.arg): _known(line, each.value) for each in node.keywords}
-    )
-    return None if given is None else {name: value for name, value in given.items() if value is not UNKNOWN}
-
-
-def _known(line: Recomputation, node: ast.expr) -> object:
-    try:
-        return line.passed(node)
-    except Exception:
-        return UNKNOWN
 
 
 def _calls_in(expression: ast.expr) -> Iterable[ast.Call]:

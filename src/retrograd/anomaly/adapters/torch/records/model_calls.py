@@ -23,11 +23,14 @@ from retrograd.anomaly.adapters.program.source_location import written_at
 from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
 from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
-from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
-from retrograd.anomaly.adapters.torch.runtime.distributed import is_replicated, is_sharded
 from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import Hook
 from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocasts
-from retrograd.anomaly.adapters.torch.second_run.snapshot import Gradients, RandomState, left_as_they_are
+from retrograd.anomaly.adapters.torch.second_run.module_calls import (
+    is_running_again,
+    running_again,
+    without_communication,
+)
+from retrograd.anomaly.adapters.torch.second_run.snapshot import Gradients, RandomState
 from retrograd.anomaly.stack_frames import user_frame
 
 _MOST_CALLS = 16  # per step
@@ -91,14 +94,13 @@ class ModelCall:
 
 
 class _Here(threading.local):
-    """The calls of a thread, and whether one of them is being run again."""
+    """The calls of a thread."""
 
     def __init__(self) -> None:
         self.calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
         self.evaluated: WeakKeyDictionary[torch.nn.Module, ModelCall] = (
             WeakKeyDictionary()
         )  # the latest without gradients
-        self.running = False
 
 
 class ModelCalls:
@@ -222,7 +224,7 @@ class ModelCalls:
             return False
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False
-        return not self._here.running
+        return not is_running_again()
 
     def nodes_of_outputs(self) -> set[float]:
         """The sequence numbers of the nodes at which a model's part of the graph ends."""
@@ -248,7 +250,7 @@ class ModelCalls:
             return []
         gradients = Gradients(each for model in self._models for each in model.parameters())
         try:
-            with self._again(), torch.enable_grad():
+            with running_again(self._models), torch.enable_grad():
                 runs = (self._run(call, call.model, backward) for call in self._here.calls)
                 return next(filter(None, runs), [])
         finally:
@@ -256,23 +258,13 @@ class ModelCalls:
 
     def evaluate_again(self) -> list[tuple[Call, int]]:
         """The same for the latest calls without gradients, if that has no side effects: what made bad outputs."""
-        with self._again():
+        with running_again(self._models):
             called = [(call, model) for model, call in self._here.evaluated.items() if call.is_plain]
             runs = (self._run(call, model, backward=False) for call, model in called)
             return next(filter(None, runs), [])
 
-    @contextmanager
-    def _again(self) -> Iterator[None]:
-        """A context in which models are called by us."""
-        self._here.running = True
-        try:
-            with left_as_they_are(self._models):
-                yield
-        finally:
-            self._here.running = False
-
     def _run(self, call: ModelCall, called: torch.nn.Module | None, backward: bool) -> list[tuple[Call, int]]:
-        model = None if called is None else _without_communication(called)
+        model = None if called is None else without_communication(called)
         if model is None:
             return []
         recorder = Recorder()
@@ -281,7 +273,7 @@ class ModelCalls:
         call.random.restore()
         args, kwargs = tree_map(_cut_off, (call.args, call.kwargs))
         try:
-            with autocast_as(call.autocast), _evaluating(model, not call.is_training), uncompiled(), recorder:
+            with autocast_as(call.autocast), _evaluating(model, not call.is_training), recorder:
                 output = model(*args, **kwargs)
         except Exception:  # for instance, Lightning's DDP calls training_step in place of forward
             return []
@@ -325,13 +317,6 @@ def _cut_off(value: Any) -> Any:
     if isinstance(value, Tensor) and value.grad_fn is not None:
         return value.detach().requires_grad_()
     return value
-
-
-def _without_communication(model: torch.nn.Module) -> torch.nn.Module | None:
-    """The model in a form that this process can run alone; None if it needs the weights of other processes."""
-    if is_sharded(model):
-        return None
-    return model.module if is_replicated(model) else model  # type: ignore[return-value]
 
 
 def _is_plain(value: Any) -> bool:
