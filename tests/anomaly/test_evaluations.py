@@ -149,6 +149,40 @@ def test_a_birth_in_a_line_that_calls_the_model_itself(library: str, read: str) 
     assert (event.op, event.operands, event.layer_name) == ("sqrt", {"input": -1.0}, None)
 
 
+BRANCHES = """
+if kind == "root":
+    loss = torch.sqrt(net(x) * 0 - 1.0).mean()
+else:
+    loss = nn.functional.nll_loss(torch.log(torch.relu(out) * 0), y.long()[:, 0] * 0)  # born here
+"""
+
+
+@libraries
+@pytest.mark.parametrize("kind", ["log", "other"])
+def test_the_branch_that_was_taken_is_told(library: str, kind: str) -> None:
+    """Both branches give a number that is not finite; the condition tells which of them did."""
+    branches = BRANCHES.replace("\n", "\n        ").rstrip()
+    text = f"kind = {kind!r}\n" + program(f"0.0{branches}")
+    assert found(library, text).op == "log"
+
+
+@pytest.mark.parametrize(
+    ("loss", "result"),
+    [
+        ("total = total + torch.sqrt(out * x.mean()).mean()  # born here", "total"),
+        ("total += torch.sqrt(out * x.mean()).mean()  # born here", "total"),
+        ("losses.append(torch.sqrt(out * x.mean()).mean())  # born here", "torch.stack(losses).mean()"),
+    ],
+)
+@libraries
+def test_a_birth_in_the_last_part_of_a_sum(library: str, loss: str, result: str) -> None:
+    text = program(f"0.0\n        {loss}", read="0.0", between="net.fc2.bias.data.fill_(-100.0)")
+    text = text.replace("total = 0.0", "total, losses = 0.0, []").replace("return total", f"return float({result})")
+    text = text.replace("batches = [(torch.randn(16, 4)", "batches = [(torch.rand(16, 4) + 1.0")
+    event = found(library, text)
+    assert (event.op, event.kind) == ("sqrt", "invalid")
+
+
 @libraries
 def test_running_averages_that_are_nan(library: str) -> None:
     text = program(between="net.norm.running_var[3] = float('nan')")
@@ -209,9 +243,46 @@ def test_scores_of_classes_that_do_not_occur_are_not_reported(library: str, scor
     assert not run(library, text).events
 
 
+INFINITE = {
+    "torch.exp((out - y).abs().mean() + 1000)  # born here": ("exp", "overflow"),
+    "-torch.log(torch.relu(net(x) - 1000.0)).mean()  # born here": ("log", "divide"),
+    "nn.functional.nll_loss(torch.log(torch.zeros(16, 2)), torch.zeros(16).long())  # born here": ("log", "divide"),
+}
+
+
 @libraries
-def test_an_infinite_loss_is_not_reported(library: str) -> None:
-    assert not run(library, program("torch.exp((out - y).abs().mean() + 1000)")).events
+@pytest.mark.parametrize("loss", INFINITE)
+def test_an_infinite_loss(library: str, loss: str) -> None:
+    event = found(library, program(loss))
+    assert (event.op, event.kind) == INFINITE[loss]
+
+
+@libraries
+def test_an_infinite_loss_of_the_model(library: str) -> None:
+    event = found(library, program(inside="h.abs() / 0.0 + 1.0  # born here"))
+    assert (event.op, event.module_type) == ("div", "Net")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "torch.tensor(float('inf'))",  # the best loss so far
+        "torch.full((3,), float('inf')).amin() + 1.0",
+        "10 * torch.log10(1 / ((out - out) ** 2).mean())",  # a perfect copy
+        "-10 * torch.log10(((out - out) ** 2).mean())",
+        "1 / (out - out).abs().sum()",
+        "torch.log(out - out).max()",  # an impossible path in a search
+    ],
+)
+def test_infinities_that_are_meant_are_not_reported(library: str, loss: str) -> None:
+    assert not run(library, program(loss)).events
+
+
+@libraries
+def test_infinities_have_a_policy_of_their_own(library: str) -> None:
+    text = program("torch.exp((out - y).abs().mean() + 1000)")
+    assert not run(library, text, policy={"nan": "warn", "inf": "ignore"}).events
 
 
 LAZY = """

@@ -19,6 +19,7 @@ FOUND = {
     "adv = (same - same.mean()) / same.std()": ("div", (0,), {"input": 0.0, "other": 0.0}),
     "adv = zero / zero": ("div", (1,), {"input": 0.0, "other": 0.0}),
     "adv = torch.log(zero)": ("log", (1,), {"input": 0.0}),
+    "adv = torch.nn.functional.relu(zero / zero)": ("div", (1,), {"input": 0.0, "other": 0.0}),
     "adv = (zero - 1).sqrt()": ("sqrt", (1,), {"input": -1.0}),
     "adv = same * (100 * zero).exp()": ("exp", (0,), {"input": 100.0}),
     "adv = (-same).sqrt()": ("sqrt", (0,), {"input": -2.0}),
@@ -76,7 +77,7 @@ def test_python_numbers_among_the_variables_are_used() -> None:
     [
         ("adv = zero / zero", "zero.add_(1)"),  # what it reads has changed
         ("adv = same.clone().mul_(1)", "adv = adv / (adv - 2)"),  # it has overwritten what it read
-        ("adv = torch.nn.functional.relu(zero / zero)",),  # another function
+        ("adv = torch.nn.functional.dropout(zero / zero, 0.0)",),  # one that draws numbers
         ("adv = zero.add_(0) / zero",),  # one that writes
         ("adv = torch.nn.functional.relu(zero, inplace=True) / zero",),
         ("adv = torch.nn.functional.relu(zero, True) / zero",),
@@ -150,7 +151,7 @@ def test_a_birth_in_a_subexpression_has_its_columns() -> None:
 
 
 def test_a_variable_without_a_known_origin_is_called_data() -> None:
-    text = SETUP + "adv = torch.nn.functional.relu(zero / zero)\nloss = (-adv * w).sum()\nloss.backward()"
+    text = SETUP + "adv = torch.nn.functional.dropout(zero / zero, 0.0)\nloss = (-adv * w).sum()\nloss.backward()"
     event = only_event(run("torch", text))
     assert (event.kind, event.op, event.operands.keys()) == ("leaf", "leaf", {"adv"})
     assert event.rerun is not None

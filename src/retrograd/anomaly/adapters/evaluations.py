@@ -1,13 +1,16 @@
-"""NaN that the program reads while it computes no gradients, as of a validation loss: no update is at stake.
+"""NaN and infinity that the program reads while it computes no gradients, as of a validation loss.
 
-Many measures are NaN where they are undefined, such as the accuracy for a class that does not occur. So a NaN is
-reported only if a call of a model made it, a weight or a running average holds it, or it was born in the program's own
-lines other than as a quotient of zeros or an average of nothing.
+No update is at stake. Many measures are NaN where they are undefined, such as the accuracy for a class that does not
+occur, or infinite, such as the signal-to-noise ratio of a perfect copy. So such a number is reported only if a call of
+a model made it, a weight or a running average holds it, or it was born in the program's own lines other than as a
+quotient by zero, a level in decibels, or an average of nothing. An infinity that is written there is a start value, as
+of the best loss so far; a negative one is the logarithm of what is impossible, as in a search.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -21,6 +24,7 @@ from retrograd.anomaly.event import NaNEvent
 HARMED = "a number that the program reads"
 _PACKAGE = __name__.partition(".")[0]
 _MOST_PLACES = 64
+_RATIOS = frozenset(("div", "log10", "reciprocal", "rsqrt"))  # that are infinite if there is nothing to divide by
 _AVERAGES = frozenset(("mean", "nanmean", "median", "std", "var", "var_mean", "std_mean", "corrcoef", "cov"))
 _PASS_ON = frozenset(("cuda", "double", "enumerate", "float", "items", "iter", "next", "range", "to", "tqdm", "zip"))
 
@@ -49,10 +53,19 @@ def is_ours(frame: FrameType | None) -> bool:
     return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
 
 
-def is_of_a_measure(event: NaNEvent) -> bool:
-    """Whether it is a quotient of zeros or an average of nothing outside any model, as measures that do not apply."""
+def kind_of(value: Any) -> str | None:
+    """The kind of harm of a number that the program reads; None if it may well be meant."""
+    if value != value:
+        return "nan"
+    return "inf" if value == math.inf else None
+
+
+def is_meant(event: NaNEvent, kind: str) -> bool:
+    """Whether it is a start value, or born outside any model in a measure that does not apply."""
+    if kind == "inf" and event.kind == "leaf":
+        return True
     is_undefined = event.op in _AVERAGES or (event.op == "div" and not any(event.operands.values()))
-    return is_undefined and event.module_type is None
+    return (is_undefined or (kind == "inf" and event.op in _RATIOS)) and event.module_type is None
 
 
 def first_bad(frame: FrameType, is_bad: Callable[[Any], bool]) -> tuple[str, Any] | None:

@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from retrograd.anomaly.adapters.torch.gradient_checks.extremes import Tally, absmin, extremes, has_elements, look, read
 from retrograd.anomaly.adapters.torch.gradient_checks.norms import GradientScale, norms
 from retrograd.anomaly.adapters.torch.module_wrappers import name_written, unwrapped
-from retrograd.anomaly.adapters.torch.postmortem.analysis import NOT_SURE, met_at
+from retrograd.anomaly.adapters.torch.postmortem.analysis import NOT_SURE
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
-from retrograd.anomaly.adapters.torch.postmortem.origin import origin_of
+from retrograd.anomaly.adapters.torch.postmortem.origin import met_at, origin_of
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call
 from retrograd.anomaly.adapters.torch.records.graph import read as read_graph
 from retrograd.anomaly.adapters.torch.records.model_rerun import Given, version

@@ -8,7 +8,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from retrograd import core
-from retrograd.anomaly.adapters.evaluations import HARMED, ReadingPlaces, first_bad, is_of_a_measure, is_ours
+from retrograd.anomaly.adapters.evaluations import (
+    HARMED,
+    ReadingPlaces,
+    first_bad,
+    is_meant,
+    is_ours,
+    kind_of,
+)
 from retrograd.anomaly.adapters.program.loss_checks import checked_loss, may_tell_of_one
 from retrograd.anomaly.adapters.program.source_location import place_fields
 from retrograd.anomaly.adapters.retrograd.births import as_array
@@ -28,7 +35,7 @@ _CORE = f"{core.__name__}."
 
 
 class Reads:
-    """Reports a non-finite loss that the program checks, as it may stop because of it; and NaN in evaluations.
+    """Reports a non-finite loss that the program checks, as it may stop because of it; and those of evaluations.
 
     Parameters
     ----------
@@ -48,8 +55,8 @@ class Reads:
         found = self._checked(around) if state.local.grad_enabled else None
         if found is not None:
             self._of_checked(found, value)
-        elif value != value and around is not None and not is_ours(_out_of_the_core(frame)):
-            self._evaluated(around, tensor)
+        elif (kind := kind_of(value)) is not None and around is not None and not is_ours(_out_of_the_core(frame)):
+            self._evaluated(around, tensor, kind)
 
     def _checked(self, frame: FrameType | None) -> CheckedLoss | None:
         return checked_loss(frame, sites.is_internal, has_history, _is_bad, self._monitor.watch.left_out)
@@ -67,19 +74,19 @@ class Reads:
             if event is not None and event.op not in watch.allow:
                 watch.checked(harm_of([loss._data]), event, found, in_vain=in_vain)
 
-    def _evaluated(self, frame: FrameType, tensor: Tensor) -> None:
-        """A NaN is read: with gradients on it is an evaluation only if all models are in evaluation mode."""
+    def _evaluated(self, frame: FrameType, tensor: Tensor, kind: str) -> None:
+        """Such a number is read: with gradients on it is an evaluation only if all models are in evaluation mode."""
         watch = self._monitor.watch
-        if not watch.listens_to("nan") or not self._places.is_worth_a_look(frame):
+        if not watch.listens_to(kind) or not self._places.is_worth_a_look(frame):
             return
         event, names = None, Names(watch.model, frame)
         if state.local.grad_enabled and not names.are_evaluated():
             return
         with suppress(Exception):  # an error of ours is no reason to end an evaluation
             event = self._of_evaluation(frame, tensor, names)
-        if event is not None and not is_of_a_measure(event):
+        if event is not None and not is_meant(event, kind):
             self._places.is_told(frame)
-            watch.warned("nan", replace(event, harmed=HARMED))
+            watch.warned(kind, replace(event, harmed=HARMED))
 
     def _of_evaluation(self, frame: FrameType, tensor: Tensor, names: Names) -> NaNEvent | None:
         if has_history(tensor):

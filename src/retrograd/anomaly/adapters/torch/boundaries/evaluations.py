@@ -1,4 +1,4 @@
-"""NaN that the program reads where no gradients are computed: of a call of a model, a weight, or its own lines."""
+"""NaN and infinity that the program reads where it computes no gradients: of a model, a weight, or its own lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.evaluations import HARMED, ReadingPlaces, first_bad, is_of_a_measure, is_ours
+from retrograd.anomaly.adapters.evaluations import (
+    HARMED,
+    ReadingPlaces,
+    first_bad,
+    is_meant,
+    is_ours,
+    kind_of,
+)
 from retrograd.anomaly.adapters.torch.boundaries.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.models import modules_around, outermost
-from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis, met_at
-from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.postmortem.analysis import Analysis
+from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, met_at, origin_of
 from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
 from retrograd.anomaly.event import NaNEvent
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Evaluations:
-    """Warns of a NaN, once for each instruction that reads one.
+    """Warns of such a number, once for each instruction that reads one.
 
     Parameters
     ----------
@@ -39,13 +46,13 @@ class Evaluations:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
         self._places = ReadingPlaces()
 
-    def read(self, frame: FrameType | None, value: Tensor) -> None:
-        """Something reads a NaN in a frame: not this package, nor an optimizer, whose updates are checked anyway.
+    def read(self, frame: FrameType | None, tensor: Tensor, value: Any) -> None:
+        """Something reads a number in a frame: not this package, nor an optimizer, whose updates are checked anyway.
 
         With gradients on it is an evaluation only if all models are in evaluation mode.
         """
-        monitor = self._monitor
-        if is_ours(frame) or monitor.now.steps.any or not monitor.watch.listens_to("nan"):
+        monitor, kind = self._monitor, kind_of(value)
+        if kind is None or is_ours(frame) or monitor.now.steps.any or not monitor.watch.listens_to(kind):
             return
         frame = user_frame(frame)
         if frame is None or not self._places.is_worth_a_look(frame):
@@ -57,15 +64,16 @@ class Evaluations:
                 return
             event = None
             with suppress(Exception):  # an error of ours is no reason to end an evaluation
-                event = self._event(frame, value, models)
+                event = self._event(frame, tensor, models)
+                event = None if event is None or is_meant(event, kind) else event
             if event is None:
                 self._look_next_time(models)
         if event is not None:
             self._places.is_told(frame)
-            monitor.watch.warned("nan", replace(event, harmed=HARMED))
+            monitor.watch.warned(kind, replace(event, harmed=HARMED))
 
     def _look_next_time(self, models: Iterable[torch.nn.Module]) -> None:
-        """Have the models' outputs looked at from now on: this NaN may come from an earlier call than the latest."""
+        """Have the models' outputs looked at from now on: this number may come from an earlier call than the latest."""
         if not in_use():
             self._monitor.calls.looks_at_evaluations = True
             for each in outermost(models):
@@ -77,8 +85,8 @@ class Evaluations:
             event = born_before(value, analysis)
         else:
             origin = self._origin(frame, value, models)
-            event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin)
-        return None if event is None or is_of_a_measure(event) else event
+            event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin, is_rerun=True)
+        return event
 
     def _origin(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> Origin | None:
         monitor = self._monitor

@@ -67,13 +67,11 @@ class Reads:
     def _look(self, frame: Any, value: Any, tensor: Tensor) -> None:
         watch = self._monitor.watch
         if not torch.is_grad_enabled():
-            if value != value:
-                self._evaluations.read(frame, tensor)
+            self._evaluations.read(frame, tensor, value)
             return
         found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
-            if value != value:
-                self._evaluations.read(frame, tensor)
+            self._evaluations.read(frame, tensor, value)
             return
         left_out = watch.left_out
         if not found.is_own:

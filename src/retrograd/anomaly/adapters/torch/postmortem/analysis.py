@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from textwrap import shorten
-from types import FrameType
 from typing import Any
 
 from torch import Tensor
@@ -23,7 +22,7 @@ from retrograd.anomaly.adapters.torch.gradient_checks.lagged_steps import LateSt
 from retrograd.anomaly.adapters.torch.postmortem.backward_poles import births_to_come
 from retrograd.anomaly.adapters.torch.postmortem.bad_sources import first_with_nan
 from retrograd.anomaly.adapters.torch.postmortem.describe import Describer, first_of, statistics
-from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.postmortem.origin import Origin, met_at, origin_of
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import Made
 from retrograd.anomaly.adapters.torch.postmortem.recomputed_lines import made_again, made_in_line, made_of_operand
 from retrograd.anomaly.adapters.torch.postmortem.returned_functions import made_inside
@@ -125,7 +124,7 @@ class Analysis:
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # whose gradients the step computes
         self._roots: Sequence[Tensor] = ()  # and where backward starts, if known
-        self._unfinished = self._is_gone = False  # gone: weights or inputs have changed since
+        self._unfinished = self._is_rerun = self._is_gone = False  # gone: weights or inputs have changed since
 
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
         """Why a loss, or any other result of an ``unfinished`` step, is not finite."""
@@ -176,8 +175,9 @@ class Analysis:
         self._unfinished = True
         return next(iter(self._recorded([value]) or self._read([value])), None)
 
-    def described(self, origin: Origin) -> NaNEvent:
-        """The event of an origin that was found by other means."""
+    def described(self, origin: Origin, is_rerun: bool = False) -> NaNEvent:
+        """The event of an origin that was found by other means; each line of a rerun is known."""
+        self._is_rerun = is_rerun
         return self._event(origin, "an argument")
 
     def of_argument(self, call: Call) -> NaNEvent:
@@ -506,7 +506,7 @@ class Analysis:
 
     def _where_else(self, call: Call) -> str | None:
         """The other possible lines, if the line of the operation was taken from another step."""
-        if self._recorder is not None or not self._sites.is_looked_up(call):
+        if self._recorder is not None or self._is_rerun or not self._sites.is_looked_up(call):
             return None
         others = same_in_other_branches(call.code, call.at, call.name)
         return _ONE_OF_SEVERAL.format(" or ".join(map(str, others))) if others else None
@@ -577,14 +577,6 @@ class Analysis:
             if name is not None:
                 return f"the gradient of {name}"
         return f"the gradient of {nameless(leaves[0])}" if leaves else "a gradient"
-
-
-def met_at(frame: FrameType | None, argument: Argument) -> Origin:
-    """The origin of a harm that no operation caused: an argument that came in bad, met where a frame is."""
-    call = Call("leaf", [], [argument.value], 0)
-    if frame is not None:
-        call.code, call.at = frame.f_code, frame.f_lasti
-    return Origin(call, leaf=argument)
 
 
 def _never(call: Call) -> bool:

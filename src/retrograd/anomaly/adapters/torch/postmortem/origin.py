@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -56,6 +57,14 @@ class _Visit:
     call: Call
     masks: dict[int, Tensor | None] = field(default_factory=dict)
     towards: Call | None = None
+
+
+def met_at(frame: FrameType | None, argument: Argument) -> Origin:
+    """The origin of a harm that no operation caused: an argument that came in bad, met where a frame is."""
+    call = Call("leaf", [], [argument.value], 0)
+    if frame is not None:
+        call.code, call.at = frame.f_code, frame.f_lasti
+    return Origin(call, leaf=argument)
 
 
 def origin_of(

@@ -36,7 +36,8 @@ LOSSES = frozenset(  # of torch.nn.functional, with parameters (input, target)
 LAYERS = LOSSES | frozenset(  # of torch.nn.functional
     (
         *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "celu", "conv1d", "conv2d"),
-        *("conv3d", "cosine_embedding_loss", "cosine_similarity", "elu", "gelu", "glu", "group_norm", "hardtanh"),
+        *("conv3d", "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "elu", "gelu", "glu", "group_norm"),
+        "hardtanh",
         *("interpolate", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss"),
         *("max_pool1d", "max_pool2d", "mish", "normalize", "one_hot", "pad", "pairwise_distance", "relu", "relu6"),
         *("selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softsign", "tanh", "triplet_margin_loss"),

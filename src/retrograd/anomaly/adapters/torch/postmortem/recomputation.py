@@ -68,6 +68,13 @@ _MEMBERS = frozenset(("T", "mT", "values", "indices", "shape", "ndim", "dtype", 
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
+_PURE: dict[ModuleType | None, frozenset[str]] = {
+    torch: FUNCTIONS,
+    torch.linalg: LINEAR_ALGEBRA,
+    torch.nn.functional: LAYERS,
+}
+
+
 class UnknownError(Exception):
     """An expression that cannot be computed again."""
 
@@ -124,6 +131,8 @@ class Recomputation:
                 return self._returned(node, own)
             case ast.Call(func=func) if (module := self._module(func)) is not None:
                 return self._of_module(node, module)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return [*map(self.value, parts)]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
             case ast.IfExp(test=test, body=chosen, orelse=other, col_offset=col):
@@ -167,11 +176,11 @@ class Recomputation:
                 return getattr(math, name)(*map(self.value, args))
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=owner), attr="cat" | "stack" as name),
-                args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *rest],
+                args=[parts, *rest],
                 keywords=keywords,
             ) if self.variables.get(owner) is torch:
                 named = {str(each.arg): self.value(each.value) for each in keywords}
-                return getattr(torch, name)([*map(self.value, parts)], *map(self.value, rest), **named)
+                return getattr(torch, name)(self._parts(parts), *map(self.value, rest), **named)
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=owner), attr="tensor" | "as_tensor"),
                 args=[given],
@@ -196,17 +205,9 @@ class Recomputation:
                 name in CONSTRUCTORS and self.variables.get(owner) is torch
             ):
                 return getattr(torch, name)(*map(self.value, args), **self._named(keywords))
-            case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="linalg"), attr=name), args=args
-            ) if name in LINEAR_ALGEBRA and self.variables.get(owner) is torch:
-                return self._called(node, getattr(torch.linalg, name), name, args, node.keywords)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name), args=args) if (
-                name in LAYERS and self.variables.get(owner) is torch.nn.functional
-            ):
-                return self._called(node, getattr(torch.nn.functional, name), name, args, node.keywords)
+            case ast.Call(func=func, args=args) if (known := self._pure(func)) is not None:
+                return self._called(node, *known, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in FUNCTIONS:
-                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # however it was imported
-                    return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
         raise UnknownError
 
@@ -292,6 +293,29 @@ class Recomputation:
             raise UnknownError  # born in the module: not for this line to tell
         return result
 
+    def _pure(self, node: ast.expr) -> tuple[Callable[..., Any], str] | None:
+        """The function of torch without side effects that a call calls, however it was imported, and its name."""
+        match node:
+            case ast.Name(id=name):
+                held = self.variables.get(name)
+                known = any(name in names and getattr(owner, name, None) is held for owner, names in _PURE.items())
+                return (held, name) if known and held is not None else None
+            case ast.Attribute(value=value, attr=name):
+                owner = self._part_of_torch(value)
+                return (getattr(owner, name), name) if name in _PURE.get(owner, ()) and hasattr(owner, name) else None
+        return None
+
+    def _part_of_torch(self, node: ast.expr) -> ModuleType | None:
+        """The module of torch that is written there."""
+        match node:
+            case ast.Name(id=name):
+                held = self.variables.get(name)
+            case ast.Attribute(value=value, attr=name):
+                held = getattr(self._part_of_torch(value), name, None)
+            case _:
+                return None
+        return held if isinstance(held, ModuleType) and (held is torch.nn or held in _PURE) else None
+
     def _part_of(self, called: ast.Call, number: int) -> StraightFunction | None:
         """The function that computes one of the results of a call of a function of the program."""
         own = self.function_of(called)
@@ -371,6 +395,18 @@ class Recomputation:
             return value.detach()
         if isinstance(value, (int, float)):
             return value
+        raise UnknownError
+
+    def _parts(self, node: ast.expr) -> list[Any]:
+        """The tensors that are written as a list, or that a variable holds a list of."""
+        match node:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return [*map(self.value, parts)]
+            case ast.Name(id=name):
+                held = self.variables.get(name)
+                if isinstance(held, list) and held and all(isinstance(each, Tensor) for each in held):
+                    self.came_in += [name] if any(map(is_bad, held)) else []
+                    return [each.detach() for each in held]
         raise UnknownError
 
     def _numbers(self, node: ast.expr) -> Any:

@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.program.assignments import (
 from retrograd.anomaly.adapters.program.attribute_writes import Write, writes_to
 from retrograd.anomaly.adapters.program.source_location import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.program.straight_functions import item_of
-from retrograd.anomaly.adapters.program.syntax import variables_in
+from retrograd.anomaly.adapters.program.syntax import body, variables_in
 from retrograd.anomaly.adapters.program.variables import local_variables, under_way
 from retrograd.anomaly.adapters.torch.postmortem.recomputation import (
     DEPTH,
@@ -38,7 +38,7 @@ from retrograd.anomaly.adapters.torch.postmortem.recomputation import (
     Recomputation,
     UnknownError,
 )
-from retrograd.anomaly.adapters.torch.records.calls import Call, is_bad
+from retrograd.anomaly.adapters.torch.records.calls import Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.records.dispatcher_entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
 
@@ -63,7 +63,9 @@ def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
         return None
 
 
-def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = DEPTH) -> Made | None:
+def made_again(
+    frame: FrameType | None, name: str, value: Tensor | list[Tensor], lineno: int, depth: int = DEPTH
+) -> Made | None:
     """The operation that made a variable of a function non-finite; None if that cannot be known for certain.
 
     Parameters
@@ -71,14 +73,18 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     frame
         The function's.
     name, value
-        The variable's.
+        The variable's; of a list, the last part counts.
     lineno
         The line that read it.
     """
-    if frame is None or value.numel() > LARGEST:
+    if frame is None:
+        return None
+    if isinstance(value, list):
+        return _made_of_part(frame, name, value[-1], lineno, depth)
+    if value.numel() > LARGEST:
         return None
     found: list[Made | None] = []
-    could_be_any = bool(value.isnan().all())
+    could_be_any = not value.isfinite().any()
     for assigned in _assignments(frame, lineno, name):
         for chosen in _outcomes(assigned[0]):
             try:
@@ -88,7 +94,46 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
                 continue
             if same(result, value):
                 found.append(made)
+    if could_be_any and (made := _made_of_part(frame, name, value, lineno, depth)) is not None:
+        return made
     return found[0] if len(found) == 1 else None  # either of two branches may have been taken
+
+
+def _made_of_part(frame: FrameType, name: str, total: Tensor, lineno: int, depth: int) -> Made | None:
+    """The birth in what a line adds to a sum, or appends to a list, if the last that it has added was bad."""
+    found = []
+    for statement in _statements_above(frame, lineno) if depth else ():
+        if _part_added(statement, name) is None or _was_left_out(frame, statement.lineno, lineno):
+            continue
+        text = linecache.getline(frame.f_code.co_filename, statement.lineno).strip()
+        with contextlib.suppress(Exception):
+            part = _part_added(module_of(text).body[0], name)  # placed as in the line alone
+            result, made = _computed(frame, part, (text, statement.lineno), lineno, depth) if part else (None, None)
+            if isinstance(result, Tensor) and is_bad(result) and has_nan(result) == has_nan(total):
+                found.append(made)
+    return found[0] if len(found) == 1 else None
+
+
+def _statements_above(frame: FrameType, lineno: int) -> list[ast.stmt]:
+    """The statements of one line above another one in a function."""
+    found = [each for each in body(frame.f_code) if isinstance(each, ast.stmt)]
+    return [each for each in found if each.lineno == each.end_lineno and each.lineno < lineno]
+
+
+def _part_added(statement: ast.stmt, name: str) -> ast.expr | None:
+    """What a statement adds to a sum or a list of that name."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=target), op=ast.Add(), value=part) if target == name:
+            return part
+        case ast.Assign(
+            targets=[ast.Name(id=target)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=part)
+        ) if target == left == name:
+            return part
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[part], keywords=[])
+        ) if owner == name:
+            return part
+    return None
 
 
 def _outcomes(text: str) -> Iterator[Mapping[int, bool]]:
@@ -139,11 +184,22 @@ def _given_by(
     The earlier value of a variable that has been reassigned since is recomputed from the line that assigned it.
     ``outcomes`` fixes the results of conditions in the line, which are then not evaluated.
     """
-    text, number = assigned
-    statement = module_of(text).body[0]
+    statement = module_of(assigned[0]).body[0]
     if not isinstance(statement, ast.Assign) or depth == 0:
         raise UnknownError
-    expression = _given_to(statement, name)
+    return _computed(frame, _given_to(statement, name), assigned, lineno, depth, outcomes)
+
+
+def _computed(
+    frame: FrameType,
+    expression: ast.expr,
+    written: tuple[str, int],
+    lineno: int,
+    depth: int,
+    outcomes: Mapping[int, bool] | None = None,
+) -> tuple[Any, Made | None]:
+    """The same for an expression in a line, which is given with its number."""
+    text, number = written
     before: dict[str, tuple[Any, Made | None]] = {}
     for each in names_in(expression):
         latest = assignment_above(frame.f_code, lineno, each)
@@ -210,7 +266,7 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
             return line.made(place["code_line"], place["lineno"], before), None
         for each in line.came_in:
             held = variables[each]
-            return made_again(frame, each, held, place["lineno"]), held
+            return made_again(frame, each, held, place["lineno"]), held if isinstance(held, Tensor) else None
     return None, None
 
 
@@ -240,7 +296,7 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
         return line.made(place["code_line"], place["lineno"], before), None
     for each in line.came_in:
         held = line.variables[each]
-        return made_again(frame, each, held, place["lineno"]), held
+        return made_again(frame, each, held, place["lineno"]), held if isinstance(held, Tensor) else None
     return None, None
 
 
