@@ -345,3 +345,90 @@ def test_with_every_operation_recorded() -> None:
     event = only_event(recorded(program(inside="h / (h - h)", read="loss.item()")))
     assert (event.op, event.harmed) == ("div", "a number that the program reads")
     assert not recorded(program("out[y > 2].mean()")).events
+
+
+AGAIN = """
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+def step(x):
+    out = net(x)
+    parts = []
+    for column in range(1):
+        parts.append({{"loss": {loss}}})
+    return parts[0]
+
+def validate():
+    net.eval()
+    with torch.no_grad():
+        outputs = [step(x) for x, _ in batches]
+        recorded.append(bool(_get_current_dispatch_mode_stack()))
+        result = float(torch.stack([each["loss"] for each in outputs]).mean())
+    net.train()
+    return result
+
+recorded, in_training = [], []
+net.register_forward_hook(lambda *_: in_training.append(bool(net.training and _get_current_dispatch_mode_stack())))
+results = []
+for epoch in range(4):
+    train()
+    results.append(validate())
+train()
+"""
+
+
+def of_several(loss: str) -> tuple[Watch, list[bool]]:
+    """The watch of a program with four evaluations, and which of them were recorded; training never is."""
+    import torch
+
+    variables = {"torch": torch, "nn": torch.nn}
+    text = TRAINING.format(inside="h") + AGAIN.format(loss=loss)
+    with watch(policy="record") as w:
+        exec(compile(text, "<evaluations>", "exec"), variables)
+    assert not any(variables["in_training"])
+    assert not _modes_on()
+    return w, variables["recorded"]
+
+
+def _modes_on() -> bool:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return bool(_get_current_dispatch_mode_stack())
+
+
+def test_an_evaluation_after_one_of_unknown_origin_is_recorded() -> None:
+    w, recorded = of_several("torch.sqrt(out[:, column] * 0 - 1.0).mean()")
+    event = only_event(w)
+    assert (event.op, event.operands, event.step) == ("sqrt", {"input": -1.0}, 6)
+    assert recorded == [False, True, False, False]
+
+
+def test_no_more_than_two_evaluations_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here each is too long, so that no record of it is complete."""
+    from retrograd.anomaly.adapters.torch.records import recorded_evaluation
+
+    monkeypatch.setattr(recorded_evaluation, "_MOST_OPERATIONS", 0)
+    begun: list[object] = []
+
+    class Counted(recorded_evaluation.Recorder):
+        def __enter__(self) -> recorded_evaluation.Recorder:
+            begun.append(self)
+            return super().__enter__()
+
+    monkeypatch.setattr(recorded_evaluation, "Recorder", Counted)
+    w, recorded = of_several("torch.sqrt(out[:, column] * 0 - 1.0).mean()")
+    assert not w.events
+    assert (recorded, len(set(map(id, begun)))) == ([False] * 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("loss", "recorded"),
+    [
+        ("(out ** 2).mean()", [False] * 4),
+        ("torch.full((), float('inf'))", [False, True, False, False]),
+        ("torch.full((), float('nan'))", [False, True, False, False]),
+    ],
+)
+def test_what_is_known_to_be_meant_is_not_recorded_again(loss: str, recorded: list[bool]) -> None:
+    w, known = of_several(loss)
+    assert not w.events
+    assert known == recorded

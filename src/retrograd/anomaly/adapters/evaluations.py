@@ -26,6 +26,7 @@ _PACKAGE = __name__.partition(".")[0]
 _MOST_PLACES = 64
 _RATIOS = frozenset(("div", "log10", "reciprocal", "rsqrt"))  # that are infinite if there is nothing to divide by
 _AVERAGES = frozenset(("mean", "nanmean", "median", "std", "var", "var_mean", "std_mean", "corrcoef", "cov"))
+_FILLS = frozenset(("fill", "full", "full_like", "index_fill", "masked_fill", "new_full", "scalar_tensor"))
 _PASS_ON = frozenset(("cuda", "double", "enumerate", "float", "items", "iter", "next", "range", "to", "tqdm", "zip"))
 
 
@@ -61,11 +62,14 @@ def kind_of(value: Any) -> str | None:
 
 
 def is_meant(event: NaNEvent, kind: str) -> bool:
-    """Whether it is a start value, or born outside any model in a measure that does not apply."""
-    if kind == "inf" and event.kind == "leaf":
+    """Whether it is a number that was written there, or born outside any model in a measure that does not apply."""
+    if event.kind == "leaf":
+        return kind == "inf"
+    if event.module_type is not None:
+        return False
+    if event.op in _FILLS or (kind == "inf" and event.op in _RATIOS):
         return True
-    is_undefined = event.op in _AVERAGES or (event.op == "div" and not any(event.operands.values()))
-    return (is_undefined or (kind == "inf" and event.op in _RATIOS)) and event.module_type is None
+    return event.op in _AVERAGES or (event.op == "div" and not any(event.operands.values()))
 
 
 def first_bad(frame: FrameType, is_bad: Callable[[Any], bool]) -> tuple[str, Any] | None:

@@ -180,6 +180,7 @@ class TorchMonitor:
                 original(tensors, *args, **kwargs)
             return
         self.watch.goes_on()
+        self.calls.evaluation.end()
         self.sites.backward_begins()
         self.now.backward_begins()
         self.agreement.prepare(self.model, lambda: leaves_behind(roots))
@@ -516,8 +517,8 @@ class TorchMonitor:
     def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)), [*earlier, *self.calls.named()])
 
-    def analysis_at(self, frame: FrameType) -> Analysis:
-        return self.analysis(names=Names(self.model, frame))
+    def analysis_at(self, frame: FrameType, record: Recorder | None = None) -> Analysis:
+        return self.analysis(names=Names(self.model, frame), record=record)
 
     def analysis(
         self, note: str | None = None, tail: Tail | None = None, names: Names | None = None, record: Any = None

@@ -62,31 +62,42 @@ class Evaluations:
             models = dict.fromkeys((*monitor.models.present(), *modules_around(frame)))
             if needs_modes and not _are_evaluated(models):
                 return
-            event = None
+            event, is_known = None, False
             with suppress(Exception):  # an error of ours is no reason to end an evaluation
                 event = self._event(frame, tensor, models)
+                is_known = event is not None
                 event = None if event is None or is_meant(event, kind) else event
             if event is None:
-                self._look_next_time(models)
+                self._look_next_time(models, is_known)
         if event is not None:
             self._places.is_told(frame)
             monitor.watch.warned(kind, replace(event, harmed=HARMED))
 
-    def _look_next_time(self, models: Iterable[torch.nn.Module]) -> None:
-        """Have the models' outputs looked at from now on: this number may come from an earlier call than the latest."""
-        if not in_use():
-            self._monitor.calls.looks_at_evaluations = True
-            for each in outermost(models):
-                self._monitor.calls.follow(each)
+    def _look_next_time(self, models: Iterable[torch.nn.Module], is_known: bool) -> None:
+        """Have the models' outputs looked at from now on: this number may come from an earlier call than the latest.
+
+        If nothing is known about it, have the next evaluation recorded as well.
+        """
+        calls = self._monitor.calls
+        if in_use():
+            return
+        calls.looks_at_evaluations = True
+        for each in outermost(models):
+            calls.follow(each)
+        if not is_known:
+            calls.evaluation.request()
 
     def _event(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> NaNEvent | None:
-        analysis = self._monitor.analysis_at(frame)
+        monitor = self._monitor
+        if (recorded := monitor.calls.evaluation.made_by(value)) is not None:
+            record, made = recorded
+            origin = origin_of([made], monitor.is_meant)
+            return None if origin is None else monitor.analysis_at(frame, record).described(origin)
+        analysis = monitor.analysis_at(frame)
         if has_history(value):
-            event = born_before(value, analysis)
-        else:
-            origin = self._origin(frame, value, models)
-            event = _of_lines(analysis, frame, value) if origin is None else analysis.described(origin, is_rerun=True)
-        return event
+            return born_before(value, analysis)
+        origin = self._origin(frame, value, models)
+        return _of_lines(analysis, frame, value) if origin is None else analysis.described(origin, is_rerun=True)
 
     def _origin(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> Origin | None:
         monitor = self._monitor

@@ -195,6 +195,10 @@ class Recomputation:
                 own := self._part_of(called, number)
             ) is not None:
                 return self._returned(called, own)
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=key)) if isinstance(
+                self.variables.get(owner), (dict, list, tuple)
+            ):
+                return self._item(self.variables[owner][key])
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.variables.get(
@@ -392,6 +396,14 @@ class Recomputation:
         """A tensor or number that an object has as an attribute."""
         value = _attribute(held, name)
         if isinstance(value, Tensor) and value.numel() <= LARGEST:
+            return value.detach()
+        if isinstance(value, (int, float)):
+            return value
+        raise UnknownError
+
+    def _item(self, value: Any) -> Any:
+        """A tensor or number in a batch, unless it is bad already: only variables are looked into further."""
+        if isinstance(value, Tensor) and value.numel() <= LARGEST and not is_bad(value):
             return value.detach()
         if isinstance(value, (int, float)):
             return value

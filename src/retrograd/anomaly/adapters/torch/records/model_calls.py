@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from retrograd.anomaly.adapters.program.source_location import written_at
 from retrograd.anomaly.adapters.torch.records.backward import harmed_by_backward
 from retrograd.anomaly.adapters.torch.records.calls import Call, bytes_of, has_nan, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.records.recorded_evaluation import RecordedEvaluation
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
 from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import Hook
 from retrograd.anomaly.adapters.torch.runtime.modes import autocast_as, autocasts
@@ -117,6 +118,8 @@ class ModelCalls:
     ----------
     looks_at_evaluations
         Whether to look for NaN in what models return without gradients, and to keep the first call that makes some.
+    evaluation
+        The record of an evaluation, if one is requested.
     """
 
     def __init__(self, begins: Callable[[], bool]) -> None:
@@ -125,6 +128,7 @@ class ModelCalls:
         self._followed: list[tuple[weakref.ref[torch.nn.Module], list[Any]]] = []  # with the handles of their hooks
         self._here = _Here()
         self.looks_at_evaluations = False
+        self.evaluation = RecordedEvaluation()
 
     def follow(self, model: torch.nn.Module) -> None:
         """Remember the calls of a model from here on until :meth:`stop`, and no longer those of its parts."""
@@ -155,6 +159,7 @@ class ModelCalls:
         self._here.calls.clear()
         self._here.evaluated.clear()
         self.looks_at_evaluations = False
+        self.evaluation.stop()
 
     def kept(self) -> list[ModelCall]:
         """The remembered calls."""
@@ -188,11 +193,13 @@ class ModelCalls:
             return
         here = self._here
         if not torch.is_grad_enabled():
+            self.evaluation.model_is_called()
             known = here.evaluated.get(module)
             if known is None or not known.made_nan:
                 here.evaluated[module] = call = ModelCall(args, kwargs, module, user_frame(sys._getframe(1)))
                 call.model = None  # it would keep its own key alive
         elif self._is_wanted(module):
+            self.evaluation.end()
             here.evaluated.clear()
             here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 

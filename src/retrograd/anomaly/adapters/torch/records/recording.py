@@ -60,8 +60,9 @@ class Recorder(TorchDispatchMode):
         The thread that computes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         super().__init__()
+        self._most_bytes = most_bytes
         self.calls: deque[Call] = deque()
         self.leaves: list[tuple[Tensor, Argument]] = []
         self.named: deque[tuple[str, Tensor]] = deque(maxlen=_MOST_NAMED)
@@ -296,7 +297,7 @@ class Recorder(TorchDispatchMode):
             if output is not None:
                 self._holders.setdefault(memory_of(output), []).append(call)
                 self._hold(output)
-        while (self._held > MOST_BYTES or len(self.calls) > MOST_CALLS) and len(self.calls) > 1:
+        while (self._held > self._most_bytes or len(self.calls) > MOST_CALLS) and len(self.calls) > 1:
             oldest = self.calls.popleft()
             if oldest.bad:
                 self._spared.append(oldest)

@@ -1,0 +1,59 @@
+"""The record of an evaluation, made after an earlier one has read a number that could not be explained.
+
+Nothing is recorded where no gradients are computed. But what an evaluation reads will most likely be read by the next
+one again.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.records.calls import Call
+from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.runtime.compilation import in_use
+from retrograd.anomaly.adapters.torch.runtime.modes import above
+
+_MOST_ATTEMPTS = 2
+_MOST_BYTES = 1 << 28  # of results that are kept alive
+_MOST_OPERATIONS = 1 << 15  # a second or two
+
+
+class RecordedEvaluation:
+    """Records every operation from a call of a model without gradients to the next one with them."""
+
+    def __init__(self) -> None:
+        self._recorder: Recorder | None = None
+        self._attempts = 0
+        self._is_due = False
+
+    def request(self) -> None:
+        """Record the next evaluation; the requests of one evaluation count as one."""
+        self._is_due = self._recorder is None and self._attempts < _MOST_ATTEMPTS and not in_use()
+
+    def model_is_called(self) -> None:
+        """A model is called without gradients."""
+        if self._recorder is not None:
+            if self._recorder.next_order() > _MOST_OPERATIONS:
+                self._recorder.end()
+        elif self._is_due:
+            self._is_due = False
+            self._attempts += 1
+            self._recorder = Recorder(_MOST_BYTES)
+            with above():  # below the program's modes, which the program will leave in its own order
+                self._recorder.__enter__()
+
+    def made_by(self, tensor: Tensor) -> tuple[Recorder, tuple[Call, int]] | None:
+        """The record, and the operation in it that made a tensor."""
+        made = None if self._recorder is None else self._recorder.made_by(tensor)
+        return None if self._recorder is None or made is None else (self._recorder, made)
+
+    def end(self) -> None:
+        """The program computes gradients again."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None and not recorder.is_over:
+            recorder.end()
+
+    def stop(self) -> None:
+        """Forget everything."""
+        self.end()
+        self._attempts, self._is_due = 0, False
