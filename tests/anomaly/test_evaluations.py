@@ -369,19 +369,19 @@ def validate():
 recorded, in_training = [], []
 net.register_forward_hook(lambda *_: in_training.append(bool(net.training and _get_current_dispatch_mode_stack())))
 results = []
-for epoch in range(4):
+for epoch in range({evaluations}):
     train()
     results.append(validate())
 train()
 """
 
 
-def of_several(loss: str) -> tuple[Watch, list[bool]]:
-    """The watch of a program with four evaluations, and which of them were recorded; training never is."""
+def of_several(loss: str, evaluations: int = 4) -> tuple[Watch, list[bool]]:
+    """The watch of a program with some evaluations, and which of them were recorded; training never is."""
     import torch
 
     variables = {"torch": torch, "nn": torch.nn}
-    text = TRAINING.format(inside="h") + AGAIN.format(loss=loss)
+    text = TRAINING.format(inside="h") + AGAIN.format(loss=loss, evaluations=evaluations)
     with watch(policy="record") as w:
         exec(compile(text, "<evaluations>", "exec"), variables)
     assert not any(variables["in_training"])
@@ -415,9 +415,9 @@ def test_no_more_than_two_evaluations_are_recorded(monkeypatch: pytest.MonkeyPat
             return super().__enter__()
 
     monkeypatch.setattr(recorded_evaluation, "Recorder", Counted)
-    w, recorded = of_several("torch.sqrt(out[:, column] * 0 - 1.0).mean()")
+    w, recorded = of_several("torch.sqrt(out[:, column] * 0 - 1.0).mean()", evaluations=9)
     assert not w.events
-    assert (recorded, len(set(map(id, begun)))) == ([False] * 4, 2)
+    assert (recorded, len(set(map(id, begun)))) == ([False] * 9, 2)
 
 
 @pytest.mark.parametrize(
