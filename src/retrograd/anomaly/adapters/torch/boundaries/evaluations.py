@@ -89,13 +89,15 @@ class Evaluations:
 
     def _event(self, frame: FrameType, value: Tensor, models: Iterable[torch.nn.Module]) -> NaNEvent | None:
         monitor = self._monitor
-        if (recorded := monitor.calls.evaluation.made_by(value)) is not None:
-            record, made = recorded
-            origin = origin_of([made], monitor.is_meant)
-            return None if origin is None else monitor.analysis_at(frame, record).described(origin)
-        analysis = monitor.analysis_at(frame)
+        recorded = monitor.calls.evaluation.made_by(value)
+        analysis = monitor.analysis_at(frame, None if recorded is None else recorded[0])
         if has_history(value):
             return born_before(value, analysis)
+        if recorded is not None:
+            origin = origin_of([recorded[1]], monitor.is_meant)
+            if origin is not None and origin.leaf is not None:  # a model's output is
+                origin = origin_of(monitor.calls.evaluate_again(), monitor.is_meant) or origin
+            return None if origin is None else analysis.described(origin)
         origin = self._origin(frame, value, models)
         return _of_lines(analysis, frame, value) if origin is None else analysis.described(origin, is_rerun=True)
 

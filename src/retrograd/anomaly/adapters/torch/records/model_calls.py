@@ -59,7 +59,7 @@ class ModelCall:
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[float] = []  # sequence numbers of the nodes that made the outputs
         self.is_training = model is not None and model.training
-        self.made_nan = False  # if that was looked at
+        self.made_bad = False  # if that was looked at
 
     @property
     def is_plain(self) -> bool:
@@ -117,7 +117,7 @@ class ModelCalls:
     Attributes
     ----------
     looks_at_evaluations
-        Whether to look for NaN in what models return without gradients, and to keep the first call that makes some.
+        Whether to look at what models return without gradients, and to keep the first call that returns a bad number.
     evaluation
         The record of an evaluation, if one is requested.
     """
@@ -195,7 +195,7 @@ class ModelCalls:
         if not torch.is_grad_enabled():
             self.evaluation.model_is_called()
             known = here.evaluated.get(module)
-            if known is None or not known.made_nan:
+            if known is None or not known.made_bad:
                 here.evaluated[module] = call = ModelCall(args, kwargs, module, user_frame(sys._getframe(1)))
                 call.model = None  # it would keep its own key alive
         elif self._is_wanted(module):
@@ -208,8 +208,9 @@ class ModelCalls:
             return
         here = self._here
         if not torch.is_grad_enabled():
+            self.evaluation.model_has_returned()
             if self.looks_at_evaluations and (call := here.evaluated.get(module)) is not None:
-                call.made_nan |= any(isinstance(each, Tensor) and has_nan(each) for each in tree_flatten(output)[0])
+                call.made_bad |= any(isinstance(each, Tensor) and _may_harm(each) for each in tree_flatten(output)[0])
         elif here.calls:
             here.calls[-1].observe(output)
 
@@ -324,6 +325,11 @@ def _cut_off(value: Any) -> Any:
     if isinstance(value, Tensor) and value.grad_fn is not None:
         return value.detach().requires_grad_()
     return value
+
+
+def _may_harm(output: Tensor) -> bool:
+    """Whether an output has a number that an evaluation should not read; what is masked is minus infinity."""
+    return has_nan(output) or (is_bad(output) and bool(output.isposinf().any()))
 
 
 def _is_plain(value: Any) -> bool:

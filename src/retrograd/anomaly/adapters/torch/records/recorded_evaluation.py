@@ -1,7 +1,7 @@
 """The record of an evaluation, made after an earlier one has read a number that could not be explained.
 
 Nothing is recorded where no gradients are computed. But what an evaluation reads will most likely be read by the next
-one again.
+one again. Its models are left out: most operations are theirs, and they can be run again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from retrograd.anomaly.adapters.torch.runtime.modes import above
 
 _MOST_ATTEMPTS = 2
 _MOST_BYTES = 1 << 28  # of results that are kept alive
-_MOST_OPERATIONS = 1 << 15  # a second or two
+_MOST_OPERATIONS = 1 << 14  # outside models: a few seconds
 
 
 class RecordedEvaluation:
-    """Records every operation from a call of a model without gradients to the next one with them."""
+    """Records the program's operations from a call of a model without gradients to the next one with them."""
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
@@ -32,15 +32,19 @@ class RecordedEvaluation:
 
     def model_is_called(self) -> None:
         """A model is called without gradients."""
-        if self._recorder is not None:
-            if self._recorder.next_order() > _MOST_OPERATIONS:
-                self._recorder.end()
-        elif self._is_due:
+        if self._is_due:
             self._is_due = False
             self._attempts += 1
             self._recorder = Recorder(_MOST_BYTES)
             with above():  # below the program's modes, which the program will leave in its own order
                 self._recorder.__enter__()
+        if self._recorder is not None:
+            self._recorder.paused = True
+
+    def model_has_returned(self) -> None:
+        """That call is over."""
+        if self._recorder is not None:
+            self._recorder.paused = self._recorder.next_order() > _MOST_OPERATIONS
 
     def made_by(self, tensor: Tensor) -> tuple[Recorder, tuple[Call, int]] | None:
         """The record, and the operation in it that made a tensor."""
@@ -50,7 +54,7 @@ class RecordedEvaluation:
     def end(self) -> None:
         """The program computes gradients again."""
         recorder, self._recorder = self._recorder, None
-        if recorder is not None and not recorder.is_over:
+        if recorder is not None:
             recorder.end()
 
     def stop(self) -> None:
