@@ -88,6 +88,14 @@ def test_an_evaluation_with_gradients_on(library: str) -> None:
     assert found(library, text).op == "div"
 
 
+def test_a_number_that_is_read_after_the_evaluation() -> None:
+    """Gradients are on again, and the model is in training mode: how it is called is looked at from then on."""
+    reads = "for _ in range(2):\n    train()\n    float(evaluate())"
+    text = program(inside="h / (h - h).sum(1, keepdim=True)  # born here", read="loss", evaluations=reads)
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno) == ("div", line(text))
+
+
 @libraries
 def test_in_training_mode_the_loss_tells(library: str) -> None:
     """The program may skip such a batch, or go backward: then the loss is reported."""

@@ -49,7 +49,8 @@ class Evaluations:
     def read(self, frame: FrameType | None, tensor: Tensor, value: Any) -> None:
         """Something reads a number in a frame: not this package, nor an optimizer, whose updates are checked anyway.
 
-        With gradients on it is an evaluation only if all models are in evaluation mode.
+        With gradients on it belongs to an evaluation only if all models are in evaluation mode, or if it has no
+        gradient and no model was called with gradients since.
         """
         monitor, kind = self._monitor, kind_of(value)
         if kind is None or is_ours(frame) or monitor.now.steps.any or not monitor.watch.listens_to(kind):
@@ -57,10 +58,13 @@ class Evaluations:
         frame = user_frame(frame)
         if frame is None or not self._places.is_worth_a_look(frame):
             return
-        needs_modes = torch.is_grad_enabled()
+        is_over = monitor.calls.are_without_gradients and not tensor.requires_grad
+        needs_modes = torch.is_grad_enabled() and not is_over
         with monitor.at_work():
             models = dict.fromkeys((*monitor.models.present(), *modules_around(frame)))
             if needs_modes and not _are_evaluated(models):
+                if not tensor.requires_grad:  # perhaps of an evaluation that is over: the next one will tell
+                    self._look_next_time(models, is_known=True)
                 return
             event, is_known = None, False
             with suppress(Exception):  # an error of ours is no reason to end an evaluation

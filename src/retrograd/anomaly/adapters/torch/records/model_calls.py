@@ -234,6 +234,11 @@ class ModelCalls:
             return False
         return not is_running_again()
 
+    @property
+    def are_without_gradients(self) -> bool:
+        """Whether the latest call of a model was one without gradients."""
+        return bool(self._here.evaluated)
+
     def nodes_of_outputs(self) -> set[float]:
         """The sequence numbers of the nodes at which a model's part of the graph ends."""
         return {node for call in self._here.calls for node in call.nodes}
