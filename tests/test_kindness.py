@@ -430,7 +430,7 @@ def test_errors_about_values_of_other_kinds_say_how_to_convert_them() -> None:
     with pytest.raises(TypeError, match=r"of type list; convert it with retrograd\.tensor\(\)"):
         w.grad = [1.0, 2.0]  # type: ignore[assignment]
     with pytest.raises(ValueError, match=r"call NumPy's function, np\.sqrt, not that of math"):
-        math.sqrt(w)
+        math.sqrt(w.detach())
     with pytest.raises(TypeError, match=r"format '\.3f' is for one number, .* shape \[2\]"):
         f"{w:.3f}"
     assert f"{w.detach()}" == "tensor([1., 2.])"
