@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import inspect
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -407,3 +408,29 @@ def test_type_error_names_the_called_function_and_the_argument() -> None:
 def test_aliased_methods_raise_under_their_own_name(method: str) -> None:
     with pytest.raises(TypeError, match=rf"^Tensor\.{method}\(\) got an unexpected keyword argument"):
         getattr(rg.ones(2), method)(nothing=1)
+
+
+def test_errors_in_training_loops_say_what_to_write() -> None:
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    state = w * w
+    state.sum().backward()
+    with pytest.raises(RuntimeError, match=r"In a loop, .* carried over from the step before with detach\(\)"):
+        state.sum().backward()
+    with pytest.raises(RuntimeError, match=r"make the tensors .* with requires_grad=True"):
+        rg.tensor([1.0, 2.0]).sum().backward()
+    w = w - 0.1 * w
+    with pytest.warns(UserWarning, match=r"write w -= rate \* w\.grad inside `with retrograd\.no_grad\(\):`"):
+        assert w.grad is None
+
+
+def test_errors_about_values_of_other_kinds_say_how_to_convert_them() -> None:
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"got ndarray; convert it with retrograd\.from_numpy\(\)"):
+        w.data = np.ones(2)  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"of type list; convert it with retrograd\.tensor\(\)"):
+        w.grad = [1.0, 2.0]  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=r"call NumPy's function, np\.sqrt, not that of math"):
+        math.sqrt(w.detach())
+    with pytest.raises(TypeError, match=r"format '\.3f' is for one number, .* shape \[2\]"):
+        f"{w:.3f}"
+    assert f"{w.detach()}" == "tensor([1., 2.])"

@@ -482,3 +482,50 @@ def test_an_overflow_in_an_update_by_hand_is_reported_at_the_next_loss(update: s
     assert event.op in ("mul", "sub", "sub_", "mul_")
     assert event.note == "It was written to w by an update by hand."
     assert outcome_of("inf", event, "raise") == "update withheld, but w is not clean"
+
+
+# --- factors of gradients ---------------------------------------------------------------------------------------------
+
+
+CLIPPED_BY_HAND = """
+def clip(params, theta):
+    norm = rg.sqrt(sum(rg.sum(p.grad**2) for p in params))
+    for p in params:
+        p.grad[:] *= theta / norm
+
+def update(params, lr):
+    with rg.no_grad():
+        for p in params:
+            p -= lr * p.grad
+            p.grad.zero_()
+
+params = [rg.zeros(3, 2, requires_grad=True), rg.zeros(2, requires_grad=True)]
+x = rg.tensor([[1.0, 2.0, 3.0]])
+for _ in range(3):
+    loss = (rg.relu(x @ params[0] + params[1] - 1) ** 2).sum()
+    loss.backward()
+    clip(params, 1.0)
+    update(params, 0.1)
+"""
+
+
+def test_a_factor_of_gradients_is_to_blame_for_the_parameters_that_it_spoils() -> None:
+    """No result of the division is in a parameter: it multiplies a gradient, which then is set to zero."""
+    linecache.cache["<clipped>"] = (len(CLIPPED_BY_HAND), None, CLIPPED_BY_HAND.splitlines(True), "<clipped>")
+    with Watch() as watch, pytest.raises(AnomalyError):
+        exec(compile(CLIPPED_BY_HAND, "<clipped>", "exec"), {"rg": rg})
+    event = found(watch)
+    assert (event.op, event.lineno, event.step) == ("div", 5, 2)
+    assert "between the last backward and this step" in event.note
+
+
+def test_a_parameter_that_was_loaded_bad_is_not_blamed_on_a_finite_update() -> None:
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    with Watch() as watch, pytest.raises(AnomalyError):
+        for step in range(2):
+            (w * w).sum().backward()
+            with rg.no_grad():
+                w -= 0.1 * w.grad  # type: ignore[operator]
+                if step == 0:
+                    w.copy_(rg.tensor([float("nan"), 1.0]))
+    assert found(watch).kind == "leaf"

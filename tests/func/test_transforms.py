@@ -580,7 +580,12 @@ def test_error_about_an_output_that_is_no_tensor_mentions_math_functions(transfo
 
 
 def test_errors_of_transforms_say_what_was_wrong() -> None:
-    assert "got tensor with 1 dims" in message(lambda: WRONG["no scalar"](rg))
+    assert "got tensor with 1 dims, of shape [3]. Reduce it first" in message(lambda: WRONG["no scalar"](rg))
+    assert message(lambda: rg.func.grad(lambda x: x[:1])(rg.tensor(V))).endswith("return that, value.sum().")
+    for name in ("grad", "value_and_grad", "grad_and_value"):  # the message names what the program calls
+        assert message(lambda name=name: getattr(rg.func, name)(lambda x: 3.0)(rg.tensor(V))).startswith(
+            f"{name}(f)(*args)"
+        )
     assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))
     assert "must be int, got: '0'" in message(lambda: WRONG["argnums of strings"](rg))
     assert "[4, 3]" in message(lambda: WRONG["cotangents of another shape"](rg))

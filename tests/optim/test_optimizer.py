@@ -418,6 +418,8 @@ def test_error_about_a_non_leaf_names_the_parameter() -> None:
     w = rg.ones(2, 3, requires_grad=True)
     with pytest.raises(ValueError, match=r"can't optimize a non-leaf Tensor: parameter number 1, of shape \[2, 3\]"):
         rg.optim.SGD([rg.ones(1, requires_grad=True), w * 2])
+    with pytest.raises(ValueError, match=r"make it a leaf with detach\(\)\.requires_grad_\(\)$"):
+        rg.optim.SGD([w * 2])
 
 
 def test_duplicate_parameters_warn() -> None:

@@ -337,7 +337,8 @@ def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tup
         if edge is None:
             raise RuntimeError(
                 f"element {position} of tensors does not require grad and does not have a grad_fn: it was computed "
-                "from nothing that requires grad, under no_grad, or detached"
+                "from nothing that requires grad, under no_grad, or detached; make the tensors whose gradients you "
+                "want with requires_grad=True, or call their requires_grad_(), before computing from them"
             )
         shape, dtype = edge[0].shape_and_dtype(edge[1])
         like = output._data if is_tensor else None

@@ -273,7 +273,8 @@ class ArrayInterface:
         if self._data.size != 1:
             raise ValueError(
                 f"only one element tensors can be converted to Python scalars, but this one has shape {self.shape}; "
-                "reduce it first, for example with .sum() or .mean()"
+                "reduce it first, for example with .sum() or .mean(); for each element, call NumPy's function, "
+                "np.sqrt, not that of math"
             )
         return self.item()
 

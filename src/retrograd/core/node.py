@@ -26,7 +26,8 @@ FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
     "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
-    "after calling backward."
+    "after calling backward. In a loop, compute everything that the loss depends on anew in every step, and take what "
+    "is carried over from the step before with detach()."
 )
 
 # kinds of saved entries that are neither tensors nor lists of them

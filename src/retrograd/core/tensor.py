@@ -205,7 +205,8 @@ class Tensor(Methods):
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
                 "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
                 "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
-                "by mistake, make sure you access the leaf Tensor instead."
+                "by mistake, make sure you access the leaf Tensor instead. An update w = w - rate * w.grad makes a new "
+                "tensor, which is no leaf: write w -= rate * w.grad inside `with retrograd.no_grad():`."
             )
         return self._grad
 
@@ -215,6 +216,7 @@ class Tensor(Methods):
             if not isinstance(value, Tensor):
                 raise TypeError(
                     f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                    f"{_to_be_made(value)}"
                 )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
@@ -352,7 +354,7 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}{_to_be_made(value)}")
         if self.requires_grad and value._data.dtype.kind not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         if self._meta is not None and (value._data.dtype, value._data.shape) != (self._data.dtype, self._data.shape):
@@ -374,6 +376,11 @@ class Tensor(Methods):
         # formatted like a number, unless its repr says more, as for parameters
         if self._data.ndim == 0 and (spec or not (local.vmaps or "_is_param" in self.__dict__)):
             return format(self.item(), spec)
+        if spec:
+            raise TypeError(
+                f"the format {spec!r} is for one number, but this tensor has shape {list(self._data.shape)}; format "
+                "its elements, f'{x[0]:.3f}', or set how tensors are shown with retrograd.set_printoptions()"
+            )
         return object.__format__(self, spec)
 
     def __repr__(self) -> str:
@@ -383,6 +390,13 @@ class Tensor(Methods):
 
 
 _new = Tensor.__new__
+
+
+def _to_be_made(value: Any) -> str:
+    """How to make a tensor of a value, for the end of an error message."""
+    if isinstance(value, np.ndarray):
+        return "; convert it with retrograd.from_numpy()"
+    return "; convert it with retrograd.tensor()" if isinstance(value, (int, float, complex, list, tuple)) else ""
 
 
 def wrap(data: Any, edge: Edge | None = None, cell: list[int] | None = None) -> Tensor:

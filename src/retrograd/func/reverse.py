@@ -71,7 +71,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     tensor([[2., 0.],
             [6., 6.]])
     """
-    both = grad_and_value(func, argnums, has_aux)
+    both = _both(func, argnums, has_aux, "grad")
 
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,12 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     >>> rg.func.grad_and_value(lambda x: (x**2).sum())(rg.tensor([1.0, 2.0]))
     (tensor([2., 4.]), tensor(5.))
     """
-    name = "grad_and_value(f)(*args)"
+    return _both(func, argnums, has_aux, "grad_and_value")
+
+
+def _both(func: Callable[..., Any], argnums: Argnums, has_aux: bool, transform: str) -> Callable[..., Any]:
+    """The function of :func:`grad_and_value`, whose errors name the transform that the program calls."""
+    name = f"{transform}(f)(*args)"
 
     @functools.wraps(func)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -117,9 +122,14 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                     f"{name}: Expected f(*args) to return a Tensor, got {type(value)}{without_history(value, has_aux)}"
                 )
             if value.ndim:
+                advice = (
+                    "It has one element: return that, value.sum()."
+                    if value.numel() == 1
+                    else "Reduce it first, for example with .sum() or .mean(), or use vjp or jacrev instead."
+                )
                 raise RuntimeError(
-                    f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims. "
-                    "Maybe you wanted to use the vjp or jacrev APIs instead?"
+                    f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims, of shape "
+                    f"{list(value.shape)}. {advice}"
                 )
             leaves, structure = flatten(arguments)
             further = scope.depends_on_outside([value])
@@ -155,7 +165,7 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     >>> value
     tensor(5.)
     """
-    both = grad_and_value(func, argnums, has_aux)
+    both = _both(func, argnums, has_aux, "value_and_grad")
 
     @functools.wraps(func)
     def reordered(*args: Any, **kwargs: Any) -> Any:

@@ -289,7 +289,8 @@ class Optimizer:
             if not (param.is_leaf or param.retains_grad):
                 raise ValueError(
                     f"can't optimize a non-leaf Tensor: parameter number {number}, of shape {list(param.shape)}, was "
-                    f"computed by {param.grad_fn.name()}"  # type: ignore[union-attr]
+                    f"computed by {param.grad_fn.name()}; give the tensors that it was computed from, or make it a "  # type: ignore[union-attr]
+                    "leaf with detach().requires_grad_()"
                 )
         own = {id(param) for param in new["params"]}
         if len(own) != len(new["params"]):

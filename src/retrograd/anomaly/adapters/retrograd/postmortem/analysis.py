@@ -184,7 +184,20 @@ class Analysis:
                     name = self.names.array(data) or nameless(data)
                     note = f"It was written to {name} by an update by hand."
                     return replace(with_context(event, spoilt=name), note=note)
-        return None
+        return self._born_in_update(data, path)
+
+    def _born_in_update(self, data: ndarray, path: list[Node]) -> NaNEvent | None:
+        """The birth from which an update by hand has made a leaf bad: a factor of a gradient, for example."""
+        name = self.names.array(data) or nameless(data)
+        first = min((node.seq for node in self.graph.nodes), default=0)
+        births = [each for each in self.unrecorded if each.seq <= first and explains(each, data)]
+        maker = maker_of(data, (None, 0), births, self.names)
+        birth = next(self.likeliest_first(births), None) if maker is None else maker.birth
+        event = None if birth is None else self.describer.forward(birth, None, path, harmed="loss")
+        if event is None:
+            return None
+        note = f"It was born without a gradient between the last backward and this step, and {name} is bad since then."
+        return replace(with_context(event, spoilt=name), note=note)
 
     @cached_property
     def unrecorded(self) -> list[Birth]:
