@@ -57,7 +57,8 @@ def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, 
 def _may_be_finite(rate: Any) -> bool:
     """Whether a learning rate is finite, or something else than a number at hand.
 
-    A schedule that computes with NumPy gives NumPy's numbers. A rate may be a tensor; one on a device is not waited for.
+    A schedule that computes with NumPy gives NumPy's numbers. A rate may also be a tensor; one on a device is not
+    waited for.
     """
     if type(rate) is float:
         return rate - rate == 0.0

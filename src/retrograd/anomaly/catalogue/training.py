@@ -68,7 +68,8 @@ def zero_eps(scene: Scene) -> Finding | None:
     else:
         so_far, quotient = "This gradient has been 0 so far", "0/0, which is NaN"
     root = "the root of a mean or a sum of squared gradients"
-    divisor = root if scene.squares_gradients and not is_seen else "what it computes from the gradients (a norm, or a root of squares)"
+    some = "what it computes from the gradients (a norm, or a root of squares)"
+    divisor = root if scene.squares_gradients and not is_seen else some
     advice = (
         "In float16, eps must be 1e-4 or more; better, keep the weights and the optimizer state in float32."
         if scene.half

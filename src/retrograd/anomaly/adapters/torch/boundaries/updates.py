@@ -196,7 +196,9 @@ class Updates:
             recorder.end()
             after_first.restore()
             gradients.restore()
-        return None if found is None or found.kind == "leaf" else _of_group(found, optimizer, _group_of(optimizer, param))
+        if found is None or found.kind == "leaf":
+            return None
+        return _of_group(found, optimizer, _group_of(optimizer, param))
 
     def _of_formula(self, optimizer: Any, harm: _Harm, kept: _Kept) -> NaNEvent:
         frame = user_frame(sys._getframe(1))

@@ -6,7 +6,6 @@ Worker processes load the batches, or the iterator does before the step begins; 
 from __future__ import annotations
 
 import contextlib
-import linecache
 import sys
 import threading
 import time
@@ -23,9 +22,11 @@ from torch.utils.data import _DatasetKind, default_collate
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.records.calls import Call, is_bad
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.second_run.numpy_warnings import NumpyWarnings, met_at
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Snapshot
+from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.stack_frames import user_frame
 
 _AHEAD = 64  # batches that workers may have been asked for before they are used
@@ -55,16 +56,7 @@ class Reloaded(NamedTuple):
         remark = f"It is sample {self.index} of the data set, which was loaded once more and is bad again."
         if self.flag is None:
             return remark
-        kind, filename, lineno = self.flag
-        line = linecache.getline(filename, lineno).strip()
-        return f"{remark} Meanwhile NumPy met {_KINDS.get(kind, kind)} at {filename}:{lineno}, `{line}`."
-
-
-_KINDS = {
-    "divide by zero": "a division by 0",
-    "invalid value": "an invalid operation, such as 0/0",
-    "overflow": "an overflow",
-}
+        return f"{remark} Meanwhile NumPy met {met_at(*self.flag)}."
 
 
 class _Requests:
@@ -89,8 +81,10 @@ class LoadedSamples:
     def __init__(self) -> None:
         self._requests: weakref.WeakKeyDictionary[Any, _Requests] = weakref.WeakKeyDictionary()
         self._last: tuple[weakref.ref[Tensor], Reloaded | None] | None = None
+        self._warnings = NumpyWarnings()
 
     def start(self, patches: Patches) -> None:
+        self._warnings.start(patches)
         patches.wrap(_BaseDataLoaderIter, "_next_index", self._request)
 
     def _request(self, original: Callable[..., Any], iterator: Any) -> Any:
@@ -101,6 +95,11 @@ class LoadedSamples:
                 known = self._requests[iterator] = _Requests(iterator._sampler_iter)
             known.add(indices)
         return indices
+
+    def met_by_numpy(self, event: NaNEvent, leaf: Argument | None) -> str | None:
+        """A remark on what NumPy has warned of, if an event is about data that came in bad from an unknown place."""
+        is_data = event.kind == "leaf" and leaf is not None and leaf.leaf is None
+        return self._warnings.told() if is_data else None
 
     def load_again(self, data: Tensor) -> Reloaded | None:
         """Load the first bad sample of a batch once more; None if ``data`` is no batch, or the sample is fine now.
