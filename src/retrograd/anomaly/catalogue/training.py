@@ -90,7 +90,7 @@ def _divides_by(scene: Scene, eps: float) -> bool:
     below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
     if value(below) != 0 or below is None or below.producer is None:
         return False
-    sums = (each for each in (below.producer, *ancestors(below.producer, 2)) if each.op == "add")
+    sums = (each for each in ancestors(below.producer, 2) if each.op == "add")
     return any(each.constant and number(each.value) == eps for sum_ in sums for each in sum_.args)
 
 
