@@ -286,3 +286,24 @@ y.sum().backward()
     doubled = text.replace("z @ x", "(z @ x).double()")  # in which nothing overflows
     for one, other in zip(after, value_and_gradient(library, doubled), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+NAMED_FACTOR = """
+import math
+c = 1 / math.sqrt(2 * math.pi)
+
+def step():
+    h, pi = torch.tensor([-3.0, -2.0], requires_grad=True), torch.tensor([0.4, 0.6])
+    s = torch.exp(h)
+    pdf = c * torch.exp(-0.5 * (torch.tensor([[50.0], [0.3]]) / s) ** 2) / s
+    return -torch.log((pi * pdf).sum(-1)).sum()
+"""
+
+
+@libraries
+def test_the_logarithm_of_a_named_number_is_taken_with_math(library: str) -> None:
+    """What torch has kept of the product is a tensor; the name stands for a number even so."""
+    event = only_event(run(library, NAMED_FACTOR, function=True))
+    assert "math.log(c)" in (event.remedy or "")
+    loss = executed(library, mended(NAMED_FACTOR, event))["step"]()
+    assert np.isfinite(loss.item())

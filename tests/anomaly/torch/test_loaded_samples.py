@@ -154,3 +154,45 @@ def test_a_second_epoch_is_numbered_anew() -> None:
             for batch in loader:
                 (batch * weight).sum().backward()
     assert [event.op for event in w.events] == ["div", "div"]
+
+
+class Sequences(Standardised):
+    """Samples of different lengths, the longest last."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        return super().__getitem__(index).expand(index + 1, 3)
+
+
+def longest_first(samples: list[Tensor]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(sorted(samples, key=len, reverse=True), batch_first=True)
+
+
+def test_a_sample_is_found_in_a_batch_that_was_sorted_and_padded() -> None:
+    (event,) = found(Sequences(), batch_size=4, collate_fn=longest_first)
+    assert (event.op, event.code_line) == ("div", "return (x - x.mean()) / x.std()")
+    assert f"sample {BLANK} of the data set" in str(event.note)
+
+
+def test_only_the_sample_of_its_row_is_loaded_where_torch_makes_the_batches() -> None:
+    data = BadOnce()
+    found(data, batch_size=8)
+    assert data.loads == len(data) + 1
+
+
+def rows_summed_to_one(x: np.ndarray) -> np.ndarray:
+    return x / x.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("is_bad", [False, True])
+def test_data_that_numpy_spoilt_before_the_training_are_traced_by_its_warning(is_bad: bool) -> None:
+    numbers = np.ones((4, 3), dtype=np.float32)
+    numbers[2] = 0
+    weight = torch.ones(3, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step") as w:
+        with pytest.warns(RuntimeWarning, match="invalid value"):
+            spoilt = torch.from_numpy(rows_summed_to_one(numbers))
+        products = (spoilt if is_bad else torch.zeros(4, 3)) @ weight
+        (products if is_bad else products.log()).sum().backward()
+    (event,) = w.events
+    assert event.kind == ("leaf" if is_bad else "divide")
+    assert ("`return x / x.sum(1, keepdims=True)`" in str(event.note)) == is_bad

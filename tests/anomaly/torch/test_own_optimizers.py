@@ -273,3 +273,54 @@ def test_a_weight_that_was_bad_from_the_start_is_blamed_on_no_step() -> None:
         loss_of(net, torch.ones(2, 3)).backward()
     assert w.event.kind == "leaf"
     assert w.event.rerun is None
+
+
+class Adaptive(torch.optim.Optimizer):
+    """Divides the gradient by the root of a running mean of its squares, plus eps."""
+
+    def __init__(self, params: Any, lr: float = 0.1, eps: float = 1e-8) -> None:
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for param in group["params"]:
+                squares = self.state[param].setdefault("squares", torch.zeros_like(param))
+                squares.mul_(0.9).addcmul_(param.grad, param.grad, value=0.1)
+                param.sub_(group["lr"] * param.grad / (squares.sqrt() + group["eps"]))  # the birth in adaptive
+
+
+def step_without_a_feature(net: nn.Linear, optimizer: Any, unused: int) -> Any:
+    x = torch.randn(4, 3)
+    x[:, unused] = 0.0
+    with rg.anomaly.watch(policy="skip_step") as w:
+        loss_of(net, x).backward()
+        optimizer.step()
+    (event,) = w.events
+    assert (event.op, event.index, event.harmed) == ("div", (0, unused), "the update of weight")
+    assert event.lineno == line_of("# the birth in adaptive", Adaptive.step)
+    assert "eps is 0" in (event.cause or "")
+    assert bool(torch.isfinite(net.weight).all())
+    return event
+
+
+features = pytest.mark.parametrize("unused", [0, 2])  # the first and the last of the gradient's elements
+
+
+@features
+def test_an_eps_of_zero_in_a_step_of_the_program_is_the_cause(unused: int) -> None:
+    net = nn.Linear(3, 1, bias=False)
+    optimizer = Adaptive(net.parameters(), lr=0.2, eps=0)
+    event = step_without_a_feature(net, optimizer, unused)
+    assert event.remedy == "optimizer = Adaptive(net.parameters(), lr=0.2, eps=1e-8)"
+
+
+@features
+def test_an_eps_of_zero_is_replaced_in_the_group_that_has_it(unused: int) -> None:
+    net = nn.Linear(3, 1, bias=False)
+    other = nn.Parameter(torch.ones(1))
+    other.grad = torch.ones(1)
+    optimizer = Adaptive([{"params": [other]}, {"params": net.parameters(), "eps": 0.0}], lr=0.2)
+    event = step_without_a_feature(net, optimizer, unused)
+    made = 'optimizer = Adaptive([{"params": [other]}, {"params": net.parameters(), "eps": 1e-8}], lr=0.2)'
+    assert event.remedy == made

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from retrograd.anomaly.adapters.program.source_location import place_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -27,12 +29,10 @@ def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, 
     context
         Returns an event's context apart from operations.
     """
-    for group in optimizer.param_groups:
-        rate = group.get("lr")
-        if type(rate) is float and rate - rate != 0.0:
-            break
-    else:
+    rate = next((rate for group in optimizer.param_groups if not _may_be_finite(rate := group.get("lr"))), None)
+    if rate is None:
         return True
+    rate = float(rate)
     kind = "nan" if math.isnan(rate) else "inf"
     if expected.depth or not watch.listens_to(kind):
         return True
@@ -52,3 +52,17 @@ def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, 
         **place_of(user_frame(sys._getframe(1))),
     )
     return watch.found(kind, event, exact=True) != "withhold"
+
+
+def _may_be_finite(rate: Any) -> bool:
+    """Whether a learning rate is finite, or something else than a number at hand.
+
+    A schedule that computes with NumPy gives NumPy's numbers. A rate may also be a tensor; one on a device is not
+    waited for.
+    """
+    if type(rate) is float:
+        return rate - rate == 0.0
+    if isinstance(rate, (float, np.floating)):
+        return math.isfinite(rate)
+    is_at_hand = getattr(getattr(rate, "device", None), "type", None) == "cpu" and rate.numel() == 1
+    return not is_at_hand or math.isfinite(rate.item())

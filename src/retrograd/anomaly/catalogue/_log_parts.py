@@ -257,7 +257,7 @@ class Parts:
 
     def _is_number(self, name: str) -> bool:
         known = self.known(name)
-        return bool(known) and all(each.constant and (number(each.value) or 0.0) > 0 for each in known)
+        return bool(known) and all(_may_be_number(each) and (number(each.value) or 0.0) > 0 for each in known)
 
     def is_positive(self, expression: Expression, depth: int) -> bool:
         """Whether an expression is above 0, by what it computes or by what is known of its numbers."""
@@ -293,6 +293,12 @@ class Parts:
 
 
 Rule = Callable[[Parts, Expression, Written, int], Logarithm | None]
+
+
+def _may_be_number(operand: Operand) -> bool:
+    """Whether it is a Python number, or kept as one that torch has wrapped: ``math.log`` takes both."""
+    is_wrapped = operand.shape == () and str(operand.dtype).endswith("float64") and operand.producer is None
+    return operand.constant or (is_wrapped and not operand.requires_grad)
 
 
 def _as_written(user: Operation, operand: Operand) -> Operand:

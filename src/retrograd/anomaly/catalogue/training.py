@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
+from retrograd.anomaly.catalogue._expression import ancestors, denominator, first, number, shown, size_of, value
 from retrograd.anomaly.catalogue._learning_rates import smaller_rate, with_rate
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._source_line import NOTHING, Line, is_name
+from retrograd.anomaly.catalogue._source_line import NOTHING, Line, is_name, number_written
 from retrograd.anomaly.float16 import vanishes
 from retrograd.anomaly.operation_names import canonical
 from retrograd.anomaly.surroundings import Place
@@ -53,21 +53,23 @@ def zero_eps(scene: Scene) -> Finding | None:
     if not optimizer.get("updating") or eps is None or not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
     grad = number(scene.event.operands.get("grad"))
-    if not scene.squares_gradients and (grad != 0 or scene.kind != "invalid"):
+    is_seen = _divides_by(scene, eps)
+    if not is_seen and not scene.squares_gradients and (grad != 0 or scene.kind != "invalid"):
         return None
     name = optimizer.get("name", "Adam")
     new = "1e-4" if scene.half else "1e-8"
-    line = Line.parse(optimizer.get("code_line"))
-    written = next((w for w in line.operations if w.op == canonical(str(name))), None)
-    rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if written else None
+    rewritten = _with_eps(Line.parse(optimizer.get("code_line")), str(name), eps, new)
     why = "eps is 0" if eps == 0 else f"an eps of {eps:g} rounds to 0 in float16"
     if grad:
         so_far = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}"
         quotient = "a division by 0, which is Inf"
+    elif scene.kind != "invalid":
+        so_far, quotient = "What it divides by is 0 here", "a division by 0, which is Inf"
     else:
         so_far, quotient = "This gradient has been 0 so far", "0/0, which is NaN"
     root = "the root of a mean or a sum of squared gradients"
-    divisor = root if scene.squares_gradients else "what it computes from the gradients (a norm, or a root of squares)"
+    some = "what it computes from the gradients (a norm, or a root of squares)"
+    divisor = root if scene.squares_gradients and not is_seen else some
     advice = (
         "In float16, eps must be 1e-4 or more; better, keep the weights and the optimizer state in float32."
         if scene.half
@@ -81,6 +83,32 @@ def zero_eps(scene: Scene) -> Finding | None:
         f"({_parameters(scene)}, lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
         Place.told(optimizer) if rewritten else None,
     )
+
+
+def _divides_by(scene: Scene, eps: float) -> bool:
+    """Whether the birth is a division by a 0 to which ``eps`` has been added, in a step that was recorded."""
+    below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
+    if value(below) != 0 or below is None or below.producer is None:
+        return False
+    sums = (each for each in ancestors(below.producer, 2) if each.op == "add")
+    return any(each.constant and number(each.value) == eps for sum_ in sums for each in sum_.args)
+
+
+def _with_eps(line: Line, name: str, eps: float, new: str) -> str | None:
+    """The line that makes an optimizer, with another ``eps`` for the group that has this one, or for all of them."""
+    written = next((w for w in line.operations if w.op == canonical(name)), None)
+    if written is None:
+        return None
+    of_groups = [
+        given
+        for each in ast.walk(written.node)
+        if isinstance(each, ast.Dict)
+        for key, given in zip(each.keys, each.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "eps" and number_written(given) == eps
+    ]
+    if of_groups:
+        return line.replaced(dict.fromkeys(of_groups, new))
+    return line.replaced({written.node: written.with_keyword("eps", new)})
 
 
 @cause(44, "infinite gradients of opposite sign meet")

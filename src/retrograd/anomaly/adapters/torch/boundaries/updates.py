@@ -11,7 +11,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -167,7 +167,7 @@ class Updates:
                 withheld = False
                 return
             found = self._findings().in_update(harm.param) if harm.key is None else None
-            if found is None and kept.only_weights:
+            if found is None and harm.key is None and has_step_of_program(optimizer):
                 found = self._taken_again(optimizer, harm.param, kept)
             event = found or self._of_formula(optimizer, harm, kept)
             withheld = self._watch.found(kind_of([harm.values]), event, exact=True) == "withhold"
@@ -196,14 +196,16 @@ class Updates:
             recorder.end()
             after_first.restore()
             gradients.restore()
-        return None if found is None or found.kind == "leaf" else found
+        if found is None or found.kind == "leaf":
+            return None
+        return _of_group(found, optimizer, _group_of(optimizer, param))
 
     def _of_formula(self, optimizer: Any, harm: _Harm, kept: _Kept) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
         names = Names(self._watch.model, frame)
         param = harm.param
         name = names.tensor(param) or nameless(param)
-        group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
+        group = _group_of(optimizer, param)
         place = place_of(frame)
         index = first_of(harm.values)
         known = {"param": harm.before, "grad": kept.gradients.of(param.grad)}
@@ -255,6 +257,20 @@ def _harms(optimizer: Any, kept: _Kept) -> Iterator[_Harm]:
             known = kept.before.before(values)
             if is_bad(values) and not (has_own_step(optimizer) if known is None else is_bad(known)):
                 yield _Harm(param, key, values, before)
+
+
+def _group_of(optimizer: Any, param: Tensor) -> dict[str, Any]:
+    """The group of an optimizer that a parameter is in."""
+    return next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
+
+
+def _of_group(event: NaNEvent, optimizer: Any, group: Mapping[str, Any]) -> NaNEvent:
+    """The event of an operation in a step, with the options of the group that the parameter is in."""
+    around = event.surroundings
+    if around is None:
+        return event
+    known = optimizer_context(optimizer, user_frame(sys._getframe(1)), group, updating=True)
+    return replace(event, surroundings=replace(around, context={**around.context, **known}))
 
 
 _MOST_BYTES = 64 << 20  # of weights that are copied in each step

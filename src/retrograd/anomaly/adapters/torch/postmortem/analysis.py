@@ -364,12 +364,10 @@ class Analysis:
     # --- wording ------------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
-        """The report about an origin, and about further births beside it.
-
-        A weight that the harm has reached may be put back and then counts as clean.
-        """
+        """The report about an origin and further births; a weight that was harmed may be put back, then it is clean."""
         origin, loaded = self._loaded(origin)
-        event = with_note(self._told(origin, harmed, undone), loaded)
+        event = self._told(origin, harmed, undone)
+        event = with_note(event, loaded or self._samples.met_by_numpy(event, origin.leaf))
         also = (self._told(each, harmed, undone) for each in origin.also[:MOST_ALSO])
         return replace(event, also=tuple(also)) if origin.also else event
 

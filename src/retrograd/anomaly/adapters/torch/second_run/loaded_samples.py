@@ -6,9 +6,9 @@ Worker processes load the batches, or the iterator does before the step begins; 
 from __future__ import annotations
 
 import contextlib
-import linecache
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,13 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import _DatasetKind
+from torch.utils.data import _DatasetKind, default_collate
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.records.calls import Call, is_bad
+from retrograd.anomaly.adapters.torch.records.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.torch.records.recording import Recorder
+from retrograd.anomaly.adapters.torch.second_run.numpy_warnings import NumpyWarnings, met_at
 from retrograd.anomaly.adapters.torch.second_run.snapshot import Snapshot
+from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.stack_frames import user_frame
 
 _AHEAD = 64  # batches that workers may have been asked for before they are used
@@ -54,16 +56,7 @@ class Reloaded(NamedTuple):
         remark = f"It is sample {self.index} of the data set, which was loaded once more and is bad again."
         if self.flag is None:
             return remark
-        kind, filename, lineno = self.flag
-        line = linecache.getline(filename, lineno).strip()
-        return f"{remark} Meanwhile NumPy met {_KINDS.get(kind, kind)} at {filename}:{lineno}, `{line}`."
-
-
-_KINDS = {
-    "divide by zero": "a division by 0",
-    "invalid value": "an invalid operation, such as 0/0",
-    "overflow": "an overflow",
-}
+        return f"{remark} Meanwhile NumPy met {met_at(*self.flag)}."
 
 
 class _Requests:
@@ -88,8 +81,10 @@ class LoadedSamples:
     def __init__(self) -> None:
         self._requests: weakref.WeakKeyDictionary[Any, _Requests] = weakref.WeakKeyDictionary()
         self._last: tuple[weakref.ref[Tensor], Reloaded | None] | None = None
+        self._warnings = NumpyWarnings()
 
     def start(self, patches: Patches) -> None:
+        self._warnings.start(patches)
         patches.wrap(_BaseDataLoaderIter, "_next_index", self._request)
 
     def _request(self, original: Callable[..., Any], iterator: Any) -> Any:
@@ -100,6 +95,11 @@ class LoadedSamples:
                 known = self._requests[iterator] = _Requests(iterator._sampler_iter)
             known.add(indices)
         return indices
+
+    def met_by_numpy(self, event: NaNEvent, leaf: Argument | None) -> str | None:
+        """A remark on what NumPy has warned of, if an event is about data that came in bad from an unknown place."""
+        is_data = event.kind == "leaf" and leaf is not None and leaf.leaf is None
+        return self._warnings.told() if is_data else None
 
     def load_again(self, data: Tensor) -> Reloaded | None:
         """Load the first bad sample of a batch once more; None if ``data`` is no batch, or the sample is fine now.
@@ -117,27 +117,48 @@ class LoadedSamples:
         bad = ~torch.isfinite(data)
         for iterator, requests in reversed(list(self._requests.items())):  # the latest loader first
             indices = requests.of(iterator._num_yielded - 1)
-            found = None if indices is None else _chosen(iterator, indices, bad)
-            if found is None:
-                continue
-            index, request, pattern = found
-            recorder, flags, batch = _recorded(iterator, request)
-            for tensor in (each for each in tree_leaves(batch) if isinstance(each, Tensor) and is_bad(each)):
-                if tensor.shape == pattern.shape and torch.equal(~torch.isfinite(tensor), pattern.to(tensor.device)):
-                    return Reloaded(index, recorder.made_by(tensor), next(iter(flags), None))
+            found = None if indices is None else _first_bad(iterator, indices, bad)
+            if found is not None:
+                return found
         return None
 
 
-def _chosen(iterator: Any, indices: Any, bad: Tensor) -> tuple[Any, Any, Tensor] | None:
-    """The first bad sample of a batch: its index, what to ask the data set for, and where the result is to be bad."""
+def _first_bad(iterator: Any, indices: Any, bad: Tensor) -> Reloaded | None:
+    """The first of the samples of a batch that is bad again where the batch is ``bad``."""
+    end = time.monotonic() + _LONGEST
+    for index, request, pattern in _candidates(iterator, indices, bad):
+        recorder, flags, batch = _recorded(iterator, request)
+        for tensor in (each for each in tree_leaves(batch) if isinstance(each, Tensor) and is_bad(each)):
+            if _matches(~torch.isfinite(tensor), pattern.to(tensor.device)):
+                return Reloaded(index, recorder.made_by(tensor), next(iter(flags), None))
+        if time.monotonic() > end:
+            break
+    return None
+
+
+def _candidates(iterator: Any, indices: Any, bad: Tensor) -> Iterator[tuple[Any, Any, Tensor]]:
+    """The samples of a batch that may be the first bad one: the index, what to ask the data set for, and where the
+    result is to be bad.
+
+    A ``collate_fn`` of the program's own may have sorted the samples, as for sequences to be packed, so it can be any.
+    """
     if not bool(bad.any()):  # it has been overwritten since
-        return None
+        return
     if not iterator._auto_collation:
-        return indices, indices, bad
-    if not bad.dim() or not isinstance(indices, (list, tuple)) or len(indices) != len(bad):
-        return None
-    first = int(bad.reshape(len(bad), -1).any(1).nonzero()[0])
-    return indices[first], [indices[first]], bad[first : first + 1]
+        yield indices, indices, bad
+    elif bad.dim() and isinstance(indices, (list, tuple)) and len(indices) == len(bad):
+        first = int(bad.reshape(len(bad), -1).any(1).nonzero()[0])
+        others = [] if iterator._collate_fn is default_collate else [*indices[:first], *indices[first + 1 :]]
+        for index in (indices[first], *others):
+            yield index, [index], bad[first : first + 1]
+
+
+def _matches(bad: Tensor, pattern: Tensor) -> bool:
+    """Whether a tensor is bad where a pattern says, which may be longer: a sample alone is not padded at the end."""
+    if bad.dim() != pattern.dim() or any(own > whole for own, whole in zip(bad.shape, pattern.shape, strict=True)):
+        return False
+    is_all = int(bad.sum()) == int(pattern.sum())
+    return is_all and torch.equal(bad, pattern[tuple(map(slice, bad.shape))])
 
 
 def _recorded(iterator: Any, request: Any) -> tuple[Recorder, list[tuple[str, str, int]], list[Any]]:
