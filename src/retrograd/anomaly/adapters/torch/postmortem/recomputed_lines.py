@@ -200,11 +200,12 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
     the operation, computed once more with that argument, gives the result that is known, or, if nothing has kept
     that either, the statement gives what the variable that it assigned holds.
     """
-    if call.outputs[0] is None:
+    output = call.outputs[0]
+    if output is None:
         return _made_in_operand(frame, call), None
-    written, place, output = written_at(call.code, call.at), place_fields(call.code, call.at), call.outputs[0]
+    written, place = written_at(call.code, call.at), place_fields(call.code, call.at)
     lacking = [number for number, each in enumerate(call.args) if each.missing]
-    if frame is None or written is None or output is None or call.entry is None or len(lacking) != 1:
+    if frame is None or written is None or call.entry is None or len(lacking) != 1:
         return None, None
     parts = _operands(written)
     line = Recomputation(_variables(frame))
