@@ -8,6 +8,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
+from retrograd.anomaly.event import context_of
 from retrograd.anomaly.operation_names import canonical
 from tests.anomaly.both import libraries, line, only_event, run, runs
 
@@ -192,3 +193,27 @@ def test_the_softmax_of_a_masked_row_without_a_gradient_is_named(steps: bool) ->
     text = f"{LEAF}cost = good.masked_fill(good > -1, -float('inf')).softmax(0)  # born here" + SUM
     event = only_event(run("retrograd", text, steps))
     assert (event.op, event.index, event.lineno) == ("softmax", (0,), line(text))
+
+
+UNKEPT = "p = torch.tensor([0.5, 0.5], requires_grad=True)\nt = torch.tensor([1.0, 0.0])\nq = p * 1\n"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "loss = (t * (t.log() - q.log())).sum()  # born here",
+        "loss = torch.mean(t * (torch.log(t) - torch.log(q)))  # born here",
+    ],
+)
+def test_an_operand_is_named_although_the_result_was_not_kept_either(statement: str) -> None:
+    text = UNKEPT + statement + "\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.index, event.lineno) == ("log", (1,), line(text))
+    assert event.operands["input"] == 0
+    assert not context_of(event).get("unkept")
+
+
+def test_an_operand_that_has_changed_since_is_not_computed_from_what_it_is_now() -> None:
+    text = UNKEPT + "loss = (t * (t.log() - q.log())).sum()  # born here\nt = torch.tensor([0.0, 1.0])\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.index, event.lineno) == ("log", (1,), line(text))

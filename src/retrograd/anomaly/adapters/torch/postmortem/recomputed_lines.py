@@ -41,6 +41,7 @@ from retrograd.anomaly.adapters.torch.postmortem.recomputation import (
 from retrograd.anomaly.adapters.torch.records.calls import Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.records.dispatcher_entries import arguments_for
 from retrograd.anomaly.parsing import module_of, names_in
+from retrograd.core.sites import line_of
 
 _CONDITIONS = 3  # per line, for which both outcomes are tried
 
@@ -274,11 +275,15 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
     """How a line made the only argument of an operation in it that nothing has kept.
 
     Either the birth, in this line or an earlier one, or the variable that already held such numbers; neither unless
-    the operation, computed once more with that argument, gives the result that is known.
+    the operation, computed once more with that argument, gives the result that is known, or, if nothing has kept
+    that either, the statement gives what the variable that it assigned holds.
     """
-    written, place, output = written_at(call.code, call.at), place_fields(call.code, call.at), call.outputs[0]
+    output = call.outputs[0]
+    if output is None:
+        return _made_in_operand(frame, call), None
+    written, place = written_at(call.code, call.at), place_fields(call.code, call.at)
     lacking = [number for number, each in enumerate(call.args) if each.missing]
-    if frame is None or written is None or output is None or call.entry is None or len(lacking) != 1:
+    if frame is None or written is None or call.entry is None or len(lacking) != 1:
         return None, None
     parts = _operands(written)
     line = Recomputation(_variables(frame))
@@ -298,6 +303,29 @@ def made_of_operand(frame: FrameType | None, call: Call) -> tuple[Made | None, T
         held = line.variables[each]
         return made_again(frame, each, held, place["lineno"]), held if isinstance(held, Tensor) else None
     return None, None
+
+
+def _made_in_operand(frame: FrameType | None, call: Call) -> Made | None:
+    """The birth in an operand of an operation, if neither that operand nor the result was kept.
+
+    The statement is computed again as a whole, and must give what the variable that it assigned holds.
+    """
+    place = place_fields(call.code, call.at)
+    present = None if frame is None else line_of(frame.f_code, frame.f_lasti)
+    if frame is None or present is None or "col" not in place:
+        return None
+    line = place["code_line"]
+    start, end = (len(line[: place[each]].encode()) for each in ("col", "end_col"))
+    for name, value in local_variables(frame).items():
+        if not isinstance(value, Tensor) or not is_bad(value):
+            continue
+        assigned = assignment_above(frame.f_code, present, name)
+        if assigned is None or assigned[1] != place["lineno"]:
+            continue
+        made = made_again(frame, name, value, present)
+        if made is not None and made.line == line and start <= made.start and made.end <= end:
+            return made
+    return None
 
 
 def _operands(written: ast.expr) -> list[ast.expr]:
