@@ -39,12 +39,15 @@ FOUND = {
 }
 
 
+END = "loss = (w * adv).sum()\nloss.backward()"
+
+
 def event_of(*lines: str) -> NaNEvent:
     return only_event(run("torch", text_of(*lines)))
 
 
 def text_of(*lines: str) -> str:
-    return SETUP + "\n".join((*lines, "loss = (w * adv).sum()", "loss.backward()"))
+    return SETUP + "\n".join((*lines, END))
 
 
 @pytest.mark.parametrize("made", FOUND)
@@ -267,6 +270,22 @@ def test_a_module_in_evaluation_mode_is_called_again() -> None:
     text = SETUP + TEACHER.format(mode=".eval()")
     event = only_event(run("torch", text))
     assert (event.op, event.operands, event.lineno) == ("log", {"input": -1.0}, line(text))
+
+
+def test_a_module_with_a_step_of_an_unknown_kind_is_called_as_a_whole() -> None:
+    text = SETUP + TEACHER.format(mode=".eval()").replace("for _ in range(1):", "if True:").replace(
+        "x = self.linear(x)", "x = torch.special.entr(self.linear(x).abs())"
+    ).replace("        self.calls += self.training\n", "")
+    event = only_event(run("torch", text))
+    assert (event.op, event.operands, event.lineno) == ("log", {"input": -1.0}, line(text))
+
+
+@pytest.mark.parametrize("layer", ["Dropout(0.5)", "RReLU()", "LSTM(3, 3, 2, dropout=0.5)"])
+def test_a_layer_that_draws_random_numbers_is_not_called_again(layer: str) -> None:
+    result = "[0]" if "LSTM" in layer else ""
+    text = f"layer = torch.nn.{layer}\nadv = (layer(same[None]){result}.detach() * 0 - 1).log()[0]\n"
+    event = only_event(run("torch", SETUP + text + END))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
 
 
 @pytest.mark.parametrize("mode", ["", ".eval()\nteacher.linear.register_forward_hook(lambda *_: None)"])

@@ -127,10 +127,10 @@ class Recomputation:
         match node:
             case ast.Constant(value=int() | float() | bool() | str() | None):
                 return node.value
-            case ast.Call() if (own := self.function_of(node)) is not None:
-                return self._returned(node, own)
             case ast.Call(func=func) if (module := self._module(func)) is not None:
                 return self._of_module(node, module)
+            case ast.Call() if (own := self.function_of(node)) is not None:
+                return self._returned(node, own)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return [*map(self.value, parts)]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
@@ -291,7 +291,11 @@ class Recomputation:
         return held if isinstance(held, torch.nn.Module) else None
 
     def _of_module(self, call: ast.Call, module: torch.nn.Module) -> Any:
-        """What a module returns that cannot be computed step by step."""
+        """What a module returns: step by step, or as a whole if that is finite."""
+        own = self.function_of(call)
+        if own is not None:
+            with contextlib.suppress(UnknownError):
+                return self._returned(call, own)
         result = output_again(module, [self.value(each) for each in call.args], self._named(call.keywords))
         if any(isinstance(each, Tensor) and is_bad(each) for each in tree_leaves(result)):
             raise UnknownError  # born in the module: not for this line to tell

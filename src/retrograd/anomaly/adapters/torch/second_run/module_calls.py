@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils._pytree import tree_map
 
 from retrograd.anomaly.adapters.torch.runtime.compilation import uncompiled
@@ -50,12 +51,12 @@ def output_again(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[s
     Raises
     ------
     ValueError
-        If the call might leave something changed: it has the program's hooks, or is the program's own and in training
-        mode.
+        If the call might leave something changed, or return something else than before: the module has the program's
+        hooks, is the program's own and in training mode, or draws random numbers.
     """
     known = without_communication(module)
     if known is None or not _leaves_no_trace(known):
-        raise ValueError(f"calling {type(module).__qualname__} might have side effects")
+        raise ValueError(f"calling {type(module).__qualname__} again might change or return something else")
     with running_again([known]), torch.no_grad():
         return tree_map(_detached, known(*args, **kwargs))
 
@@ -73,7 +74,13 @@ def _leaves_no_trace(module: torch.nn.Module) -> bool:
     hooks = [hook for each in parts for hook in (*each._forward_pre_hooks.values(), *each._forward_hooks.values())]
     if not all(isinstance(each, Hook) for each in hooks):
         return False
-    return all(not each.training or type(each).__module__.startswith(_TORCH_LAYERS) for each in parts)
+    return all(not each.training or _is_layer_without_dropout(each) for each in parts)
+
+
+def _is_layer_without_dropout(module: torch.nn.Module) -> bool:
+    """Whether it is one of torch's layers, and draws no random numbers in training mode."""
+    draws = isinstance(module, (_DropoutNd, torch.nn.RReLU)) or bool(getattr(module, "dropout", 0))
+    return type(module).__module__.startswith(_TORCH_LAYERS) and not draws
 
 
 def _detached(value: Any) -> Any:
