@@ -137,7 +137,7 @@ class TorchMonitor:
             self._patches.wrap(torch.utils.data.DataLoader, "__iter__", rerun(self.watch, self._rehearsing))
         self.scaling.start(self._patches)
         call_around_steps(self._patches, self._handles, self._before_step, self._after_step)
-        point_at_callers(self._patches, self._handles)
+        point_at_callers(self._patches, self._handles, self.recordings.samples.warnings.hear)
         self.models.start(self._patches)
         if self.model is not None:
             self.calls.follow(self.model)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -21,24 +22,26 @@ _SHOWING = (__file__, _patches.__file__, warnings.__file__)
 _HEARD_OF = ("always", _patches.__package__ + ".")
 
 
-def point_at_callers(patches: Patches, handles: list[Any]) -> None:
+def point_at_callers(patches: Patches, handles: list[Any], heard: Callable[[Any], None]) -> None:
     """Have warnings name the line that they would name without us, and appear as often.
 
-    This lasts until the patches are undone and the added handles are removed.
+    This lasts until the patches are undone and the added handles are removed. ``heard`` is called with each message
+    that is shown.
 
     ``warnings.warn(..., stacklevel=2)`` in a torch function that we call for the user would point at us.
     """
     if not hasattr(warnings, "_showwarnmsg"):  # called for every warning that is not filtered out
         return
-    patches.wrap(warnings, "_showwarnmsg", _show)
+    patches.wrap(warnings, "_showwarnmsg", functools.partial(_show, heard))
     heard_of = Filter(*_HEARD_OF)
     handles.append(heard_of)
     heard_of.put()
 
 
-def _show(original: Any, message: Any) -> Any:
+def _show(heard: Callable[[Any], None], original: Any, message: Any) -> Any:
     frames = _meant(message)
     if frames is None:
+        heard(message)
         return original(message)
     return _give_again(message, *frames)
 

@@ -76,15 +76,20 @@ class _Requests:
 
 
 class LoadedSamples:
-    """Notes which samples make up the batches of ``DataLoader``s, and loads one of them once more."""
+    """Notes which samples make up the batches of ``DataLoader``s, and loads one of them once more.
+
+    Attributes
+    ----------
+    warnings
+        What NumPy has warned of, which may have spoilt data before there were samples.
+    """
 
     def __init__(self) -> None:
         self._requests: weakref.WeakKeyDictionary[Any, _Requests] = weakref.WeakKeyDictionary()
         self._last: tuple[weakref.ref[Tensor], Reloaded | None] | None = None
-        self._warnings = NumpyWarnings()
+        self.warnings = NumpyWarnings()
 
     def start(self, patches: Patches) -> None:
-        self._warnings.start(patches)
         patches.wrap(_BaseDataLoaderIter, "_next_index", self._request)
 
     def _request(self, original: Callable[..., Any], iterator: Any) -> Any:
@@ -99,7 +104,7 @@ class LoadedSamples:
     def met_by_numpy(self, event: NaNEvent, leaf: Argument | None) -> str | None:
         """A remark on what NumPy has warned of, if an event is about data that came in bad from an unknown place."""
         is_data = event.kind == "leaf" and leaf is not None and leaf.leaf is None
-        return self._warnings.told() if is_data else None
+        return self.warnings.told() if is_data else None
 
     def load_again(self, data: Tensor) -> Reloaded | None:
         """Load the first bad sample of a batch once more; None if ``data`` is no batch, or the sample is fine now.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-import warnings
 from typing import Any
-
-from retrograd.anomaly.adapters.patches import Patches
 
 _MOST = 32  # lines
 _WARNED = re.compile(r"(divide by zero|invalid value|overflow) encountered in ")
@@ -24,15 +21,11 @@ class NumpyWarnings:
     def __init__(self) -> None:
         self._met: dict[tuple[str, int], str] = {}
 
-    def start(self, patches: Patches) -> None:
-        if hasattr(warnings, "_showwarnmsg"):  # called for every warning that is not filtered out
-            patches.wrap(warnings, "_showwarnmsg", self._shown)
-
-    def _shown(self, original: Any, message: Any) -> Any:
+    def hear(self, message: Any) -> None:
+        """A warning is shown."""
         said = _WARNED.match(str(message.message)) if issubclass(message.category, RuntimeWarning) else None
         if said is not None and len(self._met) < _MOST:
             self._met.setdefault((message.filename, message.lineno), said[1])
-        return original(message)
 
     def told(self) -> str | None:
         """Where NumPy met such an operation first, as a remark; None if it did not."""
