@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import weakref
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -148,7 +149,7 @@ def adds_copies(module: torch.nn.Module, others: Sequence[torch.nn.Module], upda
 
 def _is_called_beside(module: torch.nn.Module, others: Sequence[torch.nn.Module], updated: Container[int]) -> bool:
     """Whether the program calls the module within a module instead of that module itself."""
-    cannot_be_called = type(module).forward is torch.nn.Module.forward
+    cannot_be_called = inspect.getattr_static(type(module), "forward") is torch.nn.Module.forward
     return adds_copies(module, others, updated) or (cannot_be_called and adds_nothing(module, others))
 
 

@@ -24,7 +24,8 @@ def name_written(model: torch.nn.Module, name: str) -> str:
     for part in name.split("."):
         if part not in _ATTRIBUTES and not (part == "module" and isinstance(owner, _PARALLEL)):
             written.append(part)
-        owner = None if owner is None else owner._modules.get(part)
+        # a ScriptModule's are no dict, and have no ``get``
+        owner = owner._modules[part] if owner is not None and part in owner._modules else None
     return ".".join(written)
 
 

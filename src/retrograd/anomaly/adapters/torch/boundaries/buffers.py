@@ -149,9 +149,10 @@ class Buffers:
         if [each() for each in self._looked_at] != models:
             self._looked_at = [ref(each) for each in models]
             modules = dict.fromkeys(module for model in models for module in model.modules())
-            self._places = [(ref(each), name) for each in modules for name in each._buffers]
-        modules_now = ((known(), name) for known, name in self._places)
-        found = (module._buffers.get(name) for module, name in modules_now if module is not None)
+            self._places = [(ref(each), name) for each in modules for name, _ in each._buffers.items()]
+        # a scripted module's are no dict: they have no ``get``, and no iterator but this
+        tables = ((module._buffers, name) for known, name in self._places if (module := known()) is not None)
+        found = (table[name] for table, name in tables if name in table)
         return [buffer for buffer in found if buffer is not None]
 
 

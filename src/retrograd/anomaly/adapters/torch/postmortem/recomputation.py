@@ -253,7 +253,8 @@ class Recomputation:
         module = self._module(node)
         if module is not None:
             has_hooks = module._forward_hooks or module._forward_pre_hooks
-            return None if has_hooks else plain(MethodType(type(module).forward, module))
+            forward = inspect.getattr_static(type(module), "forward")
+            return None if has_hooks or not isinstance(forward, FunctionType) else plain(MethodType(forward, module))
         match node:
             case ast.Name(id=name):
                 return plain(self.variables.get(name))

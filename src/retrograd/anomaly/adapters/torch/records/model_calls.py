@@ -131,7 +131,12 @@ class ModelCalls:
         self.evaluation = RecordedEvaluation()
 
     def follow(self, model: torch.nn.Module) -> None:
-        """Remember the calls of a model from here on until :meth:`stop`, and no longer those of its parts."""
+        """Remember the calls of a model from here on until :meth:`stop`, and no longer those of its parts.
+
+        Those of a scripted model are not, as it takes no hooks.
+        """
+        if isinstance(model, torch.jit.ScriptModule):
+            return
         if any(model is each for known in self._models for each in known.modules()):
             return
         obsolete = {None, *model.modules()}  # None stands for models that were deleted
