@@ -308,6 +308,16 @@ def test_models_without_numbers_yet_are_passed_over(library: str) -> None:
     assert (read.op, read.lineno, trained.op) == ("log", line(LAZY), "log")
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_traced_model_among_the_variables() -> None:
+    """It takes no hooks, and its parts are no dict."""
+    between = "traced = torch.jit.trace(net.eval(), torch.ones(2, 4))\nnet.train()"
+    text = program("torch.sqrt(traced(x) * 0 - 1.0).mean()", between=between)
+    assert run("torch", text).step == 6
+    text = program("torch.sqrt(net(x) * 0 - 1.0).mean()  # born here", between=between)
+    assert found("torch", text).op == "sqrt"
+
+
 @libraries
 def test_a_nan_that_is_expected_is_not_reported(library: str) -> None:
     text = program(
@@ -384,12 +394,12 @@ train()
 """
 
 
-def of_several(loss: str, *, inside: str = "h", evaluations: int = 4) -> tuple[Watch, list[bool]]:
+def of_several(loss: str, *, inside: str = "h", evaluations: int = 4, again: str = AGAIN) -> tuple[Watch, list[bool]]:
     """The watch of a program with some evaluations, and which of them were recorded; training never is."""
     import torch
 
     variables = {"torch": torch, "nn": torch.nn}
-    text = TRAINING.format(inside=inside) + AGAIN.format(loss=loss, evaluations=evaluations)
+    text = TRAINING.format(inside=inside) + again.format(loss=loss, evaluations=evaluations)
     with watch(policy="record") as w:
         exec(compile(text, "<evaluations>", "exec"), variables)
     assert not any(variables["in_training"])
@@ -416,6 +426,15 @@ def test_a_birth_in_a_model_in_an_evaluation_that_is_recorded() -> None:
     w, recorded = of_several("out.mean() + column", inside=inside)
     event = only_event(w)
     assert (event.op, event.module_type) == ("log", "Net")
+    assert recorded == [False, True, False, False]
+
+
+def test_a_part_of_an_evaluation_is_not_enough() -> None:
+    """What the model is called for after the number was read tells nothing of it."""
+    last = "    net.train()\n    return result"
+    more = f"    with torch.no_grad():\n        other = float(net(batches[0][0]).mean())\n{last}"
+    w, recorded = of_several("torch.sqrt(out[:, column] * 0 - 1.0).mean()", again=AGAIN.replace(last, more))
+    assert only_event(w).op == "sqrt"
     assert recorded == [False, True, False, False]
 
 

@@ -23,18 +23,21 @@ class RecordedEvaluation:
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
-        self._attempts = 0
+        self._attempts = 0  # at whole evaluations
         self._is_due = False
+        self._is_within = False  # an evaluation that has read such a number
+        self._is_part = False  # what is recorded is the rest of one
 
     def request(self) -> None:
-        """Record the next evaluation; the requests of one evaluation count as one."""
+        """Record the rest of this evaluation, or the next one if nothing in it is read again."""
+        self._is_within = True
         self._is_due = self._recorder is None and self._attempts < _MOST_ATTEMPTS and not in_use()
 
     def model_is_called(self) -> None:
         """A model is called without gradients."""
         if self._is_due:
-            self._is_due = False
-            self._attempts += 1
+            self._is_due, self._is_part = False, self._is_within
+            self._attempts += not self._is_part
             self._recorder = Recorder(_MOST_BYTES)
             with above():  # below the program's modes, which the program will leave in its own order
                 self._recorder.__enter__()
@@ -49,13 +52,18 @@ class RecordedEvaluation:
     def made_by(self, tensor: Tensor) -> tuple[Recorder, tuple[Call, int]] | None:
         """The record, and the operation in it that made a tensor."""
         made = None if self._recorder is None else self._recorder.made_by(tensor)
-        return None if self._recorder is None or made is None else (self._recorder, made)
+        if self._recorder is None or made is None:
+            return None
+        self._is_part = False  # it was enough
+        return self._recorder, made
 
     def end(self) -> None:
         """The program computes gradients again."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.end()
+            self._is_due = self._is_part and self._attempts < _MOST_ATTEMPTS
+        self._is_within = False
 
     def stop(self) -> None:
         """Forget everything."""
