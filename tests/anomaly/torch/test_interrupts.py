@@ -86,3 +86,15 @@ def test_an_interrupt_at_any_place_of_an_empty_watch_restores_torch() -> None:
     for place in places_in(run, 1000):
         interrupted(run, place)
         assert surroundings() == before, name_of(place)
+
+
+@pytest.mark.parametrize(("error", "are_on"), [(KeyboardInterrupt, True), (ValueError, False)])
+def test_an_interrupt_within_a_switch_of_gradients_leaves_them_on(error: type[BaseException], are_on: bool) -> None:
+    """Which optimizers make for a step; after any other error it is as the program has it."""
+    try:
+        with pytest.raises(error), rg.anomaly.watch():
+            torch.set_grad_enabled(False)
+            raise error
+        assert torch.is_grad_enabled() is are_on
+    finally:
+        torch.set_grad_enabled(True)

@@ -55,7 +55,7 @@ from retrograd.anomaly.adapters.torch.runtime.distributed import UNSHARED, Agree
 from retrograd.anomaly.adapters.torch.runtime.frames import has_own_step, user_frame, within_backward
 from retrograd.anomaly.adapters.torch.runtime.graph_capture import capturing
 from retrograd.anomaly.adapters.torch.runtime.hidden_hooks import leave_out
-from retrograd.anomaly.adapters.torch.runtime.modes import unseen
+from retrograd.anomaly.adapters.torch.runtime.modes import back_on_after_interrupt, unseen
 from retrograd.anomaly.adapters.torch.runtime.step_hooks import call_around_steps
 from retrograd.anomaly.adapters.torch.runtime.synchronization import is_of_device
 from retrograd.anomaly.adapters.torch.runtime.warning_locations import point_at_callers
@@ -122,11 +122,13 @@ class TorchMonitor:
         self._formulas = Updates(watch, weak(self._context), self.recordings, weak(self.analysis))
         self._state_check = OptimizerStateCheck(watch, weak(self._context), first_bad_state)
         self.interval = CheckInterval(watch, LOOKS)
+        self._had_gradients = False  # on, when it was started
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
+        self._had_gradients = torch.is_grad_enabled()
         leave_out(self._patches)
         self.agreement.start(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
@@ -166,6 +168,7 @@ class TorchMonitor:
         self._patches.undo()
         self.now = ThreadState(self.watch.optimizer)
         self._formulas.stop()
+        back_on_after_interrupt(self._had_gradients)
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,16 @@ from torch.utils._python_dispatch import (
 def unseen() -> contextlib.AbstractContextManager[Any]:
     """A context for our own work, hidden from all modes."""
     return _disable_current_modes()
+
+
+def back_on_after_interrupt(were_on: bool) -> None:
+    """Turn gradients on again if they ``were_on`` and an interrupt is handled now.
+
+    torch switches them in Python: an interrupt that comes within the switch, or within a mode that is told of it,
+    leaves them off for good.
+    """
+    if were_on and isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        torch.set_grad_enabled(True)
 
 
 @contextlib.contextmanager
